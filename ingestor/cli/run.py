@@ -2,10 +2,8 @@
 
 import json
 import logging
-import re
 import shlex
 import sys
-from collections import Counter
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_MODEL = "all-MiniLM-L6-v2"
-_TEXTS = {".md", ".txt", ".html", ".htm", ".rst", ".adoc", ".org"}
-_LOOKED_AT, _FIRST_BYTES = 200, 20_000  # files of a folder, and bytes of each
+_LISTED, _LOOKED_AT, _LARGEST = 5000, 60, 5_000_000  # files of a folder; those read; bytes of a file
 _MULTILINGUAL = """\
   # model: intfloat/multilingual-e5-small   # knows 94 languages; needs a network once, and the extra torch
   # {kind: openai, base_url: "http://localhost:11434/v1", model: bge-m3}   # or a server, in place of model
@@ -72,7 +69,7 @@ def init(
         foreign = _foreign_languages(documents)
         if foreign is not None:
             text = text.replace("embedding:\n", f"# {foreign}\nembedding:\n{_MULTILINGUAL}")
-            print(f"{foreign}.\n{path} names one to choose instead.", file=sys.stderr)
+            print(f"{foreign[0].upper()}{foreign[1:]}.\n{path} names one to choose instead.", file=sys.stderr)
         path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
         words = f"Wrote {path} for the documents in {documents}. To index them: "
     else:
@@ -84,20 +81,23 @@ def init(
 
 
 def _foreign_languages(folder: Path) -> str | None:
-    """Return a hint if the default model does not know the language of most texts of a folder."""
-    from ingestor.pipeline.language import describe_foreign, language_of, languages_of
+    """Return a hint if the default model does not know the language of most documents of a folder."""
+    from ingestor.pipeline.language import describe_foreign, languages_of
+    from ingestor.preview.preview import languages
 
-    counts = Counter[str]()
-    for file in islice((file for file in folder.rglob("*") if file.suffix.lower() in _TEXTS), _LOOKED_AT):
-        try:
-            with file.open("rb") as stream:
-                text = stream.read(_FIRST_BYTES).decode("utf-8", "replace")
-        except OSError:
-            continue
-        if (language := language_of(re.sub(r"<[^>]*>", " ", text))) is not None:
-            counts[language] += 1
     known = languages_of(_DEFAULT_MODEL)
-    return None if known is None else describe_foreign(counts, known)
+    assert known is not None
+    visible = (
+        file
+        for file in folder.rglob("*")
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        and file.is_file()
+        and file.stat().st_size <= _LARGEST
+    )
+    files = list(islice(visible, _LISTED))
+    step = max(1, -(-len(files) // _LOOKED_AT))
+    hint = describe_foreign(languages(files[::step]), known)
+    return hint and ("in a sample of the folder, " if step > 1 else "") + hint
 
 
 def run(

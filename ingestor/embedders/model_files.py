@@ -10,6 +10,7 @@ stage has a configuration of its own.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _LEGACY_POOLING = {  # in the order in which sentence-transformers joins several
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+_E5 = re.compile(r"(?:^|/)(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?/?$", re.IGNORECASE)
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # the first that a model has, as in encode_document
 
 
@@ -76,10 +78,15 @@ def transformer(folder: Path) -> Path | None:
     return next((place for kind, place in modules(folder) if kind == "Transformer"), None)
 
 
-def prompts(folder: Path) -> Prompts:
-    """The model's own prompts, chosen as sentence-transformers' encode_document and encode_query do."""
+def prompts(folder: Path, model: str) -> Prompts:
+    """The model's own prompts, chosen as sentence-transformers' encode_document and encode_query do.
+
+    ``model``: name of the model. The files of E5 do not state the prompts that it was trained with.
+    """
     config = read_json(folder / "config_sentence_transformers.json")
     named = config.get("prompts") or {}
+    if not named and _E5.search(model):
+        return Prompts("passage: ", "query: ")
     default = named.get(config.get("default_prompt_name")) or ""
     document = next((named[name] for name in _DOCUMENT_PROMPTS if name in named), default)
     return Prompts(document or "", named.get("query", default) or "")

@@ -166,7 +166,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _prompts(self) -> model_files.Prompts:
-        own = model_files.prompts(self._weights.folder)
+        own = model_files.prompts(self._weights.folder, self._options.model)
         document, query = self._options.prompt, self._options.query_prompt
         return model_files.Prompts(
             own.document if document is None else document, own.query if query is None else query

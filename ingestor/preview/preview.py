@@ -6,8 +6,9 @@ A document is cut as if it were alone in its collection. Chunks have the metadat
 except the recipe, ids, and keys that quote ids.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
@@ -39,6 +40,7 @@ from ingestor.text.context import contexts
 from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
+_GLANCE = 10  # seconds of processor time for a file whose language is looked for
 
 NAMED_BY_THE_INDEX = (
     "source_name",
@@ -95,16 +97,31 @@ def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
     """Read a file as the pipeline would, within the config's limits. Raises BadDocument, and OSError."""
+    with closing(Isolation(_limits(config))) as isolation:
+        try:
+            return _parse(file, parsing, types, isolation)
+        except BadDocument as error:
+            no_config = config is None and "raise parsing." in str(error)
+            where = " (in a config, named with --config: there is none here)" if no_config else ""
+            raise BadDocument(f"{file}: {error}{where}") from error
+
+
+def languages(files: Iterable[Path]) -> Counter[str]:
+    """Count files by the language of their prose. Files without a known language are left out."""
+    counts = Counter[str]()
+    with closing(Isolation(Limits(seconds=_GLANCE, processes=1))) as isolation:
+        for file in files:
+            with suppress(BadDocument, OSError):
+                if language := identify(_parse(file, (), (), isolation)).language:
+                    counts[language.partition("-")[0].lower()] += 1
+    return counts
+
+
+def _parse(file: Path, parsing: Iterable[Choice], types: detect.Types, isolation: Isolation) -> Document:
     blob = detect.with_type(Blob(file.read_bytes(), file.name), file.as_posix(), types)
-    try:
-        kind = detect.parser_of(blob)
-        chosen = {choice.plugin.kind: choice for choice in parsing}
-        with closing(Isolation(_limits(config))) as isolation:
-            return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
-    except BadDocument as error:
-        no_config = config is None and "raise parsing." in str(error)
-        where = " (in a config, named with --config: there is none here)" if no_config else ""
-        raise BadDocument(f"{file}: {error}{where}") from error
+    kind = detect.parser_of(blob)
+    chosen = {choice.plugin.kind: choice for choice in parsing}
+    return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
 
 
 def _limits(config: Config | None) -> Limits:

@@ -14,6 +14,7 @@ from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.pipeline.language import ModelLanguages
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
+from tests.parsers.files import docx
 
 GERMAN = (
     "Der Hafen liegt im Norden der Stadt, und die Boote liegen dort den ganzen Winter sicher vor dem Sturm. "
@@ -77,13 +78,17 @@ def test_sync_warns_once_of_tokens_that_model_does_not_know(
     assert source["tokens"] is None
 
 
-def test_init_proposes_a_multilingual_model_for_a_folder_in_german(
+def test_init_proposes_a_multilingual_model_for_folders_in_german(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("deutsch", "english"):
+    for name in ("deutsch", "english", "berichte"):
         (tmp_path / name).mkdir()
     write(tmp_path / "deutsch")
+    for number in range(3):
+        report = "Der Hafen liegt im Norden der Stadt, und die Boote fahren jeden Morgen hinaus. " * 3
+        body = f"<w:p><w:r><w:t>{report}</w:t></w:r></w:p>"
+        (tmp_path / "berichte" / f"{number}.docx").write_bytes(docx(body))
     (tmp_path / "english" / "a.txt").write_text("The harbour is in the north of the town. " * 10)
     made = CliRunner().invoke(app, ["init", str(tmp_path / "deutsch")])
     assert "4 of 4 documents are in a language that all-MiniLM-L6-v2 does not know (de)" in made.stderr
@@ -91,6 +96,8 @@ def test_init_proposes_a_multilingual_model_for_a_folder_in_german(
     assert load(Path("config.yaml"), {}).embedding.options.model == "all-MiniLM-L6-v2"  # type: ignore[attr-defined]
     assert "# model: intfloat/multilingual-e5-small" in config
     assert "\n  model: all-MiniLM-L6-v2" in config
+    Path("config.yaml").unlink()
+    assert "3 of 3 documents are" in CliRunner().invoke(app, ["init", str(tmp_path / "berichte")]).stderr
     Path("config.yaml").unlink()
     assert CliRunner().invoke(app, ["init", str(tmp_path / "english")]).stderr == ""
     assert "multilingual" not in Path("config.yaml").read_text()

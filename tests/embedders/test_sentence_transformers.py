@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 from ingestor.registry import find
@@ -22,6 +23,19 @@ def build(**options):
 
 def test_embedder_is_registered_by_its_name():
     assert find("embedders", "sentence-transformers") is PLUGIN
+
+
+@pytest.mark.parametrize(
+    ("model", "document", "query"),
+    [
+        ("intfloat/multilingual-e5-small", "passage: ", "query: "),
+        ("models/e5-base-v2/", "passage: ", "query: "),
+        ("intfloat/multilingual-e5-large-instruct", "", ""),
+        ("all-MiniLM-L6-v2", "", ""),
+    ],
+)
+def test_models_whose_files_lack_their_prompts_have_them_by_name(model, document, query):
+    assert model_files.prompts(TINY, model) == model_files.Prompts(document, query)
 
 
 def test_identity_and_configuration_need_no_torch():

@@ -72,8 +72,8 @@ _TURNED = re.compile(  # brackets on the wrong sides of what they hold, or of th
 def is_from_right(seen: str, mostly: bool) -> bool:
     """Whether a line, seen from left to right, is read from right to left.
 
-    ``mostly``: whether its page is. A line of such a page begins at its left if most words are Latin, and a
-    full stop or nearly the whole line is on their side.
+    ``mostly``: whether its page is. On such a page a line of Latin words begins at its left. Its full stop
+    shows that, or four of them for each other word.
     """
     kinds = [bool(RTL.search(word)) for word in seen.split() if any(map(str.isalpha, word))]
     latin, right = kinds.count(False), kinds.count(True)

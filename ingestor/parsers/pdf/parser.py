@@ -1,7 +1,7 @@
 """PDF: the text layer in reading order, with pages, headings, lists and code.
 
-Headings are those that the document is tagged with, else those of its outline, else lines set larger than
-the rest; tables are those of its tags, and those drawn with lines. Running headers and footers are left out,
+Headings come from tags, else from the outline, else they are lines set larger than the rest. Tables come
+from tags and drawn lines, list items from tags and bullets. Running headers and footers are left out,
 words that a line's end divides are put together. A page without text is a picture of one: with `ocr: true`
 its text is recognised, else the document says that such pages are lost.
 
