@@ -27,7 +27,7 @@ from ingestor.preview.page import Assets, page
 from ingestor.preview.preview import CountedEmbedding, Cut, answers, cut, read, setting
 from ingestor.preview.view import Beside, Part, beside, flow_lines, parts, show_controls
 from ingestor.queries.access import BadRequest
-from ingestor.registry import Options
+from ingestor.registry import Group, Options
 from ingestor.units import counted
 
 
@@ -104,13 +104,15 @@ def _parse_choices(lists: Iterable[str]) -> Iterator[Choice]:
             yield choice(name, options, f"--compare {name}")
 
 
-def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
-    """Return the strategy with these options. Raises ConfigError, which names the option and its values."""
+def choice(
+    kind: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None, group: Group = "chunkers"
+) -> Choice:
+    """Return the plugin with these options. Raises ConfigError, which names the option and its values."""
     tree = ConfigTree(data=dict(kept or {}))
     for each in given:
         add(tree, each, label)
     check = Check(tree, Path.cwd(), list(tree.problems))
-    plugin = check.plugin("chunkers", strategy, ())
+    plugin = check.plugin(group, kind, ())
     chosen = check.options(plugin, tree.data, ()) if plugin else None
     if chosen is None or check.problems:
         raise ConfigError(label, check.problems)

@@ -142,6 +142,27 @@ def read_strategies(config: Config, collection: CollectionName, lists: Sequence[
     return distinct([_strategy(config, own, word) for word in words])
 
 
+def read_models(config: Config, given: str) -> dict[str, Choice]:
+    """Map the names of embedders to compare to the embedders. Raises BadRequest and ConfigError.
+
+    ``given``: names or folders of models, for the configured kind of embedder, or KIND:KEY=VALUE:...
+    """
+    models: dict[str, Choice] = {}
+    configured = config.embedding.plugin
+    usual = configured.kind if "model" in configured.options.model_fields else "sentence-transformers"
+    for word in filter(None, map(str.strip, _STRATEGY.findall(given))):
+        kind, _, rest = word.partition(":")
+        if kind in kinds("embedders"):
+            options = [each for each in _COLON.split(rest) if each]
+        else:
+            kind, options = usual, [f"model={json.dumps(word)}"]
+        kept = as_written(config.embedding.options) if kind == configured.kind else {}
+        embedding = choice(kind, options, f"--models {word}", kept, "embedders")
+        name = getattr(embedding.options, "model", word)
+        models[word if name in models else name] = embedding
+    return models
+
+
 def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> Strategy:
     name, _, rest = word.partition(":")
     given, label = [each for each in _COLON.split(rest) if each], f"--strategies {name}"

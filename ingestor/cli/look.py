@@ -339,7 +339,10 @@ def evaluate(
         int, typer.Option(min=0, help="Another number samples other documents and questions.")
     ] = 0,
     models: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Embedding models to compare, with the same questions.")
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Embedders to compare by the same questions: names, or KIND:KEY=VALUE."
+        ),
     ] = "",
     search: Annotated[
         str,
@@ -389,7 +392,7 @@ def evaluate(
     Changes neither collections nor journal, and works beside a daemon. An interrupted run resumes with the
     vectors of the cache.
     """
-    from ingestor.cli.evaluate_command import request_of, run, run_check, run_estimate
+    from ingestor.cli.evaluate_command import read_models, request_of, run, run_check, run_estimate
 
     checked = read_config(config, "error")
     if check is not None:
@@ -417,7 +420,7 @@ def evaluate(
         ask_model=ask_model,
         judge=judge,
         seed=seed,
-        models=tuple(dict.fromkeys(filter(None, map(str.strip, models.split(","))))),
+        models=read_models(checked, models),
     )
     if estimate:
         run_estimate(checked, request, as_json=as_json)

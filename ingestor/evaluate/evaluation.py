@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config
 from ingestor.evaluate import asking, strategies
@@ -22,7 +21,7 @@ from ingestor.evaluate.question_file import RefusedQuestion, locate, quotations,
 from ingestor.evaluate.ranking import StrategyOutcome, score_cuts
 from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import Strategy
+from ingestor.evaluate.strategies import Strategy, is_same_choice
 from ingestor.evaluate.workplace import (
     EvaluationRequest,
     Progress,
@@ -35,7 +34,6 @@ from ingestor.llm.options import Endpoint
 from ingestor.pipeline.language import identify
 from ingestor.ports import BadDocument
 from ingestor.queries.access import BadRequest
-from ingestor.registry import find
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +75,11 @@ def evaluate(
     """
     if request.models and request.judge:
         raise BadRequest("--models and --judge exclude each other: give one")
-    endpoint, default = _endpoint(config, request), getattr(config.embedding.options, "model", None)
+    endpoint = _endpoint(config, request)
     outcomes, use = list[StrategyOutcome](), ModelUse()
-    for number, model in enumerate(request.models or (None,)):
-        with _open(config if model is None else _with_model(config, model), request, progress) as place:
+    compared: list[tuple[str | None, Choice]] = [*request.models.items()]
+    for number, (model, embedding) in enumerate(compared or [(None, config.embedding)]):
+        with _open(replace(config, embedding=embedding), request, progress) as place:
             if number == 0:  # every model gets the same documents and questions
                 estimate = asking.estimate_requests(request, place, endpoint)
                 if estimate is not None:
@@ -90,10 +89,10 @@ def evaluate(
                 questions, refused = _questions(request, place, endpoint, samples)
             chosen = request.strategies or (() if model is None else (place.strategy,))
             cuts = list(_cuts(replace(request, strategies=chosen), place, readings))
-            if model not in (None, default):
+            if not is_same_choice(embedding, config.embedding):
                 cuts = [replace(each, strategy=replace(each.strategy, configured=False)) for each in cuts]
             made = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
-            outcomes += [replace(each, model=model) for each in made]
+            outcomes += [replace(each, model=model, embedding=embedding) for each in made]
             evaluation = _conclude(
                 request, samples, quotations(questions, samples), refused, questions[0], outcomes
             )
@@ -101,20 +100,6 @@ def evaluate(
                 evaluation = _with_judgements(evaluation, place, endpoint)
             use += asking.count_requests(place)
     return replace(evaluation, asked=None if estimate is None else AskingUsage(estimate, use))
-
-
-def _with_model(config: Config, model: str) -> Config:
-    """Return the config with another embedding model. Raises BadRequest."""
-    plugin, options = config.embedding.plugin, config.embedding.options
-    if "model" not in type(options).model_fields:
-        plugin = find("embedders", "sentence-transformers")
-        options = plugin.options()
-    given = {name: getattr(options, name) for name in options.model_fields_set}
-    try:
-        checked = plugin.options.model_validate({**given, "model": model})
-    except ValidationError as error:
-        raise BadRequest(f"--models {model}: {error.errors()[0]['msg']}") from error
-    return replace(config, embedding=Choice(plugin, checked))
 
 
 def estimate_requests(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:

@@ -25,6 +25,7 @@ from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, inside, trim
 
 _WORD = re.compile(r"\w[\w'’-]*")
+_ADDRESS = re.compile(r"\S*(?:://|@|www\.)\S*")
 _FEWEST, _MOST = 8, 80  # words of an excerpt
 _KEYWORDS = 5  # words of a question in a language without templates
 _SHORTEST = 3  # words of a question
@@ -43,7 +44,7 @@ _LIGHT = frozenset(  # words of English that carry no meaning of their own
     only or other others our out over own per rather same second she should since so some such than that
     the their them then there these they this those though three through thus to too two under until up
     upon us use used uses using very was we well were what when where whether which while who whom whose
-    why will with within without would yet you your happens know company
+    why will with within without would yet you your happens know company come comes go goes early late
     """.split()  # noqa: SIM905
 )
 _VAGUE = re.compile(  # what only the text before explains
@@ -137,7 +138,7 @@ _BE = r"(?P<be>is|are|was|were)"
 _KEPT_IN = "stored|located|kept|saved|placed|installed|written|listed|described|documented|held|situated"
 _THIRD = "|".join(verb.replace(" ", "s ", 1) if " " in verb else f"{verb}s" for verb in _VERBS.split("|"))
 _AGENTS = r"(?P<s>[A-Z][^,;:()]{2,40}?(?:[eo]rs?|members|people|guests|staff|employees|We))"
-_NO_VERB = r"(?!(?:the|an?|our|its|their|all|any|this|these)\b)"
+_NO_VERB = r"(?!(?:the|an?|our|its|their|all|any|this|these|within|which|whom|date)\b)"
 _NO_PARTICIPLE = r"(?!\w+(?:ing|ed)\b|necessary|needed|possible|required)"
 # Questions by the form of a sentence; the first that fits is asked. Of a verb's groups {v} is its plain form.
 _TEMPLATES = [
@@ -428,10 +429,11 @@ def _relate(text: str, lower: set[str]) -> str:
     phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
-    if len(plain) < 2:
+    heaviest = {each.split()[-1]: each for each in sorted(plain, key=weights.__getitem__)}  # by their nouns
+    if len(heaviest) < 2:
         return ""
-    first, second = sorted(sorted(plain, key=lambda each: -weights[each])[:2], key=list(phrases).index)
-    be = "are" if re.search(r"[^su]s$", first.partition(" of ")[0]) else "is"
+    first, second = sorted(sorted(heaviest.values(), key=lambda e: -weights[e])[:2], key=list(phrases).index)
+    be = "are" if re.search(r"^(?!an? ).*[^su]s$", first.partition(" of ")[0], re.I) else "is"
     return _turn_person(f"How {be} {first} related to {second}?")
 
 
@@ -457,7 +459,12 @@ def _singular(phrase: str) -> str:
 
 
 def _keywords(text: str, times: Mapping[str, int]) -> str:
-    """Return the rarest words of a sentence in its order; "" if they are too few."""
-    words = list(dict.fromkeys(_WORD.findall(text)))
+    """Return the rarest words of a sentence in its order, without addresses; "" if they are too few."""
+    words = [word for word in dict.fromkeys(_WORD.findall(_ADDRESS.sub(" ", text))) if _is_keyword(word)]
     rarest = sorted(words, key=lambda word: (times[word.casefold()], -len(word)))[:_KEYWORDS]
     return " ".join(word for word in words if word in rarest) if len(words) >= _SHORTEST else ""
+
+
+def _is_keyword(word: str) -> bool:
+    """Whether a word likely has a meaning: few letters of an alphabet have none, and neither have digits."""
+    return not re.search(r"\d", word) and (len(word) > 3 or not re.match("[a-zà-ʯͰ-ӿ]", word, re.I))

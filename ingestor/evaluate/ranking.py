@@ -20,6 +20,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ingestor.config.models import Choice
 from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
@@ -209,6 +210,7 @@ class StrategyOutcome:
     similarity: Floats
     by_tokens: tuple[Floats, Floats]
     model: str | None = None  # if models are compared
+    embedding: Choice | None = None
 
     @property
     def name(self) -> str:

@@ -1,12 +1,12 @@
 """Parts, cache and sampled documents, open while an evaluation cuts, embeds and searches."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.parts import Parts, Places, made_by
-from ingestor.config.models import Config
+from ingestor.config.models import Choice, Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.vectors.embedding import Embedding, Embeddings
 from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
@@ -37,7 +37,7 @@ class EvaluationRequest:
     ``ask_model``: whether the language model writes questions.
     ``judge``: number of questions whose answers the language model judges.
     ``modes``: at least one mode of search. ``seed``: another number samples other documents and questions.
-    ``models``: embedding models to compare, by name or folder; empty for the configured one.
+    ``models``: embedders to compare, by their names in the report; empty for the configured one.
     """
 
     collection: CollectionName
@@ -51,7 +51,7 @@ class EvaluationRequest:
     modes: tuple[Mode, ...] = ("dense",)
     budgets: tuple[int, ...] = (500, 1000, 2000)
     seed: int = 0
-    models: tuple[str, ...] = ()
+    models: Mapping[str, Choice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

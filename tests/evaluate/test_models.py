@@ -1,15 +1,13 @@
 """``evaluate --models``: embedding models are compared as strategies are."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ingestor.cli.evaluate_command import read_models
 from ingestor.config.file import load
-from ingestor.config.models import Choice, Config
-from ingestor.evaluate import evaluation
-from ingestor.registry import find
+from ingestor.config.models import ConfigError
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -20,37 +18,29 @@ from tests.evaluate.test_evaluate import samples
 _FIXTURES = (ask, project, samples)
 
 
-def dimensions(config: Config, model: str) -> Config:
-    """Take the number of dimensions of the hashing embedder for a model: more of them find more."""
-    plugin = find("embedders", "hashing")
-    return replace(config, embedding=Choice(plugin, plugin.options(dimensions=int(model))))
+MODELS = "hashing:dimensions=8,hashing:dimensions=512"
+POOR, GOOD = MODELS.split(",")
 
 
-def test_models_are_compared_by_the_same_questions(
-    samples: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluation, "_with_model", dimensions)
-    found = answered(ask("evaluate", "--json", "--models", "8,512", "--make", "60"))
+def test_models_are_compared_by_the_same_questions(samples: Project, ask: Ask) -> None:
+    found = answered(ask("evaluate", "--json", "--models", MODELS, "--make", "60"))
     poor, good = found["strategies"]
-    assert (poor["model"], good["model"]) == ("8", "512")
-    assert good["label"] == f"{poor['label'].removesuffix(' by 8')} by 512"
+    assert (poor["model"], good["model"]) == (POOR, GOOD)
+    assert good["label"] == f"{poor['label'].removesuffix(f' by {POOR}')} by {GOOD}"
     assert poor["chunks"] == good["chunks"]
     assert good["recall"]["500"]["mean"] > poor["recall"]["500"]["mean"] + 20
     assert (found["recommendation"]["sure"], poor["configured"], good["configured"]) == (True, False, False)
     assert f"{good['label']} finds most" in found["recommendation"]["text"]
-    shown = ask("evaluate", "--models", "8,512", "--make", "60").out
-    assert "embedding:\n  model: 512" in shown
+    shown = ask("evaluate", "--models", MODELS, "--make", "60").out
+    assert "embedding:\n  kind: hashing\n  dimensions: 512\n" in shown
 
 
-def test_models_with_ask_model_report_requests_and_cost_before_and_after(
-    samples: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluation, "_with_model", dimensions)
+def test_models_with_ask_model_report_requests_and_cost_before_and_after(samples: Project, ask: Ask) -> None:
     with serving(model) as endpoint:
         prices = {"prompt_price": 2.0, "answer_price": 10.0}
         samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted", **prices}}
         samples.configure()
-        words = ("--models", "8,512", "--ask-model", "--make", "12")
+        words = ("--models", MODELS, "--ask-model", "--make", "12")
         expected = answered(ask("evaluate", "--json", *words, "--estimate"))
         assert (endpoint.calls, expected["calls"]) == (0, 12)
         first = ask("evaluate", "--json", *words)
@@ -66,12 +56,20 @@ def test_models_exclude_judge_and_write(samples: Project, ask: Ask) -> None:
     assert "--models and --write exclude each other" in ask("evaluate", "--models", "a", "--write").err
 
 
-def test_model_of_config_is_replaced_and_its_other_options_stay(tmp_path: Path) -> None:
+def test_models_are_names_of_the_configured_kind_or_embedders_with_options(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     source = "sources: [{name: notes, kind: folder, path: notes, collection: docs}]\n"
     (tmp_path / "notes").mkdir()
+    file.write_text(source + "embedding: {kind: openai, base_url: 'http://a.example/v1', model: one}\n")
+    config = load(file, {})
+    server = "openai:base_url=http://b.example:8081/v1:model=three"
+    models = read_models(config, f"one,two,{server},sentence-transformers:model=./four,hashing")
+    assert list(models) == ["one", "two", "three", "./four", "hashing"]
+    assert models["one"] == config.embedding
+    addresses = [getattr(each.options, "base_url", None) for each in models.values()]
+    assert addresses == ["http://a.example/v1", "http://a.example/v1", "http://b.example:8081/v1", None, None]
     file.write_text(source)
-    config = evaluation._with_model(load(file, {}), "two")
-    assert config.embedding.plugin.kind == "sentence-transformers"
-    assert config.embedding.options.model == "two"  # type: ignore[attr-defined]
-    assert evaluation._with_model(dimensions(config, "8"), "two").embedding == config.embedding
+    (one,) = read_models(load(file, {}), "intfloat/e5-small").values()
+    assert (one.plugin.kind, one.options.model) == ("sentence-transformers", "intfloat/e5-small")  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="--models openai:model=one"):
+        read_models(load(file, {}), "openai:model=one")

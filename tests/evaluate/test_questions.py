@@ -154,6 +154,8 @@ SENTENCES = [
      "What happens if the harbour master has given the word?"),
     ("By the old office at the bridge, nobody ever writes down such things.",
      "How is the old office related to the bridge?"),
+    ("By an alias for the old office, nobody ever writes down such long things.",
+     "How is an alias related to the old office?"),
     ("A member brings the boat, and the harbour master writes the list.", "What does a member bring?"),
     ("The clubs of the town built the pier before the war.", "What did the clubs of the town build?"),
 ]  # fmt: skip
@@ -217,6 +219,25 @@ def test_made_question_asks_for_the_term_of_a_definition() -> None:
     assert document.text[excerpt.start : excerpt.end].split() == (
         ["--force", "Overwrites", "a", "file", "that", "is", "there", "already."]
     )
+
+
+def test_sentence_whose_two_phrases_share_their_noun_is_not_asked_for() -> None:
+    text = "By the application of a new application, nobody ever writes down such long things."
+    assert make_questions([Document(text)], 9) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        ("Per i soci https://t2d.example.org/a/71f9 conserva ogni nuova ricevuta.",
+         "soci conserva ogni nuova ricevuta"),
+        ("Wer im Hafen 2026 bleibt, fragt a.b@c.de oder ruft den Hafenmeister an.",
+         "Hafen bleibt fragt oder Hafenmeister"),
+    ],
+)  # fmt: skip
+def test_keywords_of_a_question_have_no_addresses_or_digits(sentence: str, question: str) -> None:
+    (asked,) = make_questions([Document(sentence, language="xx")], 9)
+    assert asked.text == question
 
 
 def test_made_question_in_another_language_is_the_rarest_words_of_a_sentence() -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -60,8 +61,10 @@ def show(evaluation: Evaluation) -> None:
     out.print(Text(f"\n{evaluation.text}\n"))
     best = evaluation.outcomes[evaluation.verdict.pick]
     strategy, snippet = best.cut.strategy, ""
-    if best.model is not None and not strategy.configured:
-        snippet = f"embedding:\n  model: {best.model}\n"
+    if best.model is not None and best.embedding is not None and not strategy.configured:
+        options = best.embedding.options.model_dump(mode="json", exclude_unset=True)
+        written = {"kind": best.embedding.plugin.kind, **options}
+        snippet = yaml.safe_dump({"embedding": written}, sort_keys=False, allow_unicode=True)
     elif evaluation.changes:
         snippet = strategy.yaml
     if snippet:
