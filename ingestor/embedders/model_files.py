@@ -85,7 +85,7 @@ def prompts(folder: Path, model: str) -> Prompts:
     """
     config = read_json(folder / "config_sentence_transformers.json")
     named = config.get("prompts") or {}
-    if not named and _E5.search(model):
+    if not any(named.values()) and _E5.search(model):
         return Prompts("passage: ", "query: ")
     default = named.get(config.get("default_prompt_name")) or ""
     document = next((named[name] for name in _DOCUMENT_PROMPTS if name in named), default)

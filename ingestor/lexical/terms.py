@@ -1,7 +1,8 @@
 """Text to the terms that are indexed, and by which it is found. Pure.
 
 - Words are lower-cased and stemmed by the record's language, with Snowball's algorithms [Porter 2001].
-  Words with joiners, such as Persian, are also indexed without them.
+  Words with joiners, such as Persian, are also indexed without them. Hebrew has rules of our own (decision
+  0167). Accents and vowel signs are left out.
 - Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
   ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
 - Korean, and scripts without spaces such as Chinese and Thai, give overlapping pairs of characters.
@@ -21,13 +22,15 @@ import Stemmer
 from ingestor.lexical.rules import ALGORITHMS, LONGEST
 
 _KEPT_STEMS = 2**14  # stems that are kept in memory; most words are found in the larger cache of terms
-_ACCENTS = range(0x300, 0x370)  # combining marks of Latin, Greek and Cyrillic letters
+_ACCENTS = {  # marks of Latin, Greek and Cyrillic letters, and the vowel signs of Hebrew and Arabic
+    *range(0x300, 0x370), *range(0x591, 0x5C8), *range(0x64B, 0x653), 0x670,
+}  # fmt: skip
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
     f"\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff{_HAN}"
 )
 _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 )
 _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u0640"))  # ZWNJ, ZWJ, and the stroke that stretches Arabic
@@ -46,6 +49,8 @@ _SMALL = r"[^\W\d_]"
 _HUMPS = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ])")
 _BORDERS = re.compile(rf"(?<=\d)(?={_SMALL})|(?<={_SMALL})(?=\d)")
 _RELEASE = re.compile(r"v(\d[\d.]*)", re.IGNORECASE)
+_BEFORE = re.compile("^(?:ו?[בכלמש]?ה|ו?[בכלמש]|ו)(?=[א-ת]{3})")  # and, the, in, to and others, in one word
+_AFTER = re.compile("(?<=[א-ת]{3})(?:ים|ות|יות|ה|ת|י)$")  # endings of many, of hers, of mine
 _PLAIN = re.compile(f"(?:[^\\W\\d_]|[{_MARKS}])+")
 
 
@@ -185,6 +190,8 @@ def stem(word: str, language: str) -> str:
 
     ``language``: a key of ALGORITHMS; if empty, only accents are removed.
     """
+    if language == "he":
+        return _AFTER.sub("", _BEFORE.sub("", _plain(word)))
     if language:
         word = Stemmer.Stemmer(ALGORITHMS[language], 0).stemWord(word)  # threads must not share a stemmer
     return word if word.isascii() else _plain(word)

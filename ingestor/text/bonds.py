@@ -41,6 +41,9 @@ _TRIES = 16  # places at which a chunk is divided
 _TROFF = re.compile(  # a heading, the opening of a paragraph, or an item with its tag
     r"^[.'](?:(?:SH|SS|Sh|Ss|PP|P|LP|Pp|HP|IP|It)\b.*\n|T[PQ]\b.*\n.*\n)", re.M
 )
+_BOLD = re.compile(  # a line of a paragraph of its own that is all bold, or all code
+    r"(?:^|(?<=\n\n))(?:(\*\*|__)[^\s*_][^*_\n]{0,80}\1|`[^`\n]{1,80}`):?[ \t]*\r?\n(?=\r?\n)"
+)
 _LAID_OUT = frozenset(("text/plain", "text/x-rst", "text/asciidoc", "text/markdown", "text/x-log"))
 _LISTED = re.compile(r"[-*+•]\s|\d+[.)]\s|[#|>.=~^\"']")
 _LONGEST_TERM = 80  # characters of a line
@@ -137,6 +140,8 @@ def _terms(document: Document) -> Iterator[Span]:
     text, blocks = document.text, document.blocks
     if document.content_type == "text/troff":
         yield from (match.span() for match in _TROFF.finditer(text))
+    if document.content_type == "text/markdown":
+        yield from (match.span() for match in _BOLD.finditer(text))
     if document.content_type not in _LAID_OUT:
         return
     starts = [block.start for block in blocks]

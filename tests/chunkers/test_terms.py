@@ -21,6 +21,13 @@ FORMATS = {  # file: what stands before, one definition, and after
     "ip.man": (".TH A 1\n.SH OPTIONS\n", '.IP "--term {n}" 4\n{body}\n', ""),
     "it.man": (".Dd x\n.Dt A 1\n.Sh OPTIONS\n.Bl -tag\n", ".It Fl term {n}\n{body}\n", ".El\n"),
     "a.md": ("# Options\n\n", "term {n}\n: {body}\n\n", ""),
+    "bold.md": ("# Options\n\n", "**term {n}**\n\n{body}\n\n", ""),
+    "code.md": ("# Options\n\n", "`term {n}`\n\n{body}\n\n", ""),
+    "a.dbk": (
+        "<article><title>Options</title><variablelist>",
+        "<varlistentry><term>term {n}</term><listitem><para>{body}</para></listitem></varlistentry>",
+        "</variablelist></article>",
+    ),
     "a.rst": ("Options\n=======\n\n", "term {n}\n    {body}\n\n", ""),
     "a.adoc": ("= Options\n\n", "term {n}::\n  {body}\n\n", ""),
     "a.org": ("* Options\n\n", "- term {n} :: {body}\n", ""),

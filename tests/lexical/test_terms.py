@@ -39,6 +39,10 @@ from ingestor.lexical.terms import question_words, terms
         ("한국어 문장", "ko", {"한국", "국어", "문장"}),
         ("हिन्दी भाषा", None, {"हिन्दी", "भाषा"}),
         ("ＦＵＬＬ width", None, {"full", "width"}),
+        ("עַל־פְּנֵי", None, {"על", "פני"}),
+        ("كِتَابٌ", None, {"كتاب"}),
+        ("הספרים בספר ולספרים", "he", {"ספר"}),
+        ("שלושה ספרים", "he", {"ספר"}),
         ("می\u200cخواهم", "fa", {"خواه", "میخواهم"}),  # the stem needs the joiner
     ],
 )  # fmt: skip
@@ -61,6 +65,13 @@ def test_word_with_and_without_joiners_match_both_ways(written: str, also: str, 
         assert set(forms) & set(terms(text, language)), (asked, text)
 
 
+def test_hebrew_word_is_found_with_other_prefixes_and_endings() -> None:
+    (forms,) = question_words("הספרים", ["he"])
+    for written in ("ספר", "בספרים", "והספר", "ספרי"):
+        assert set(forms) & set(terms(written, "he")), written
+    assert not set(forms) & set(terms("ספורט", "he"))
+
+
 def test_question_is_stemmed_by_every_language() -> None:
     found = question_words("running Häuser", ["en", "de-AT", "de"])
     assert found == [("running", "run"), ("hauser", "haus")]
@@ -76,7 +87,7 @@ def test_plain_word_is_one_term() -> None:
     assert terms("One plain sentence, and another.", "en") == ["one", "plain", "sentenc", "and", "anoth"]
 
 
-@given(st.text(max_size=60), st.sampled_from([None, "en", "de", "ar", "hi"]))
+@given(st.text(max_size=60), st.sampled_from([None, "en", "de", "ar", "he", "hi"]))
 def test_terms_can_be_stored(text: str, language: str | None) -> None:
     """FTS5 splits them at spaces, and at ASCII characters that are not named to it."""
     for term in terms(text, language):

@@ -39,6 +39,7 @@ _REFERENCES = (
 )
 _PICTURE = 400  # characters of base64 that are no checksum or key
 _PARAGRAPHS = "p|v|para|simpara|title|subtitle|tr|row|term|member|screen|programlisting|text"
+_TERM = re.compile(r"<(?:\w{1,80}:)?term(?:\s[^<>]{0,200})?>(?=\s*+([^\s<]))")  # of a list of definitions
 _MARKUP = re.compile(_REFERENCES, re.DOTALL)
 _TAGS = re.compile(
     rf"{_REFERENCES}|(?P<paragraph></(?:\w{{1,80}}:)?(?:{_PARAGRAPHS})\s*+>)"
@@ -62,7 +63,7 @@ class XmlParser:
         title, language = _TITLE.search(text, 0, _HEAD), _LANGUAGE.search(text, 0, _HEAD)
         document = Document(
             text=text,
-            blocks=() if kind in _BOOKS else tuple(_blocks(text)),
+            blocks=tuple(_terms(text) if kind in _BOOKS else _blocks(text)),
             content_type=kind,
             title=" ".join(unescape(title[1] or "").split()) or None if title else None,
             language=language[1] if language else None,
@@ -71,7 +72,15 @@ class XmlParser:
             return apply_edits(document, _edits(text, bare=False))
         prose = apply_edits(document, _edits(text, bare=True))
         spans = ((end - len(prose.text[start:end].lstrip()), end) for start, end in paragraphs(prose.text))
-        return replace(prose, blocks=tuple(Block("paragraph", *span) for span in spans))
+        terms = {block.start for block in prose.blocks}
+        kinds = {True: "definition", False: "paragraph"}
+        return replace(prose, blocks=tuple(Block(kinds[span[0] in terms], *span) for span in spans))
+
+
+def _terms(text: str) -> Iterator[Block]:
+    """Yield the first letter of each term of a definition."""
+    for term in _TERM.finditer(text):
+        yield Block("definition", *term.span(1))
 
 
 def _edits(text: str, *, bare: bool) -> Iterator[Edit]:
@@ -118,4 +127,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "xml")
 
 
-PLUGIN = Plugin(kind="xml", version=2, options=Options, build=XmlParser)
+PLUGIN = Plugin(kind="xml", version=3, options=Options, build=XmlParser)
