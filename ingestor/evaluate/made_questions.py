@@ -429,7 +429,9 @@ def _relate(text: str, lower: set[str]) -> str:
     phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
-    heaviest = {each.split()[-1]: each for each in sorted(plain, key=weights.__getitem__)}  # by their nouns
+    heaviest = {
+        each.partition(" of ")[0].split()[-1]: each for each in sorted(plain, key=weights.__getitem__)
+    }
     if len(heaviest) < 2:
         return ""
     first, second = sorted(sorted(heaviest.values(), key=lambda e: -weights[e])[:2], key=list(phrases).index)
