@@ -190,10 +190,8 @@ def stem(word: str, language: str) -> str:
 
     ``language``: a key of ALGORITHMS; if empty, only accents are removed.
     """
-    if language == "he":
-        return _AFTER.sub("", _BEFORE.sub("", _plain(word)))
     if language:
-        word = Stemmer.Stemmer(ALGORITHMS[language], 0).stemWord(word)  # threads must not share a stemmer
+        (word,) = _stems([word], language)
     return word if word.isascii() else _plain(word)
 
 
@@ -201,9 +199,16 @@ def all_stems(words: Iterable[str], languages: Iterable[str]) -> dict[str, tuple
     """Return the terms of words in lower case: in no language, and in each of the languages."""
     known = list(dict.fromkeys(words))
     codes = {primary(language) for language in languages} - {""}
-    stemmed = [Stemmer.Stemmer(ALGORITHMS[code], 0).stemWords(known) for code in sorted(codes)]
+    stemmed = [_stems(known, code) for code in sorted(codes)]
     rows = zip(known, *stemmed, strict=True)
     return {row[0]: tuple(dict.fromkeys(_cut(stem(form, "")) for form in row)) for row in rows}
+
+
+def _stems(words: list[str], language: str) -> list[str]:
+    if language == "he":
+        return [_AFTER.sub("", _BEFORE.sub("", _plain(word))) for word in words]
+    stemmer = Stemmer.Stemmer(ALGORITHMS[language], 0)  # threads must not share it
+    return list(stemmer.stemWords(words))
 
 
 def _plain(word: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.lexical.rules import LONGEST
-from ingestor.lexical.terms import question_words, terms
+from ingestor.lexical.terms import all_stems, question_words, terms
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,9 @@ def test_hebrew_word_is_found_with_other_prefixes_and_endings() -> None:
     for written in ("ספר", "בספרים", "והספר", "ספרי"):
         assert set(forms) & set(terms(written, "he")), written
     assert not set(forms) & set(terms("ספורט", "he"))
+    assert all_stems(["בספרים", "books"], ["he", "en"]) == {
+        "בספרים": ("בספרים", "ספר"), "books": ("books", "book"),
+    }  # fmt: skip
 
 
 def test_question_is_stemmed_by_every_language() -> None:
