@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,24 @@ def test_page_shows_the_measured_facts() -> None:
     assert page.partition("<!-- facts -->")[2].strip() == table(facts).strip(), (
         "run: .venv/bin/python -m benchmarks correctness table"
     )
+
+
+def test_readme_shows_the_measured_facts() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    facts = [json.loads((FACTS / f"{name}.json").read_text("utf-8")) for name in NAMES]
+    assert f"| After this | {' · '.join(NAMES.values())} |" in readme
+    assert f"on {datetime.fromisoformat(max(one['date'] for one in facts)):%-d %B %Y}" in readme
+    found = {row: [one["rows"][row] for one in facts] for row in ROWS}
+    kept = ["emptied" if fact.startswith("0 of") else "index kept" for fact in found["unmounted_folder"]]
+    model = ["old vectors stay" if "old vectors" in fact else "exact" for fact in found["change_model"]]
+    backup = ["stale" if "stale" in fact else "exact" for fact in found["restored_backup"]]
+    renamed = [fact.removesuffix(" embedded; exact") for fact in found["rename"]]
+    assert set(found["kill"]) == {"exact"}
+    for event, words in {
+        "a document renamed": f"embeds {' · '.join(renamed)} texts; all exact",
+        "a disk not mounted once": " · ".join([kept[0], *(each.split()[-1] for each in kept[1:])]),
+        "the process killed": "all exact after the next pass",
+        "another model": " · ".join(model),
+        "an older index restored": " · ".join(backup),
+    }.items():
+        assert f"| {event} | {words} |" in readme

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -57,13 +57,15 @@ class Whole:
 class Trial:
     """Findings of a trial.
 
-    ``kinds``: numbers of documents by file extension. ``problems``: reasons by document name.
-    ``tokens``: number embedded. ``seconds``: time until the answer.
+    ``kinds``: numbers of documents by file extension; ``unsupported``: those of the sample that no parser
+    reads. ``problems``: reasons by document or folder. ``tokens``: number embedded. ``seconds``: time until
+    the answer.
     """
 
     folder: str
     documents: int
     kinds: dict[str, int]
+    unsupported: dict[str, int]
     bytes: int
     indexed: int
     chunks: int
@@ -103,18 +105,22 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     set_up("error", "text")
     begun = time.monotonic()
     with progress.busy("Listing", as_json):
-        items = _list(_project(folder, place))
+        items, problems = _list(_project(folder, place))
     if not items:
-        fail(f"{folder} has no documents; hidden and ignored files are left out", FAILED)
+        why = f": {_first(problems)}" if problems else "; hidden and ignored files are left out"
+        fail(f"{folder} has no documents{why}", FAILED)
     order = sorted(items, key=lambda item: blake2b(item.key.encode()).digest())[:SAMPLE]  # at random
     with progress.busy(f"Indexing a sample of {counted(len(order), 'document')}", as_json) as note:
         reports = _index(folder, place, order, begun + BUDGET, note)
     with _project(folder, place, order) as project, progress.busy("Searching", as_json):
         status = project.status()
-        problems = {failure.document: failure.reason for failure in status.failures}
+        problems |= {failure.document: failure.reason for failure in status.failures}
+        unsupported = dict(status.sources["documents"].unsupported)
         if not status.collections["docs"].records:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in islice(problems.items(), 3))
-            fail(f"no text was found in {folder}" + (f": {reasons}" if reasons else ""), FAILED)
+            if unsupported:
+                problems[_list_kinds(unsupported)] = "no parser reads them"
+            reasons = f": {_first(problems)}" if problems else ""
+            fail(f"no text was found in {folder}{reasons}", FAILED)
         questions = project.suggest()
         question = ask or (questions[0] if questions else "What is this about?")
         answer = project.search(question, n=3)
@@ -122,6 +128,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         folder=str(folder),
         documents=len(items),
         kinds=dict(Counter(Path(item.key).suffix.lower() or "no ending" for item in items).most_common()),
+        unsupported=unsupported,
         bytes=sum(item.size or 0 for item in items),
         indexed=status.sources["documents"].settled,
         chunks=status.collections["docs"].records,
@@ -150,18 +157,28 @@ def _show(trial: Trial, answer: "Answer") -> None:
     from ingestor.cli.output import console, excerpt
     from ingestor.units import counted
 
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in islice(trial.kinds.items(), 6))
-    print(f"{trial.folder}: {counted(trial.documents, 'document')} ({kinds}), {trial.bytes / 1e6:,.1f} MB")
+    total = f"{counted(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
+    print(f"{trial.folder}: {total}, {trial.bytes / 1e6:,.1f} MB")
     spent = console.duration(trial.seconds)
     print(f"Indexed {trial.indexed:,} of them as {counted(trial.chunks, 'chunk')}, in {spent}.")
+    if trial.unsupported:
+        print(f"No parser reads {_list_kinds(trial.unsupported)} of the sample.")
     for document, reason in islice(trial.problems.items(), 3):
         console.complain(document, reason)
     if trial.questions:
-        print("Questions it can answer, from its headings:")
+        print("Headings to ask about:")
         for each in trial.questions:
             print(f"  {each}")
     print(f"\nAnswer to {quote(trial.question)}:\n")
     excerpt.show_hits(answer, False, question=trial.question)
+
+
+def _list_kinds(kinds: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in islice(kinds.items(), 6))
+
+
+def _first(problems: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in islice(problems.items(), 3))
 
 
 def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
@@ -190,17 +207,19 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
     return Project(path)
 
 
-def _list(project: "Project") -> "list[Item]":
-    """Return the documents of the folder, without what could not be listed."""
+def _list(project: "Project") -> "tuple[list[Item], dict[str, str]]":
+    """Return the documents of the folder, and the reasons for what cannot be listed."""
     from ingestor.app.parts import build
     from ingestor.config.file import load
     from ingestor.ports import PartialScan
 
     (source,) = load(project.path, os.environ).sources
     items: list[Item] = []
-    with suppress(PartialScan):
+    try:
         items += islice(build(source.connector).scan(), LISTED)
-    return items
+    except PartialScan as partial:
+        return items, {f"{key}/": "could not be listed; make it readable" for key in partial.unknown}
+    return items, {}
 
 
 def _index(

@@ -21,7 +21,7 @@ _ADVICE = {
     errno.ENOTDIR: "a part of {} is a file where a folder is needed: move it away, or correct the path",
     errno.EISDIR: "{} is a folder where a file is needed: correct the path",
     errno.EEXIST: "{} is there already: move it away, or choose another path",
-    errno.ENOSPC: "the disk of {} is full: make room",
+    errno.ENOSPC: "the disk has no room for {}: free some space",
     errno.EDQUOT: "this user may store no more where {} lies: make room, or have the quota raised",
     errno.EROFS: "{} lies on a file system that can only be read: choose another path",
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n)",

@@ -13,6 +13,7 @@ again elsewhere costs a patch of its metadata.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -89,7 +90,12 @@ def _model() -> "LanguageIdentifier":
 @cache
 def expect() -> None:
     """Load the model in a thread of its own, while the first documents wait for their vectors."""
-    Thread(target=_model, name="language", daemon=True).start()
+
+    def load() -> None:
+        with suppress(OSError):  # a full disk: the first document raises the error again
+            _model()
+
+    Thread(target=load, name="language", daemon=True).start()
 
 
 @cache

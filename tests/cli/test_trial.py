@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from typer.testing import CliRunner
 
 from ingestor.cli import trial
 from ingestor.cli.main import app
+from ingestor.connectors.folder.connector import Folder
+from ingestor.model import Item
+from ingestor.ports import PartialScan
 from tests.waiting import wait
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
@@ -122,3 +126,21 @@ def test_trial_without_documents_names_reason(
     assert (ended.exit_code, type(ended.exception)) == (code, SystemExit)
     assert said in ended.stderr
     assert left(folder) == []
+
+
+def test_trial_without_text_names_unread_kinds_and_folders(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "empty/a.bin").write_bytes(bytes(range(256)))
+    listed = Folder.scan
+
+    def scan(self: Folder) -> Iterator[Item]:
+        yield from listed(self)
+        raise PartialScan("could not list closed", ["closed"])
+
+    monkeypatch.setattr(Folder, "scan", scan)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "tmp"))
+    ended = CliRunner().invoke(app, ["try", "empty"])
+    assert ended.exit_code == 4
+    assert "closed/: could not be listed; make it readable; 1 .bin: no parser reads them" in ended.stderr

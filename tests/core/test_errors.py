@@ -19,7 +19,7 @@ def test_description_of_an_error_has_no_number() -> None:
     [
         (FileNotFoundError(errno.ENOENT, "", "/a"), "/a is not there: make it, or correct the path"),
         (PermissionError(errno.EACCES, "", b"/a"), "this user may not use /a: "),
-        (OSError(errno.ENOSPC, "No space left on device"), "the disk of a file is full: make room"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk has no room for a file: free"),
         (OSError(errno.EPIPE, "Broken pipe", "/a"), "/a: Broken pipe"),
         (OSError("timed out"), "timed out"),
         (ValueError(), "ValueError"),
