@@ -79,8 +79,16 @@ def test_site_is_assembled_with_references_of_all_commands_and_methods(tmp_path:
     missing = [page.name for page in ROOT.glob("docs/*.md") if f"({page.stem}.html)" not in index]
     assert missing == ["README.md"]
     named = re.findall(r": (\S+\.md)$", (ROOT / "website/mkdocs.yml").read_text("utf-8"), re.MULTILINE)
-    assert len(named) >= 30
     assert [name for name in named if not (tmp_path / "pages" / name).exists()] == []
+    assert {path.name for path in (tmp_path / "pages").glob("*.md")} <= {*named}
+    wide = [
+        line
+        for block in re.findall(r"(?ms)^```python\n(.*?)^```", api.read_text("utf-8"))
+        for line in block.splitlines()
+    ]
+    assert max(map(len, wide)) <= 100
+    bare = [line for line in index.splitlines() if line.startswith("- ") and not line.endswith(".")]
+    assert bare == []
 
 
 def test_link_to_a_file_that_is_no_page_becomes_its_name() -> None:

@@ -1,7 +1,7 @@
 """Assemble the pages of the site: Markdown of the repository, references made from the code, llms.txt.
 
-``python website/assemble.py FOLDER``. Links between pages follow their new places; a link to a file that is
-no page becomes its name.
+``python website/assemble.py FOLDER``. Links between pages follow their new places, and name a page by its
+title; a link to a file that is no page becomes its name. Searches rank decisions and the changelog last.
 """
 
 import dataclasses
@@ -26,11 +26,17 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?!https?:|mailto:|#)[^)#\s]*)(#[^)\s]*)?
 RESULTS = ("SyncPlan", "SyncReport", "Status", "Verification", "Answer", "SyncProgress")
 ERRORS = ("IngestorError", "ConfigError", "BadRequest", "NeedsHuman", "Locked", "Transient", "Torn", "Gone")
 PLUGIN_API = ("Connector", "Parser", "Chunker", "Embedder")
+LAST = "---\nsearch: {boost: 0.1}\n---\n"  # a page that a search finds after the others
+WIDTH = 80  # columns of a block of code
 
 
 def sources() -> dict[Path, str]:
     """Return the pages of the repository: the place of each in the site."""
-    pages = {ROOT / "README.md": "index.md", ROOT / "docs/README.md": "documentation.md"}
+    pages = {
+        ROOT / "README.md": "index.md",
+        ROOT / "docs/README.md": "documentation.md",
+        ROOT / "examples/README.md": "examples.md",
+    }
     pages |= {path: path.name for path in ROOT.glob("*.md") if path not in pages}
     pages |= {path: path.name for path in ROOT.glob("docs/*.md") if path not in pages}
     return pages | {
@@ -48,7 +54,8 @@ def moved(page: Path, text: str, pages: dict[Path, str]) -> str:
         image, words, path, anchor = found[1], found[2], found[3], found[4] or ""
         target = (page.parent / path).resolve()
         if target in pages:
-            return f"[{words}]({up}{pages[target]}{anchor})"
+            shown = title(target.read_text("utf-8")) if words == target.name else words
+            return f"[{shown}]({up}{pages[target]}{anchor})"
         if image:
             return f"![{words}]({up}{target.name})"
         if target == ROOT / "docs/decisions":
@@ -58,12 +65,16 @@ def moved(page: Path, text: str, pages: dict[Path, str]) -> str:
     return LINK.sub(link, text)
 
 
+def title(text: str) -> str:
+    return text.partition("\n")[0].lstrip("# ")
+
+
 def options() -> str:
     """Return the reference of commands: usage, words and options of each, as the program has them."""
     parts = [
         "# Options of commands",
         "",
-        "Made from the program. [commands.md](commands.md) explains the output.",
+        "Made from the program. [Commands](commands.md) explains the output.",
     ]
     commands: dict[str, click.Command] = getattr(get_command(app), "commands")  # noqa: B009 - typed as any command
     for name, command in commands.items():
@@ -85,7 +96,7 @@ def options() -> str:
 
 def api() -> str:
     """Return the reference of the library and of the plugin API, from signatures and docstrings."""
-    parts = ["# Python API", "", "Made from the code. [library.md](library.md) explains how to use it."]
+    parts = ["# Python API", "", "Made from the code. [The library](library.md) explains how to use it."]
     parts += ["", "## Project", "", *described(Project)]
     for name, method in vars(Project).items():
         if callable(method) and not name.startswith("_") and name != "of":
@@ -100,7 +111,7 @@ def api() -> str:
         "",
         "## Plugin API",
         "",
-        "[CONTRIBUTING.md](CONTRIBUTING.md#adding-a-part) shows how to write a part.",
+        "[Contributing](CONTRIBUTING.md#adding-a-part) shows how to write a part.",
     ]
     for name in PLUGIN_API:
         protocol = getattr(ports, name)
@@ -112,8 +123,18 @@ def api() -> str:
 
 
 def signature(name: str, function: Any) -> Iterator[str]:
-    found = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()")
-    yield from ("```python", f"{name}{found.replace(chr(39), '')}", "```")
+    """Return a block of code; each argument has a line if they do not fit on one."""
+    found = inspect.signature(function)
+    arguments = [each for each in found.parameters.values() if each.name != "self"]
+    one = f"{name}{found.replace(parameters=arguments)}".replace("'", "")
+    if len(one) > WIDTH:
+        star = any(each.kind is each.KEYWORD_ONLY for each in arguments)
+        first = next((n for n, each in enumerate(arguments) if each.kind is each.KEYWORD_ONLY), 0)
+        lines = [str(each) for each in arguments]
+        lines[first:first] = ["*"] if star else []
+        result = one.rpartition(" -> ")[2]
+        one = "\n".join([f"{name}(", *(f"    {line},".replace("'", "") for line in lines), f") -> {result}"])
+    yield from ("```python", one, "```")
 
 
 def described(thing: Any) -> list[str]:
@@ -142,10 +163,11 @@ def index_for_models(pages: dict[str, str]) -> str:
     for name, text in sorted(pages.items()):
         if "/" in name:
             continue
-        title = text.partition("\n")[0].lstrip("# ")
-        plain = re.sub(r"(?ms)^```.*?^```|^[|#!].*?$", "", text.partition("\n")[2])
-        first = next((each for each in plain.split("\n\n") if each.strip()), "").replace("\n", " ").strip()
-        lines.append(f"- [{title}]({name.removesuffix('.md')}.html): {re.split(r'(?<=[.:]) ', first)[0]}")
+        plain = re.sub(r"(?ms)^```.*?^```|^(?:[|#!]|- |\d+\. ).*?$", "", text.partition("\n")[2])
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)  # a link's address says nothing here
+        parts = (" ".join(each.split()) for each in plain.split("\n\n"))
+        sentences = re.split(r"(?<=\.) ", next((each for each in parts if each.endswith(".")), ""))
+        lines.append(f"- [{title(text)}]({name.removesuffix('.md')}.html): {sentences[0]}")
     return "\n".join(lines) + "\n"
 
 
@@ -156,7 +178,8 @@ def main(folder: str) -> None:
     written |= {"options.md": options(), "api.md": api()}
     for name, text in written.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text, "utf-8")
+        last = "/" in name or name == "CHANGELOG.md"
+        (place / name).write_text(LAST + text if last else text, "utf-8")
     for picture in (*ROOT.glob("docs/*.png"), *ROOT.glob("docs/*.svg")):
         shutil.copy(picture, place)
     (place / "llms.txt").write_text(index_for_models(written), "utf-8")
