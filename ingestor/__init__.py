@@ -42,11 +42,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'ingestor' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'ingestor' has no attribute {name!r}")
+        return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

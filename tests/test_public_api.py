@@ -94,3 +94,8 @@ def public_api() -> str:
 def test_public_names_are_those_written_down() -> None:
     """docs/library.md promises them: a change is listed in the changelog, a removal is deprecated before."""
     assert public_api() == WRITTEN.read_text("utf-8"), f"write the new names into {WRITTEN.name}"
+
+
+def test_type_checkers_refuse_names_that_are_not_public() -> None:
+    tree = ast.parse(Path(ingestor.__file__).read_text("utf-8"))
+    assert "__getattr__" not in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
