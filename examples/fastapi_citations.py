@@ -8,6 +8,7 @@ every minute. If a daemon runs already, leave both passes out: the daemon answer
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from ingestor import BadRequest, IngestorError, Project
 
 EVERY = 60.0  # seconds between two passes
+log = logging.getLogger("uvicorn.error")
 project = Project(os.environ.get("INGESTOR_CONFIG", "config.yaml"))
 
 
@@ -42,7 +44,10 @@ async def life(app: FastAPI) -> AsyncIterator[None]:
 async def keep_in_step() -> None:
     while True:
         await asyncio.sleep(EVERY)
-        await asyncio.to_thread(project.sync)
+        try:
+            await asyncio.to_thread(project.sync)
+        except IngestorError as error:  # the next pass may succeed; meanwhile questions are answered
+            log.error("pass failed: %s", error)
 
 
 app = FastAPI(lifespan=life)

@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def settings() -> chromadb.Settings:
-    """That send the token, if there is one."""
+    """Build client settings that send the token, if it is set."""
     token = os.environ.get("CHROMA_TOKEN")
     if not token:
         return chromadb.Settings()
@@ -48,7 +48,7 @@ def settings() -> chromadb.Settings:
 
 
 def place(metadata: dict) -> str:
-    """Where the answer stands: the file, the lines, and the headings above it."""
+    """Return where an answer stands: the file, the lines, and the headings above it."""
     lines = f", lines {metadata['start_line']}-{metadata['end_line']}" if "start_line" in metadata else ""
     headings = f" ({metadata['heading_path']})" if "heading_path" in metadata else ""
     return f"{metadata.get('source')}{lines}{headings}"
