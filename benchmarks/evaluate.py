@@ -22,8 +22,7 @@ from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Tools
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Reader, Tools
 from tests.minilm import CachedModel
 
 SOURCE = SourceName("report")

@@ -36,8 +36,8 @@ from ingestor.pipeline.language import ModelVocabulary, languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Tools, exceeds_window
-from ingestor.pipeline.reading import Fetch, Memory, Reader
+from ingestor.pipeline.prepare import Fetch, Memory, Reader, Tools
+from ingestor.pipeline.windows import exceeds_window
 from ingestor.ports import (
     Adaptive,
     Asymmetric,

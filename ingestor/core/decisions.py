@@ -46,21 +46,25 @@ def _below(key: str, under: str) -> bool:
     return under == "" or key == under or key.startswith(under + "/")
 
 
+SMALL, LARGE = 2**16, 2 * 10**6  # bytes
+
+
 class QueueTurns:
-    """The places of the new documents of one listing in the queue."""
+    """The places of the new documents of one listing in the queue, behind documents that readers have."""
 
     def __init__(self) -> None:
         self._members = Counter[str]()
 
-    def of(self, key: str) -> float:
+    def of(self, item: Item) -> float:
         """The place of the next document, as the POSIX seconds from which on it is due.
 
-        0 for documents on their own. Members of a container have 1, 2, ...: an archive of thousands of files
-        makes no other document wait, and two archives are read side by side.
+        Small documents go first, large ones last. Members of a container have 1, 2, ...: an archive of
+        thousands of files makes no other document wait, and two archives are read side by side.
         """
-        container, inside, _ = key.partition(INSIDE)
+        container, inside, _ = item.key.partition(INSIDE)
         if not inside:
-            return 0.0
+            size = item.size or SMALL + 1  # unknown, as of a page
+            return 0.25 if size <= SMALL else 0.5 if size <= LARGE else 0.75
         self._members[container] += 1
         return float(self._members[container])
 

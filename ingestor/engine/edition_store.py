@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from secrets import token_hex
 
 from ingestor.chroma.shards import Shards, blame
-from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge
+from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge, stamp
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal, shard_of
 from ingestor.core.events import event
 from ingestor.engine.comparison import compare, mend
-from ingestor.engine.protocol import renew
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
@@ -76,6 +76,14 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
     about = event("collection_compared", collection=str(edition.name), **numbers)
     log.warning(words, edition.name, counted(wrong, "record"), len(findings.orphaned), extra=about)
     return findings.too_many(wrong + len(findings.orphaned))
+
+
+def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
+    """Give a collection a new generation. ``now``: those that it may have. Returns the only one left."""
+    fresh = token_hex(8)
+    Editions(journal).renew(replace(now, generations=(*now.generations, fresh)))
+    index.note(stamp(fresh, home))
+    return replace(now, generations=(fresh,))
 
 
 class EditionIndex(Shards[Index]):

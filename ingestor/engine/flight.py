@@ -3,7 +3,7 @@
 The journal knows what is due. A record exists from the moment at which the engine begins a document until it
 lands: it is settled, or due again. Everything else that is asked of documents in flight is a function over
 the records. The engine's thread owns them; the worker that has a document moves it between PREPARING and
-WAITING.
+WAITING. The way of a document goes on in pipeline/prepare.py.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -50,22 +50,14 @@ AT_WORK = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
 IN_HAND = Phase.PREPARED, Phase.WRITING
 
 
-class Start(Enum):
-    ON_WORKER = auto()  # as a worker was free
-    AHEAD = auto()  # small, and begun before a worker was free
-    AGAIN = auto()  # ahead, and settled: its cuts no longer fit the statistic
-
-
 @dataclass(slots=True)
 class Attempts:
     """Memory of earlier attempts at a document.
 
-    ``slow``: whether an attempt exceeded the time of a first attempt. ``spared``: whether work on a version
-    was cancelled; the next version is then finished. ``versions``: number of versions that failed in a row.
-    ``until``, ``logged``: POSIX seconds.
+    ``spared``: whether work on a version was cancelled; the next version is then finished. ``versions``:
+    number of versions that failed in a row. ``until``, ``logged``: POSIX seconds.
     """
 
-    slow: bool = False
     spared: bool = False
     version: str | None = None
     versions: int = 0
@@ -110,13 +102,14 @@ class Slices:
 class InFlight:
     """Record of a document in flight, and the tag of its work.
 
-    ``refused``: recipe under which the document is quarantined if its parser refuses it; noted at the start,
-    since the config may change meanwhile. ``cancelled``: the outcome is not wanted. ``sums``: the document's
-    share of ``statistic``, which counts for other documents until the journal has it.
+    ``again``: it is settled, and its cuts no longer fit the statistic. ``refused``: recipe under which it is
+    quarantined if its parser refuses it; noted at the start, since the config may change meanwhile.
+    ``cancelled``: the outcome is not wanted. ``sums``: its share of ``statistic``, which counts for other
+    documents until the journal has it.
     """
 
     entry: Entry
-    start: Start = Start.ON_WORKER
+    again: bool = False
     refused: str = ""
     statistic: str | None = None
     attempts: Attempts = field(default_factory=Attempts)
@@ -224,10 +217,6 @@ class Flight:
     def attempts(self, row: int) -> Attempts:
         """Return what is remembered of a document; blank if nothing is."""
         return self._records[row].attempts if row in self._records else Attempts()
-
-    def slow(self) -> set[int]:
-        """Return the rows of documents that exceeded the time of a first attempt."""
-        return {row for row, each in self._records.items() if each.attempts.slow}
 
     def is_preparing(self, edition: EditionName) -> bool:
         """Whether a document of this edition waits for a worker, or is on one."""

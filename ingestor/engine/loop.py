@@ -1,33 +1,42 @@
-"""The one loop: listen, list, dispatch, write. Its thread alone writes the journal and the index.
+"""The one loop: list, begin, take outcomes, write, remove. Its thread alone writes the journal and the index.
 
 There is no event queue: a hint only makes a listing happen sooner, and due work is a query on the journal.
-Read ``step`` first.
+Read ``step`` first. ``choose`` decides which due documents are begun, and ``DocumentFlow`` what becomes of
+them. The way of a document goes on in engine/flight.py.
 """
 
 import logging
-from collections import deque
-from collections.abc import Collection, Sequence
+import traceback
+from collections import Counter, deque
+from collections.abc import Collection, Container, Mapping, Sequence
 from functools import partial
 
-from ingestor.core.decisions import Failure
-from ingestor.core.entries import EditionName, Entry, Feed
-from ingestor.core.errors import Stopped, has_passed
-from ingestor.engine.dispatcher import Dispatcher
-from ingestor.engine.flight import AT_WORK, BATCH, Flight, InFlight, Start, cancel_overtaken
-from ingestor.engine.outcomes import DocumentFlow
+from ingestor.core import decisions
+from ingestor.core.decisions import LARGE, NEVER, SMALL, Failure
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import EditionName, Entry, Feed, Receipt
+from ingestor.core.errors import LONGEST, Slow, Stopped, delay, has_passed
+from ingestor.core.events import event
+from ingestor.engine.flight import AT_WORK, BATCH, Flight, InFlight, cancel_overtaken
+from ingestor.engine.notes import FailureLog, LanguageNotes, fit_line
 from ingestor.engine.parts import EngineParts
-from ingestor.engine.scanner import GRACE, Scan, Scanner
-from ingestor.engine.workers import Outcome
+from ingestor.engine.scanner import Scan, Scanner
+from ingestor.engine.workers import BEGUN, Lane, Outcome
+from ingestor.engine.writer import Writer
 from ingestor.model import SourceName
 from ingestor.pipeline.listing import Source, want
-from ingestor.pipeline.prepare import Job, Predecessor
-from ingestor.state.backlog import Backlog, predecessor, still_wanted, without_heirs
-from ingestor.state.sources import SourceRows
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, withdraw
+from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.state.backlog import Backlog, Queued, as_queued, predecessor, still_wanted
+from ingestor.state.reports import source_of
+from ingestor.state.sources import SourceRows, Withdrawals
 
 log = logging.getLogger("ingestor")
 
-LEAST = 5.0  # seconds for which a vanished document is put off that a waiting one may be
 CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are seen no later
+LOOKED_AT = 1000  # due documents among which those to begin are chosen
+SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
+EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
 RESTLESS = "it changes while it is read, again and again"
 
 
@@ -35,7 +44,7 @@ class Engine:
     """Reconciles the journal's desired state with Chroma. All methods belong to one thread."""
 
     def __init__(self, parts: EngineParts) -> None:
-        self.journal, self.pool, self.clock = parts.journal, parts.pool, parts.clock
+        self.parts, self.journal, self.pool, self.clock = parts, parts.journal, parts.pool, parts.clock
         self.forget, self.preparing, self.times = parts.forget, parts.preparing, parts.times
         self.source_rows, self.backlog = SourceRows(parts.journal), Backlog(parts.journal)
         self.sources: dict[Feed, Source] = {}
@@ -43,12 +52,12 @@ class Engine:
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self._behind = set[EditionName]()  # built to replace others: they take what these leave over
         self.flight = Flight()
-        self.dispatcher = Dispatcher(parts, self.flight, self.backlog)
         self.scanner = Scanner(parts, whole=lambda edition: self.health.mark(edition))
         self.flow = DocumentFlow(parts, self.flight, self.scanner)
         self.writer, self.health = self.flow.writer, self.flow.writer.health
-        self._most_again = max(parts.workers, parts.ahead)
-        self._cancelled_at = -CANCEL_EVERY  # POSIX seconds
+        self._share = 1.0  # of the workers, that a source may occupy
+        self._looked: tuple[object, float, float] = None, 0.0, 0.0  # see ``_may_begin``
+        self._cancelled_at = self._removed_at = -CANCEL_EVERY  # POSIX seconds
         self._rebuilt_at = self._rebuilding = 0.0  # POSIX seconds of a rebuild's last batch, and its seconds
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
@@ -66,7 +75,8 @@ class Engine:
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources if not source.only_loses}
         self.losing = {source.name for source in sources if source.only_loses}
-        self.dispatcher.several = len({source.name for source in sources}) > 1
+        self._share = SOURCE_SHARE if len({source.name for source in sources}) > 1 else 1.0
+        self._looked = None, 0.0, 0.0
         want(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
         self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
@@ -153,21 +163,46 @@ class Engine:
         now = self.clock()
         return bool(
             self.backlog.due(ready, now, 1)
-            or self.backlog.heirless(self._losing(ready), 1, paused=self.health.paused())
+            or self._removable(ready, 1, NEVER, unknown=True)
             or self._drifted(ready, 1, ())
         )
 
     def _dispatch(self) -> None:
-        """Keep the workers busy."""
+        """Begin due documents. Editions that readers see are served first, as if there were no others."""
+        if not self._may_begin():
+            return
         ready, full = self._ready(), self.writer.full()
         for behind in (self._behind, set[EditionName]()) if self._behind else (self._behind,):
-            served = [feed for feed in ready if feed.edition not in behind]
-            free = self.dispatcher.free(behind)
-            if served and free > 0:
-                for entry in self.dispatcher.due(served, free, full, behind):
-                    self._start(entry)
-                for entry in self.dispatcher.due_ahead(served, full, behind):
-                    self._start(entry, Start.AHEAD)
+            feeds = [feed for feed in ready if feed.edition not in behind]
+            begun = [each.entry for each in self._begun() if each.entry.collection not in behind]
+            waiting = [entry for entry in full if entry.collection not in behind]
+            in_flight = [each.entry for each in self.flight.documents()]
+            queue = self.backlog.queue(feeds, self.clock(), LOOKED_AT, in_flight)
+            rows = self._choose(queue, begun, waiting)
+            entries = self.journal.of_rows(rows)
+            for entry in [entries[row] for row in rows if row in entries]:
+                self._start(entry)
+        self._looked = self.journal.mark(), self.clock(), len(self._begun()) * 7 / 8
+
+    def _may_begin(self) -> bool:
+        """Whether to look for due documents: after a write to the journal, or once some work has ended."""
+        mark, at, few = self._looked
+        return (
+            len(self._begun()) <= few
+            or mark != self.journal.mark()
+            or has_passed(at, CANCEL_EVERY, self.clock())
+        )
+
+    def _begun(self) -> list[InFlight]:
+        return [each for each in self.flight.documents(*AT_WORK) if not each.again]
+
+    def _choose(
+        self, queue: Sequence[Queued], begun: Sequence[Entry], full: Sequence[Entry] = ()
+    ) -> list[int]:
+        parts = self.parts
+        most = {"small": parts.ahead, "large": max(1, parts.workers // 2), "": BEGUN * parts.workers}
+        moving = [*map(as_queued, begun)], [*map(as_queued, full)]
+        return choose(queue, *moving, most, self._share, parts.in_flight_bytes)
 
     def _cancel(self) -> None:
         """Cancel work on documents that were removed or changed, or whose source was paused."""
@@ -185,39 +220,39 @@ class Engine:
         if not (ready or self.leaving or self.losing):
             return
         in_flight = self.flight.documents()
-        again = {each.entry.row for each in in_flight if each.start is Start.AGAIN}
+        again = {each.entry.row for each in in_flight if each.again}
         idle = self.scanner.is_quiet() and len(again) == len(in_flight)
         # one that is due may be found renamed
         quiet = idle and not self.backlog.due(ready, self.clock(), 1, again)
-        gone = self._without_heirs(ready)
-        if quiet and not gone:
-            gone = self.backlog.heirless(self._losing(ready), BATCH, paused=self.health.paused())
+        gone = list[Entry]()
+        if idle or has_passed(self._removed_at, CANCEL_EVERY, self.clock()):
+            # the time of all has come while no listing could find them under another name
+            until = NEVER if self.scanner.is_quiet() else self.clock()
+            gone = self._removable(ready, BATCH, until, unknown=quiet)
+            self._removed_at = -CANCEL_EVERY if gone else self.clock()  # the next step goes on
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
-        room = self._most_again - len(again)
-        if quiet and not gone and 2 * room >= self._most_again:
-            drifted = self._drifted(ready, room, again)
+        most = max(self.parts.ahead, self.parts.workers)
+        if quiet and not gone and 2 * len(again) <= most:
+            drifted = self._drifted(ready, most - len(again), again)
             if not (drifted or again):  # else a count that restarts between a few would never grow
                 sources = sorted({name for name, _ in ready})
                 self.flow.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
-            for entry in self.dispatcher.affordable(drifted, [each.entry for each in in_flight]):
-                self._start(entry, Start.AGAIN)
+            chosen = self._choose([*map(as_queued, drifted)], [each.entry for each in in_flight])
+            for entry in [entry for entry in drifted if entry.row in chosen]:
+                self._start(entry, again=True)
 
-    def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
-        """Return vanished documents whose time has come, and that no waiting one can be.
-
-        While no listing could find them under another name, their time comes GRACE earlier: at once.
-        """
-        until, part = self.clock(), self.scanner.taking_over()
-        if self.scanner.is_quiet():
-            until += GRACE
+    def _removable(self, ready: Sequence[Feed], limit: int, until: float, *, unknown: bool) -> list[Entry]:
+        """Return vanished documents whose time has come, and that no waiting one can be: see Backlog.gone."""
+        part = self.scanner.taking_over()
         losing = self._losing([feed for feed in ready if feed.source not in part])
-        gone = self.backlog.gone(losing, until, BATCH, self.flight.rows(), self.health.paused())
-        return without_heirs(self.journal, gone, until, LEAST)
+        return self.backlog.gone(
+            losing, until, limit, self.flight.rows(), self.health.paused(), unknown=unknown
+        )
 
-    def _start(self, entry: Entry, start: Start = Start.ON_WORKER) -> None:
+    def _start(self, entry: Entry, *, again: bool = False) -> None:
         attempts = self.flight.attempts(entry.row)
         if (until := attempts.waits_until(self.clock())) is not None and entry.item:
             later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
@@ -225,12 +260,12 @@ class Engine:
             return
         source = self.sources[entry.feed]
         tools, job = source.tools, Job(entry)
-        document = InFlight(entry, start, tools.recipe(""), tools.statistic, attempts)
+        document = InFlight(entry, again, tools.recipe(""), tools.statistic, attempts)
         if tools.statistic is not None:
             others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)
-        behind = start is Start.AGAIN or entry.collection in self._behind
-        lane = self.dispatcher.lane(entry.source, behind=behind)
+        turns = max(1, int(self.parts.workers * self._share))
+        lane = Lane(entry.source, turns, behind=again or entry.collection in self._behind)
         former: Predecessor = _no_predecessor
         if self.backlog.any_gone(entry.collection):
             former = partial(predecessor, self.journal, source.is_moved)
@@ -275,5 +310,180 @@ class Engine:
         return bool(self.scanner.under_way()) or any(seen)
 
 
+def choose(
+    queue: Sequence[Queued],
+    begun: Sequence[Queued],
+    full: Sequence[Queued],
+    most: Mapping[str, int],
+    share: float,
+    most_bytes: int,
+) -> list[int]:
+    """Choose the documents to begin, and return their rows. Pure.
+
+    ``begun``: at work. ``full``: of full batches, to be written first. ``most``: documents of a kind that may
+    be begun: ``small`` ones many, and as many again while a batch of them is written; ``large`` ones few.
+    ``share``: what a source may have of each kind. ``most_bytes``: of all that are not small; a larger one
+    goes alone.
+    """
+    kinds = Counter(_kind(each, most) for each in begun)
+    sources = Counter((_kind(each, most), each.source) for each in begun)
+    written = Counter(_kind(each, most) for each in full)
+    moving, chosen = sum(each.size for each in (*begun, *full) if _kind(each, most) != "small"), list[int]()
+    for each in queue:
+        kind = _kind(each, most)
+        room = min(most[kind], (2 if kind == "small" else 1) * most[kind] - written[kind])
+        size = 0 if kind == "small" else each.size
+        fits = not (size and moving) or moving + size <= most_bytes
+        if fits and kinds[kind] < room and sources[kind, each.source] < max(1, int(share * room)):
+            kinds[kind] += 1
+            sources[kind, each.source] += 1
+            moving += size
+            chosen.append(each.row)
+    return chosen
+
+
+def _kind(queued: Queued, most: Mapping[str, int]) -> str:
+    if most["small"] and 0 < queued.size <= SMALL and not queued.attempts:
+        return "small"
+    return "large" if queued.size > LARGE else ""
+
+
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
     """Return no predecessor: nothing had vanished, and a renamed document is listed with its former name."""
+
+
+class DocumentFlow:
+    """Takes documents from a worker's outcome to the writer, or lands them."""
+
+    def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
+        self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
+        self._flight, self._scanner, self._source_rows = flight, scanner, SourceRows(parts.journal)
+        self._sources: Mapping[Feed, Source] = {}
+        self._behind: Container[EditionName] = ()
+        self.guard, self._failures = Withdrawals(parts.journal), FailureLog()
+        self._languages = LanguageNotes(parts.journal)
+        self.writer = Writer(parts, flight, self)
+
+    def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
+        """Take over a config. ``behind``: editions that are built to replace others."""
+        self._sources, self._behind = sources, behind
+        self._languages.configure(sources)
+        self.writer.health.configure({feed.edition for feed in sources})
+
+    def take(self, document: InFlight, outcome: Outcome) -> None:
+        entry, attempts = document.entry, document.attempts
+        attempts.spared = False
+        if isinstance(outcome.error, Slow) or self._has_new_source(entry):
+            self._flight.land(document)
+        elif isinstance(outcome.value, Prepared):
+            attempts.forget_failures()
+            if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
+                return
+            self._languages.add(entry, outcome.value, self._sources.get(entry.feed))
+            self._flight.put(document, outcome.value, self._clock())
+        elif outcome.error is not None:
+            self._fail(document, outcome.error, outcome.trace, document.refused)
+
+    def refuse(self, document: InFlight, error: Exception) -> None:
+        """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
+        assert document.prepared is not None
+        receipt = document.prepared.receipt
+        entry, other = self._journal.entry(receipt.row), self._flight.of(receipt.row)
+        if entry is None or entry.item is None or entry.item.version != receipt.version:
+            self._flight.land(document)  # what was listed meanwhile is not to blame
+        elif other not in (None, document):
+            self._flight.land(document)  # work on the former name is not over: refused again after it
+        else:
+            self._flight.follow(document, entry)
+            self._fail(document, error, "".join(traceback.format_exception(error)))
+
+    def _fail(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
+        """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
+        entry = document.entry
+        failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
+        source = self._sources.get(entry.feed)
+        if source is None:  # it has left the config
+            self._flight.land(document)
+            return
+        if failure.quarantined and entry.item is not None:
+            if self._may_withdraw(document, failure):
+                self.writer.counts.note_failure(entry.source, failure.reason)
+                unsupported = isinstance(error, Unsupported)
+                if unsupported:
+                    words, once = "skipped %s (%s): %s", {"alike": 1, "level": logging.INFO}
+                    self._failures.note(entry, "document_unsupported", words, failure, **once)
+                else:
+                    self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
+                parser = NO_PARSER if unsupported else ""
+                recipe = refused or source.tools.recipe("")
+                receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
+                self._flight.put(document, withdraw(entry, receipt), self._clock())
+            return
+        if isinstance(error, NeedsHuman):
+            self._ask_person(entry, failure.reason)
+        if isinstance(error, Stale):
+            self._scanner.look_again(entry.source, entry.key)
+        if failure.detail is not None:
+            words = "%s (%s) failed, keeps its records, is retried: %s"
+            self._failures.note(entry, "document_failed", words, failure)
+        elif document.attempts.note_failure(entry, self._clock()):
+            self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
+        self._put_off(document, failure)
+
+    def _ask_person(self, entry: Entry, reason: str) -> None:
+        """Hold what only a person can help: the edition that is built, or else the source.
+
+        An edition that is replaced holds neither: its former model need not be there any more.
+        """
+        replaced = any(one.source == entry.source and one.edition in self._behind for one in self._sources)
+        if entry.collection in self._behind:
+            self.writer.health.hold(entry.collection, reason)
+        elif replaced:
+            self._log_retry(logging.WARNING, entry, reason, "it waits for the new collection")
+        else:
+            about = event("source_held", source=str(entry.source), reason=reason)
+            log.error("source %s is held: %s", entry.source, reason, extra=about)
+            self._source_rows.hold(entry.source, reason)
+
+    def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
+        about = event("document_retried", source=str(entry.source), document=entry.key, reason=reason)
+        words = f"%s (%s): %s; {when}"
+        log.log(level, words, *fit_line(words, entry, reason), extra=about)
+
+    def _put_off(self, document: InFlight, failure: Failure) -> None:
+        """Land a document that keeps its records and is retried."""
+        entry = document.entry
+        self.writer.counts.add_retry(entry.source, failure.reason)
+        self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
+        self._flight.land(document)
+
+    def _has_new_source(self, entry: Entry) -> bool:
+        """Whether its source was renamed meanwhile: the document is due again under the new name."""
+        return source_of(self._journal, entry.row) not in (None, entry.source)
+
+    def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
+        """Whether its records may be removed; else the document waits until a person accepts the loss."""
+        entry = document.entry
+        source = self._sources.get(entry.feed)
+        if (
+            source is None
+            or not self._scanner.is_first(entry.feed)
+            or self.guard.passes(entry, failure, source.max_loss)
+        ):
+            return True  # losses of an edition in building are judged before the switch
+        later = self._clock() + delay(entry.attempts, self._random(), LONGEST)
+        self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
+        return False
+
+    def wanted_recipe(self, prepared: Prepared) -> str:
+        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+        if self._has_new_source(prepared.entry):
+            return ""
+        source = self._sources.get(prepared.entry.feed)
+        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+
+    def hold(self, collection: EditionName, reason: str) -> None:
+        """Hold the sources of a collection that readers see; only the collection waits if they do not."""
+        for source in self._sources.values():
+            if source.collection == collection and collection not in self._behind:
+                self._source_rows.hold(source.name, reason)

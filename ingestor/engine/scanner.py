@@ -1,7 +1,8 @@
 """The watch of each source: when the source is listed, and what becomes of its listing.
 
 A watch is a state machine with the table MOVES. What follows from a listing is decided in core/listings.py;
-the scanner carries it out in the journal. All methods belong to the engine's thread.
+the scanner carries it out in the journal. All methods belong to the engine's thread. The way of a document
+begins here, and goes on in engine/loop.py.
 """
 
 import logging

@@ -29,7 +29,7 @@ PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane of tasks. ``most``: tasks done at the same time.
+    """A lane of tasks. ``most``: tasks done at the same time; with those that rest, BEGUN times as many.
 
     ``behind``: tasks start only if no other lane waits.
     """
@@ -66,7 +66,7 @@ class WorkQueue:
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
         self._waiting: dict[tuple[Hashable, bool], deque[WorkItem]] = {}  # by lane
-        self._at_work = Counter[tuple[Hashable, bool]]()
+        self._at_work, self._held = Counter[tuple[Hashable, bool]](), Counter[tuple[Hashable, bool]]()
 
     def put(self, task: WorkItem) -> None:
         with self._changed:
@@ -78,6 +78,7 @@ class WorkQueue:
         with self._changed:
             if done is not None:
                 self._at_work[done.lane.key] -= 1
+                self._held[done.lane.key] -= 1
             while not self._closed and (task := self._next()) is None:
                 self._changed.wait()
             return None if self._closed else task
@@ -116,9 +117,12 @@ class WorkQueue:
         behind = sum(number for (_, last), number in self._at_work.items() if last)
         may_start_behind = behind < max(1, self._at_once - 1)
         for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
-            if waiting and self._at_work[key] < waiting[0].lane.most and (may_start_behind or not key[1]):
+            most = waiting[0].lane.most if waiting else 0
+            room = self._at_work[key] < most and self._held[key] < BEGUN * most
+            if room and (may_start_behind or not key[1]):
                 self._waiting[key] = self._waiting.pop(key)
                 self._at_work[key] += 1
+                self._held[key] += 1
                 return waiting.popleft()
         return None
 

@@ -1,221 +1,48 @@
-"""Writes prepared documents to the collections in batches, and removes documents that vanished.
+"""Writes prepared documents in batches by a write-ahead protocol, and removes documents that vanished.
 
 A document with many records is written a slice at a time, in turn with others of its kind, and small ones go
-before each slice. After an error of a write a collection is paused, held or rebuilt, and its documents wait.
-An error does not mean that the write was refused (it may have been applied), so the same is sent again.
+before each slice. Below the writer stands the protocol: intent into the journal, write to the index, receipt
+into the journal. Slots are *in doubt* (``unsure`` in the journal) before the index is written. So a crash at
+any point leaves no record that the journal does not know, and no document that wrongly counts as settled.
+Every step is idempotent.
+
+Each write also renews the collection's generation (core/backend.py): the journal expects the new one
+before the collection gets it, and the old one no longer once the records are written. A write of several
+requests renews it again at its end, so that no half of it has the generation of the whole.
 """
 
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from secrets import token_hex
+from typing import TYPE_CHECKING, TypeVar
 
+from ingestor.core.backend import Home, generation_of, judge, stamp
 from ingestor.core.decisions import NEVER
-from ingestor.core.entries import EditionName, Entry
-from ingestor.core.errors import delay
+from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.events import event
-from ingestor.engine import protocol
+from ingestor.core.metadata_keys import KEYS
+from ingestor.engine.comparison import note_keys
+from ingestor.engine.edition_store import renew
 from ingestor.engine.flight import Flight, InFlight, Phase, Queue, Slices
+from ingestor.engine.health import CollectionHealth, Remedy, WriteResult, classify
 from ingestor.engine.parts import EngineParts
+from ingestor.model import Metadata, Record
 from ingestor.pipeline.actions import WorkCounts, WriteDocument, tally_of, write_of
-from ingestor.pipeline.prepare import Prepared
-from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
+from ingestor.pipeline.prepare import Prepared, record_id
+from ingestor.ports import Foreign, Index, NeedsHuman, Transient
 from ingestor.state.backlog import still_wanted
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
 from ingestor.units import counted
 
 if TYPE_CHECKING:
-    from ingestor.engine.outcomes import DocumentFlow
+    from ingestor.engine.loop import DocumentFlow
 
 log = logging.getLogger("ingestor")
-
-LONGEST_PAUSE = 15.0  # seconds
-LONGEST_ASKED = 300.0  # seconds, if a server asks for them
-PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
-HELD = 300.0  # seconds until an edition in building that needs a person is tried again
-
-
-class Remedy(Enum):
-    """Remedy for an error of a write."""
-
-    RETRY = auto()  # the collection or the journal cannot be written now: pause
-    REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
-    HOLD = auto()  # only a person can repair the collection
-    RAISE = auto()  # the journal itself is at fault
-    REFUSE = auto()  # anything else: Chroma's refusals of a document are of no common kind
-
-
-def classify(error: Exception) -> Remedy:
-    if isinstance(error, Torn | Gone):
-        return Remedy.REBUILD
-    if isinstance(error, Transient | sqlite3.OperationalError):
-        return Remedy.RETRY
-    if isinstance(error, NeedsHuman):
-        return Remedy.HOLD
-    return Remedy.RAISE if isinstance(error, sqlite3.Error) else Remedy.REFUSE
-
-
-class WriteResult(Enum):
-    """WriteResult of an attempt at work on a collection."""
-
-    DONE = auto()
-    AGAIN = auto()  # the collection is paused, and the same is tried again
-    DROPPED = auto()  # the documents are prepared again if they are still due
-
-
-@dataclass(slots=True)
-class Health:
-    """The health of one collection.
-
-    ``not_before``: POSIX seconds until which it is paused. ``marked``: whether it must be examined.
-    ``attempts``: failures in a row. ``trouble``: reason of its pause, which is logged once.
-    """
-
-    not_before: float = 0.0
-    marked: bool = False
-    attempts: int = 0
-    trouble: str | None = None
-
-
-class CollectionHealth:
-    """Attempts work on collections, and carries out the remedy for each error.
-
-    ``hold_sources``: called with a collection that only a person can repair.
-    """
-
-    def __init__(self, parts: EngineParts, hold_sources: Callable[[EditionName, str], None]) -> None:
-        self._collections, self._clock, self._random = parts.collections, parts.clock, parts.random
-        self._hold_sources = hold_sources
-        self.of = defaultdict[EditionName, Health](Health)
-
-    def paused(self) -> set[EditionName]:
-        now = self._clock()
-        return {name for name, health in self.of.items() if now < health.not_before}
-
-    def troubles(self) -> dict[str, str]:
-        """Return collections, as readers name them, that failed at the last attempt, with the reason.
-
-        The reason of the collection that readers see goes before that of its replacement.
-        """
-        failed = {name: health.trouble for name, health in self.of.items() if health.trouble is not None}
-        building_first = sorted(failed, key=self._collections.is_building, reverse=True)
-        return {self._collections.serves(name): failed[name] for name in building_first}
-
-    def unwritable(self) -> dict[str, str]:
-        """Return collections, as readers name them, whose writes fail again and again, with the reason."""
-        return {
-            self._collections.serves(name): health.trouble
-            for name, health in self.of.items()
-            if health.trouble is not None
-            and health.attempts >= PERSISTENT
-            and not self._collections.is_building(name)
-        }
-
-    def configure(self, editions: Collection[EditionName]) -> None:
-        """Retry paused collections, and forget the troubles of editions that no source feeds any more."""
-        self.wait_no_longer()
-        for name in self.of.keys() - editions:
-            self.of[name].trouble = None
-
-    def wait_no_longer(self) -> None:
-        """Retry paused collections at once."""
-        for health in self.of.values():
-            health.not_before = 0.0
-
-    def mark(self, collection: EditionName) -> None:
-        """Have a collection examined: it may have been deleted, replaced or torn."""
-        self.of[collection].marked = True
-
-    def examine(self, busy: Collection[EditionName]) -> None:
-        """Examine marked collections, before documents are prepared for them.
-
-        ``busy``: collections whose next write shows whether they can be written.
-        """
-        for collection, health in list(self.of.items()):
-            if not health.marked or self._clock() < health.not_before:
-                continue
-            if not self._collections.is_in_force(collection):  # its name may belong to another collection now
-                health.marked = False
-                continue
-            result = self.attempt(collection, partial(self._collections.check, collection))
-            if result is WriteResult.DONE and collection not in busy:
-                self.resume(collection)
-            health.marked = result is WriteResult.AGAIN
-
-    def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
-        """Do the work; after an error pause, hold or rebuild the collection. Raises sqlite3.Error."""
-        try:
-            try:
-                work()
-            except (Torn, Gone) as error:
-                self._rebuild(collection, error)
-                return WriteResult.DROPPED
-        except Exception as error:
-            remedy = classify(error)
-            if remedy is Remedy.RAISE:
-                raise
-            if remedy is Remedy.HOLD:
-                self.hold(collection, str(error))
-                self._hold_sources(collection, str(error))
-                return WriteResult.DROPPED
-            self._pause(collection, error)
-            return WriteResult.AGAIN
-        return WriteResult.DONE
-
-    def resume(self, collection: EditionName) -> None:
-        """Note that a collection was written or examined without an error."""
-        health = self.of[collection]
-        if health.trouble is not None:
-            shown = self._collections.serves(collection)
-            about = event("collection_usable", collection=shown)
-            log.info("collection %s: writes resumed", shown, extra=about)
-        health.attempts, health.trouble = 0, None
-
-    def hold(self, collection: EditionName, reason: str) -> None:
-        """Note that a person must repair a collection, and pause one that readers do not see yet.
-
-        A collection that readers see waits with its sources, which are held.
-        """
-        health, shown = self.of[collection], self._collections.serves(collection)
-        if health.trouble != reason:
-            about = event("collection_unusable", collection=shown, reason=reason)
-            log.error("collection %s cannot be used: %s", shown, reason, extra=about)
-        health.trouble, health.attempts = reason, max(health.attempts, PERSISTENT)
-        if self._collections.is_building(collection):
-            health.not_before = self._clock() + HELD
-
-    def _pause(self, collection: EditionName, error: Exception) -> None:
-        health, shown, reason = self.of[collection], self._collections.serves(collection), str(error)
-        if isinstance(error, sqlite3.OperationalError):
-            reason = f"the journal cannot be written: {error}"
-        elif not isinstance(error, Transient):
-            reason = f"{type(error).__name__}: {error}"
-            about = event("collection_failed", collection=shown)
-            log.exception("collection %s: unexpected error", shown, extra=about)
-        self._collections.note_failure(collection, error)  # first: it may restart Chroma, which takes time
-        wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
-        asked = min(error.wait, LONGEST_ASKED) if isinstance(error, Later) else 0.05
-        health.attempts += 1
-        health.not_before = self._clock() + max(wait, asked)
-        if reason != health.trouble:
-            about = event("collection_failed", collection=shown, reason=reason)
-            log.warning("collection %s: write failed, will retry: %s", shown, reason, extra=about)
-        health.trouble = reason
-
-    def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
-        """Write a collection, or one shard of it, again from the cache."""
-        shown, shard = self._collections.serves(collection), error.shard
-        self._collections.doubt(collection, None if shard is None else [shard])
-        self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
-        which = "" if shard is None else f", shard {shard},"
-        about = event("collection_rebuilt", collection=shown, reason=str(error))
-        log.error("rebuilding collection %s%s: %s", shown, which, error, extra=about)
-
 
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 
@@ -279,7 +106,7 @@ class Writer:
     def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
         try:
             index, home = self._collections.open(collection), self._collections.home
-            removed, dropped = protocol.remove(self._journal, index, gone, home)
+            removed, dropped = remove(self._journal, index, gone, home)
         except Foreign as error:
             about = event("documents_forgotten", collection=str(collection), documents=len(gone))
             documents = counted(len(gone), "document")
@@ -336,7 +163,7 @@ class Writer:
         """Write the next slice. Afterwards the document is WRITING, or written, or to be prepared again.
 
         Its row of the journal stays as it is meanwhile: it is in flight, and no document adopts it. Raises as
-        ``protocol.write`` does.
+        ``write`` does.
         """
         index, prepared, slices = self._collections.open(collection), large.prepared, large.slices
         assert prepared is not None
@@ -379,7 +206,7 @@ class Writer:
 
     def _begin(self, collection: EditionName, writes: Sequence[Prepared]) -> Slices:
         index, home = self._collections.open(collection), self._collections.home
-        return Slices(index, protocol.write(self._journal, index, writes, self._flow.wanted_recipe, home))
+        return Slices(index, write(self._journal, index, writes, self._flow.wanted_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents prepared by today's recipe, from records that the journal still knows.
@@ -393,8 +220,8 @@ class Writer:
             for each in batch
             if each.prepared and each.prepared.receipt.row not in partly and self._is_of_today(each.prepared)
         }
-        valid = protocol.compatible(protocol.valid(self._journal, list(current)))
-        return [current[prepared] for prepared in valid]
+        fitting = compatible(valid(self._journal, list(current)))
+        return [current[prepared] for prepared in fitting]
 
     def _is_of_today(self, prepared: Prepared) -> bool:
         of_today = self._flow.wanted_recipe(prepared) == prepared.receipt.recipe
@@ -438,3 +265,147 @@ def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
         documents=len(touched), **numbers,
     )  # fmt: skip
     log.log(level, "%s: %s: %s", collection, documents, changes or "no record changed", extra=about)
+
+
+# --- the protocol ---------------------------------------------------------------------------------------
+
+WantedRecipe = Callable[[Prepared], str]
+Row = TypeVar("Row")
+
+SLICE = 400  # records of a request
+
+
+def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
+    """Return the documents whose records in the journal are still those compared.
+
+    The other documents are prepared again.
+    """
+    rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
+    entries = journal.of_rows(rows)
+    return [prepared for prepared in batch if _is_valid(entries, prepared)]
+
+
+def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
+    entry = entries.get(prepared.entry.row)
+    if entry is None or (entry.document_id, entry.source) != (
+        prepared.entry.document_id,
+        prepared.entry.source,
+    ):
+        return False  # another document, or one whose source has another name since
+    if prepared.intent.predecessor is None:
+        return entry.known == prepared.basis
+    owner = entries.get(prepared.intent.predecessor)
+    return owner is not None and owner.item is None and owner.known == prepared.basis and not entry.known
+
+
+def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
+    """Documents that can be written together: each row of the journal occurs once.
+
+    Several copies of a renamed document can claim the same row. Each was compared with the journal before the
+    batch, so only the first comparison stays valid; the others are prepared again.
+    """
+    taken: set[int] = set()
+    chosen: list[Prepared] = []
+    for prepared in batch:
+        rows = {prepared.entry.row, prepared.receipt.row}
+        if taken.isdisjoint(rows):
+            chosen.append(prepared)
+            taken |= rows
+    return chosen
+
+
+def write(
+    journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
+) -> Iterator[None]:
+    """Write these documents to the index and settle them in the journal; yields between two requests.
+
+    ``batch``: compatible documents. ``wanted``: the recipe that today's config asks of a document. ``home``:
+    of this state. Left between two requests, it has the records in doubt.
+
+    Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
+    records are then in doubt and are written again.
+    """
+    metas = [record.metadata for each in batch for record in each.records]
+    metas += [metadata for each in batch for _, metadata in each.patches]
+    others = {key for each in metas for key in each} - KEYS
+    extra_keys = note_keys(journal, batch[0].entry.collection, others)
+    upserts = _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)])
+    patches = _slices([patch for prepared in batch for patch in prepared.patches])
+    drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
+    requests = [
+        *(partial(index.upsert, some) for some in upserts),
+        *(partial(index.patch, [(id_, _pad(meta, extra_keys)) for id_, meta in some]) for some in patches),
+        *(partial(index.drop, some) for some in drops),
+    ]
+    intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
+    renewal = None
+    if intents and requests:
+        renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
+    else:
+        journal.intend(intents)
+    for request in requests:
+        request()
+        yield
+    if renewal is not None and len(requests) > 1:
+        renewal = renew(journal, index, renewal, home)
+    journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
+
+
+def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home) -> tuple[list[Entry], int]:
+    """Delete up to SLICE records of removed documents, and forget documents that have none left.
+
+    Returns the forgotten documents, and the number of deleted records. Raises as ``write`` does.
+    """
+    slices, room = list[Intent](), SLICE
+    for entry in entries:
+        slices.append(Intent(entry.row, tuple(known.slot for known in entry.known[:room])))
+        room -= len(slices[-1].slots)
+        if room <= 0:
+            break
+    parts = list(zip(entries, slices, strict=False))
+    renewal = None
+    if drops := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
+        renewal = _begin(journal, index, entries[0].collection, home, slices)
+        index.drop(drops)
+    removed = [entry for entry, part in parts if len(part.slots) == len(entry.known)]
+    journal.remove([entry.row for entry in removed], slices, renewal)
+    return removed, len(drops)
+
+
+def _begin(
+    journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
+) -> Renewal:
+    """Renew the generation together with the intents. Returns what holds once the records are written.
+
+    Raises Transient if the collection has another generation than the last write gave it.
+    """
+    facts = index.facts()
+    if judge(facts, Editions(journal).named(collection).generations, home) != "same":
+        raise Transient("another program changed the collection; comparing records with the journal")
+    present, fresh = generation_of(facts), token_hex(8)
+    expected = (fresh,) if present is None else (present, fresh)
+    journal.intend(intents, Renewal(collection, expected))
+    index.note(stamp(fresh, home))
+    return Renewal(collection, (fresh,))
+
+
+def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
+
+
+def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
+    """Add None for each extra key that is not in ``meta``: Chroma merges metadata and keeps other keys."""
+    return {**dict.fromkeys(extra_keys), **meta}
+
+
+def _to_write(prepared: Prepared, extra_keys: frozenset[str]) -> Iterator[Record]:
+    """Yield the records to write, new records without keys of no value: Chroma writes a quarter more of them.
+
+    A record in doubt is never new (core/slots.py).
+    """
+    for at, record in enumerate(prepared.records):
+        if at < prepared.added:
+            metadata: Metadata = {key: value for key, value in record.metadata.items() if value is not None}
+        else:
+            metadata = _pad(record.metadata, extra_keys)
+        yield Record(record.id, record.text, metadata, record.vector)

@@ -1,24 +1,30 @@
 """The way of one document, top to bottom: read, chunk, compare with the journal, embed.
 
 Runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose vector is not
-in the index are embedded; cached vectors are used.
+in the index are embedded; cached vectors are used. An item with the same version has the same content. So
+after a change of chunker, of the collection's statistic or of a record, neither source nor parser is needed.
+The way of a document ends in engine/writer.py.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress
+from itertools import compress
+from typing import Protocol
 
 import numpy as np
 
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
+from ingestor.core.document_json import Parsed
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.model import (
+    HOLDER,
+    Blob,
     Chunk,
     Chunking,
+    Digest,
     Document,
     DocumentId,
     Fingerprint,
@@ -27,33 +33,102 @@ from ingestor.model import (
     Metadata,
     Record,
     RecordId,
+    SourceName,
     Sums,
     Vector,
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, limits, metadata
+from ingestor.pipeline import language, limits, metadata, windows
 from ingestor.pipeline.language import ModelLanguages, ModelVocabulary
 from ingestor.pipeline.limits import StageTimes
-from ingestor.pipeline.reading import Reader, Reading
-from ingestor.ports import BadDocument, Chunker, Collective, Embed, Embedder
-from ingestor.segmentation.fixed_point import to_fixed
-from ingestor.segmentation.pooling import mix, pool
+from ingestor.pipeline.windows import Beyond, embed_whole, endless
+from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
+from ingestor.segmentation.pooling import mix
 from ingestor.text import context as text_context
 from ingestor.text.context import Context, Lines, contexts, in_front
 from ingestor.units import counted
 
-Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer than the window
-
-_WINDOW = 1  # raised whenever the same text is divided otherwise
-_BORDERS = tuple(map(re.compile, (r"\n", r"(?<=[.!?。！？])\s", r"\s", r"\b")))  # strongest first
 _FEW = 1000  # chunks that a document of any size may give
 _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
 
 
-def endless(texts: Sequence[str]) -> list[bool]:
-    """Return False for each text: a model without a window reads all."""
-    return [False] * len(texts)
+Fetch = Callable[[Item], Blob]
+
+
+class Memory(Protocol):
+    """A cache of parsed documents, which may drop any entry at any time. ``stamp``: state of the item."""
+
+    def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None: ...
+    def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A fetched item. ``document`` parses it, unless it is cached; raises what the parser raises."""
+
+    content: Digest
+    parser: str
+    document: Callable[[], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads items of one source.
+
+    ``recipes``: recipes of the parsers. ``costly``: parsers whose documents are cached. ``origin``:
+    fingerprint of the connector and its options, on which an item's content may depend.
+    """
+
+    source: SourceName
+    fetch: Fetch
+    parsers: Mapping[str, Parser]
+    recipes: Mapping[str, Fingerprint]
+    memory: Memory | None = None
+    costly: Container[str] = ()
+    types: detect.Types = ()  # formats that the config sets for names
+    origin: str = ""
+
+    def read(self, item: Item) -> Reading:
+        """Fetch an item. Raises what the connector raises."""
+        known = self._recall(item)
+        if known is not None and self.recipes.get(known.parser) == known.recipe:
+            return Reading(known.content, known.parser, lambda: known.document)
+        blob = detect.with_type(self.fetch(item), item.key, self.types)
+        content, parser = digest(blob.data), detect.parser_of(blob)
+
+        def parse() -> Document:
+            if parser not in self.parsers:
+                raise BadDocument(f"parser {parser!r} is not installed: reinstall this version of ingestor")
+            document = self.parsers[parser].parse(blob)
+            if blob.content_type == HOLDER:
+                document = replace(document, content_type=HOLDER)
+            if self.memory is not None and parser in self.costly:
+                parsed = Parsed(content, parser, self.recipes[parser], document)
+                self.memory.keep(self.source, item.key, self._stamp(item), parsed)
+            return document
+
+        return Reading(content, parser, parse)
+
+    def _recall(self, item: Item) -> Parsed | None:
+        """Return the remembered parse of an item, if any.
+
+        Names that promise a cheap parser are not looked up: reading the item costs less.
+        """
+        promised = None if self.types else detect.parser_of_name(item.key)
+        if self.memory is None or (promised is not None and promised not in self.costly):
+            return None
+        return self.memory.find(self.source, item.key, self._stamp(item))
+
+    def _stamp(self, item: Item) -> str:
+        return combine(detect.rules(), self.types, self.origin, item.version, item.uri)
+
+    def recipe(self, parser: str) -> Fingerprint:
+        """The recipe of documents read by that parser; "" for a document that none could read."""
+        recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
+        if not self.types or detect.is_binary(parser):
+            return recipe
+        return Fingerprint(combine(recipe, self.types))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +173,7 @@ class Tools:
             described = metadata.rules(self.describing)
             rules = (
                 detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
-                _WINDOW,
+                windows.VERSION,
             )  # fmt: skip
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
@@ -360,7 +435,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)
     own = [
-        combine(tools.embedder_recipe, text_digest(text), *([_WINDOW] if is_long else []))
+        combine(tools.embedder_recipe, text_digest(text), *([windows.VERSION] if is_long else []))
         for text, is_long in zip(texts, divided, strict=True)
     ]
     if not (share := _neighbours(chunking, tools)):
@@ -386,61 +461,3 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
 def _neighbours(chunking: Chunking, tools: Tools) -> float:
     """Return the share of neighbouring chunks in the vectors of a document's chunks."""
     return tools.neighbours if chunking.neighbours is None else chunking.neighbours
-
-
-# --- texts longer than the model's window -----------------------------------------------------------
-# They are embedded in parts, so that no vector ignores an end. The model's own tokenizer decides what fits,
-# whatever the limits of a strategy count. A longer text is halved near its middle, at the strongest border
-# there, until every part fits; its vector is the mean of its parts'.
-
-
-def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
-    """Whether each text exceeds the window. Short texts are not counted: a code point has at most four
-    tokens."""
-    may_be = [text for text in texts if 4 * len(text) > embedder.window]
-    if not may_be:
-        return endless(texts)
-    counts = dict(zip(may_be, embedder.count(may_be), strict=True))
-    return [counts.get(text, 0) > embedder.window for text in texts]
-
-
-def embed_whole(texts: Sequence[str], embed: Embed, beyond: Beyond) -> Vectors:
-    """Embed texts, those beyond the window in parts that are weighted by their lengths."""
-    long = beyond(texts)
-    if not any(long):
-        return embed(texts)
-    divided = [parts(text, beyond) if is_long else [text] for text, is_long in zip(texts, long, strict=True)]
-    flat = [part for each in divided for part in each]
-    embedded = embed(flat)
-    ends = list(accumulate(map(len, divided)))
-    members = [(end - len(each), end) for each, end in zip(divided, ends, strict=True)]
-    several = [at for at, each in enumerate(divided) if len(each) > 1]
-    vectors = embedded[[start for start, _ in members]]
-    weights = np.array([len(part) for part in flat], np.int64)
-    if several:
-        vectors[several] = pool(to_fixed(embedded), weights, [members[at] for at in several])
-    return vectors
-
-
-def parts(text: str, beyond: Beyond) -> list[str]:
-    """Divide a text into parts that fit, in order. A single code point stays, whatever its length."""
-    fitting, left = list[str](), [text]
-    while left:
-        first, *rest = left
-        if len(first) < 2 or not beyond([first])[0]:
-            fitting.append(first)
-            left = rest
-        else:
-            at = _middle(first)
-            left = [*filter(str.strip, (first[:at], first[at:])), *rest]
-    return fitting
-
-
-def _middle(text: str) -> int:
-    """The place nearest to the middle of the strongest kind that the middle half has."""
-    middle, low, high = len(text) // 2, len(text) // 4, len(text) - len(text) // 4
-    for border in _BORDERS:
-        places = [at.end() for at in border.finditer(text, low, high) if 0 < at.end() < len(text)]
-        if places:
-            return min(places, key=lambda at: abs(at - middle))
-    return middle

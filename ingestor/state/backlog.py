@@ -4,10 +4,10 @@ Each query uses an index, and its time depends only on the rows found. Settled d
 paused source cost nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
@@ -52,27 +52,6 @@ def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: 
     return any(moved(version, wanted) for (wanted,) in waiting)
 
 
-def without_heirs(journal: Journal, gone: Sequence[Entry], now: float, least: float) -> list[Entry]:
-    """Return the vanished documents that no waiting document can be a rename of.
-
-    Postpone the others, each by the time since it vanished: a document is checked only a few times, however
-    long it waits.
-
-    ``now``: POSIX seconds. ``least``: fewest seconds that a document is postponed.
-    """
-    if not gone:
-        return []
-    rows = [entry.row for entry in gone]
-    chosen = journal.select(f"SELECT id FROM documents WHERE id IN ({marks(rows)}) AND {AWAITED}", rows)
-    if chosen:
-        put_off = f"UPDATE documents SET retry_at = ? + max(?, {NOW} - since) WHERE id = ?"
-        with journal.transaction() as db:
-            db.executemany(put_off, [(now, least, row) for (row,) in chosen])
-    awaited = {row for (row,) in chosen}
-    return [entry for entry in gone if entry.row not in awaited]
-
-
-_AHEAD = 500  # due documents that are read before they are asked for
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"
 
 
@@ -84,18 +63,17 @@ def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
     return dict(journal.select(query, list(rows)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """The rows that were due at a time, the longest waiting first."""
+class Queued(NamedTuple):
+    """A due document. ``size``: bytes; 0 if unknown."""
 
-    at: float  # POSIX seconds
-    rows: Sequence[int]
-    until: float | None  # these are all, until then; None if there are more
+    row: int
+    source: SourceName
+    size: int
+    attempts: int
 
-    def answers(self, now: float, number: int) -> bool:
-        """Whether the first ``number`` rows, or all, are the same now."""
-        known = len(self.rows) >= number if self.until is None else now < self.until
-        return known and now >= self.at
+
+def as_queued(entry: Entry) -> Queued:
+    return Queued(entry.row, entry.source, (entry.item.size if entry.item else 0) or 0, entry.attempts)
 
 
 class Backlog:
@@ -104,61 +82,36 @@ class Backlog:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._mark: object = None  # of the journal when what follows was read
-        self._known: dict[tuple[object, ...], _Due] = {}  # by feeds and ``largest``
-        self._gone: dict[EditionName, bool] = {}  # whether any document of the edition vanished
-        self._awaited = set[frozenset[str]]()  # sources, paused editions: all vanished documents have heirs
+        self._none = set[object]()  # questions to ``gone`` that no document answered
+
+    def queue(
+        self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry]
+    ) -> list[Queued]:
+        """Documents to ingest that are not in flight, the longest waiting first, alike of all feeds."""
+        rows = {entry.row for entry in in_flight}
+        begun = Counter([(entry.source, entry.collection) for entry in in_flight])
+        part = max(100, limit // max(1, len(feeds)))
+        waiting = [row for feed in feeds for row in self._first(feed, now, part + begun[feed])]
+        return [Queued(*row[1:]) for row in sorted(waiting) if row[1] not in rows]
 
     def due(
-        self,
-        feeds: Sequence[Feed],
-        now: float,
-        limit: int,
-        without: Collection[int] = (),
-        largest: int | None = None,
+        self, feeds: Sequence[Feed], now: float, limit: int, without: Collection[int] = ()
     ) -> list[Entry]:
-        """Return documents to ingest, the longest waiting first, except for the rows ``without``.
+        """Return documents to ingest, the longest waiting first, except for the rows ``without``."""
+        waiting = sorted(row for feed in feeds for row in self._first(feed, now, limit + len(without)))
+        rows = [row for _, row, *_ in waiting if row not in without][:limit]
+        entries = self._journal.of_rows(rows)
+        return [entries[row] for row in rows if row in entries]
 
-        ``largest``: most bytes of a document; documents of unknown size are included.
-        """
-        chosen = [row for row in self._rows(feeds, now, limit + len(without), largest) if row not in without]
-        entries = self._journal.of_rows(chosen[:limit])
-        return [entries[row] for row in chosen[:limit] if row in entries]
-
-    def _rows(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> Sequence[int]:
-        """The first due rows, ``number`` or more, or all. Read once between two writes to the journal."""
-        self._refresh()
-        asked = (*feeds, largest)
-        known = self._known.get(asked)
-        if known is None or not known.answers(now, number):
-            known = self._known[asked] = self._read(feeds, now, number + _AHEAD, largest)
-        return known.rows
-
-    def _refresh(self) -> None:
-        """Drop the rows that were read before the last write to the journal."""
-        if (mark := self._journal.mark()) != self._mark:
-            self._mark, self._known, self._gone, self._awaited = mark, {}, {}, set()
-
-    def _read(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> _Due:
-        small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"SELECT retry_at, id {_OF_FEED} AND retry_at <= ? {small} ORDER BY retry_at, id LIMIT ?"
-        values = (now, *(() if largest is None else (largest,)), number)
-        rows = sorted(row for feed in feeds for row in self._journal.select(query, (*feed, *values)))
-        until = None if len(rows) >= number else self._next_due(feeds, now)
-        return _Due(now, [row for _, row in rows[:number]], until)
-
-    def _next_due(self, feeds: Sequence[Feed], now: float) -> float:
-        """Return when the next document is due that is not due now."""
-        query = f"SELECT retry_at {_OF_FEED} AND retry_at > ? ORDER BY retry_at LIMIT 1"
-        chosen = (self._journal.select(query, (*feed, now)) for feed in feeds)
-        return min((float(retry_at) for rows in chosen for (retry_at,) in rows), default=NEVER)
+    def _first(self, feed: Feed, now: float, limit: int) -> list[tuple[Any, ...]]:
+        query = f"""SELECT retry_at, id, source, coalesce(size, 0), attempts {_OF_FEED} AND retry_at <= ?
+                    ORDER BY retry_at, id LIMIT ?"""
+        return self._journal.select(query, (*feed, now, limit))
 
     def any_gone(self, edition: EditionName) -> bool:
         """Whether a document of this edition vanished and is not removed yet."""
-        self._refresh()
-        if edition not in self._gone:
-            query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
-            self._gone[edition] = bool(self._journal.select(query, (edition,)))
-        return self._gone[edition]
+        query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
+        return bool(self._journal.select(query, (edition,)))
 
     def gone(
         self,
@@ -167,51 +120,33 @@ class Backlog:
         limit: int,
         without: Collection[int] = (),
         paused: Collection[EditionName] = (),
+        *,
+        unknown: bool = False,
     ) -> list[Entry]:
-        """Return documents that their source no longer has. About as many as have ``limit`` records.
+        """Documents to remove, the longest gone first: about as many as have ``limit`` records.
 
-        ``without``: rows to leave out. ``paused``: editions to leave out.
+        No document that waits to be read can be one of them. ``now``: POSIX seconds. ``without``: rows, and
+        ``paused``: editions, that are left out. ``unknown``: whether documents of unknown size go, too: a
+        page that can never be read would else hold up whatever is removed. Where no document is found, that
+        is read once between two writes to the journal.
         """
-        return self._few("retry_at <= ?", (now,), sources, limit, without, paused)
-
-    def heirless(
-        self,
-        sources: Sequence[SourceName],
-        limit: int,
-        without: Collection[int] = (),
-        paused: Collection[EditionName] = (),
-    ) -> list[Entry]:
-        """Documents to remove that no new one can be, whenever that is read. See ``gone``.
-
-        Sizes must be known for it: a page that can never be read would else hold up whatever is removed.
-        Where there are none, that is read once between two writes to the journal.
-        """
-        self._refresh()
-        if (asked := frozenset([*sources, *paused])) in self._awaited:
+        asked = (frozenset([*sources, *paused]), now, unknown)
+        if (mark := self._journal.mark()) != self._mark:
+            self._mark, self._none = mark, set()
+        if asked in self._none:
             return []
-        chosen = self._few(f"(size IS NULL OR NOT {AWAITED})", (), sources, limit, without, paused)
-        if not (chosen or without):
-            self._awaited.add(asked)
-        return chosen
-
-    def _few(
-        self,
-        where: str,
-        values: Sequence[object],
-        sources: Sequence[SourceName],
-        limit: int,
-        without: Collection[int],
-        paused: Collection[EditionName],
-    ) -> list[Entry]:
-        """Return vanished documents, the longest gone first, until they have ``limit`` records."""
+        awaited = f"({AWAITED} AND size IS NOT NULL)" if unknown else AWAITED
         query = f"""SELECT id, (SELECT COUNT(*) FROM records WHERE document = id) FROM documents
-                    WHERE {GONE} AND {where} AND +source IN ({marks(sources)}) AND {IN_FORCE}
-                    AND +collection NOT IN ({marks([*paused])}) ORDER BY retry_at, id LIMIT ?"""
+                    WHERE {GONE} AND retry_at <= ? AND NOT {awaited} AND +source IN ({marks(sources)})
+                    AND {IN_FORCE} AND +collection NOT IN ({marks([*paused])})
+                    ORDER BY retry_at, id LIMIT ?"""
         rows, room = list[int](), limit
-        for row, records in self._journal.select(query, (*values, *sources, *paused, limit + len(without))):
+        for row, records in self._journal.select(query, (now, *sources, *paused, limit + len(without))):
             if row not in without and room > 0:
                 rows.append(row)
                 room -= max(1, records)
+        if not (rows or without):
+            self._none.add(asked)
         entries = self._journal.of_rows(rows)
         return [entries[row] for row in rows if row in entries]
 
@@ -239,7 +174,7 @@ class Backlog:
     def next_retry(self, feeds: Sequence[Feed]) -> float:
         """Return when the next waiting document is due, in POSIX seconds; NEVER if none waits."""
         pending = f"SELECT retry_at {_OF_FEED} AND quarantined = 0 ORDER BY retry_at LIMIT 1"
-        gone = f"""SELECT retry_at FROM documents WHERE {GONE} AND quarantined = 0
+        gone = f"""SELECT retry_at FROM documents WHERE {GONE} AND quarantined = 0 AND NOT {AWAITED}
                    AND (+source, +collection) IN (VALUES {", ".join(["(?, ?)"] * len(feeds))})
                    ORDER BY retry_at LIMIT 1"""
         select = self._journal.select

@@ -163,8 +163,8 @@ class Journal:
         """Apply a listing or a part of it. A document that failed is retried in its new version.
 
         ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
-        ``turns``: those of the parts before. Members of a container are due after all other documents, those
-        of several containers in turn.
+        ``turns``: those of the parts before. Documents that readers have are due before new ones, small ones
+        before large ones, and members of containers last.
         """
         turns = turns or QueueTurns()
         with self.transaction() as db:
@@ -175,10 +175,10 @@ class Journal:
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
-                       attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
-                       {_NOT_QUARANTINED}, {DUE_SINCE}""",
+                       attempts = 0, retry_at = iif(digest IS NULL, excluded.retry_at, 0), reason = NULL,
+                       detail = NULL, {_NOT_QUARANTINED}, {DUE_SINCE}""",
                 (
-                    (source, collection, *item_columns(item), token_hex(8), turns.of(item.key))
+                    (source, collection, *item_columns(item), token_hex(8), turns.of(item))
                     for item in changes.changed
                 ),
             )

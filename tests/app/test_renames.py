@@ -12,8 +12,8 @@ from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Intent, Receipt
 from ingestor.engine.flight import InFlight
-from ingestor.engine.protocol import valid
 from ingestor.engine.workers import Outcome
+from ingestor.engine.writer import valid
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument

@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine.outcomes import ALIKE, LINE, FailureLog
+from ingestor.engine.notes import ALIKE, LINE, FailureLog
 from ingestor.model import DocumentId, Item, SourceName
 
 WORDS = "quarantined %s (%s): %s"

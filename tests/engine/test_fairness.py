@@ -1,17 +1,18 @@
 """Large, slow and hung work leaves workers to other documents and other listings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import pytest
 
-from ingestor.core.entries import Entry, Feed
-from ingestor.engine import flight, protocol, workers
-from ingestor.engine.flight import Attempts, InFlight, Phase
-from ingestor.engine.workers import BEGUN, Pool
-from ingestor.model import Item, SourceName
+from ingestor.engine import flight, workers, writer
+from ingestor.engine.flight import Phase
+from ingestor.engine.loop import choose
+from ingestor.engine.workers import BEGUN, Lane, Pool, WorkItem, WorkQueue
+from ingestor.model import SourceName
+from ingestor.state.backlog import Queued
 from ingestor.state.sources import LastListing, SourceRows
 from tests.engine.listed import begun as begun_documents
 from tests.memory_index import MemoryIndex
@@ -22,40 +23,63 @@ from tests.waiting import wait
 LARGE = 3_000_000  # bytes
 
 
-def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
-    world = World(tmp_path, seed=1)
-    for number in range(6):
-        world.files.write(f"a{number}", "x")
-    for number in range(3):
-        world.files.write(f"b{number}", "y")
-    [feed] = world.engine.sources
-    changed = tuple(
-        Item(key, "1", key, LARGE if key[0] == "a" else 1)
-        for key in [*(f"a{n}" for n in range(6)), *(f"b{n}" for n in range(3))]
-    )
-    world.journal.observe(*feed, _changes(changed), 0.0)
-    flight, dispatcher = world.engine.flight, world.engine.dispatcher
-    assert _keys(dispatcher.due([feed], 4, ())) == ["a0", "a1", "b0", "b1"]
-    rows = {entry.key: entry for entry in world.engine.backlog.due([feed], world.now, 9)}
-    heavy = [InFlight(rows[key]) for key in ("a0", "a1")]
-    for document in heavy:
-        flight.begin(document)
-    assert _keys(dispatcher.due([feed], 2, ())) == ["b0", "b1"]
-    slow = InFlight(rows["b0"], attempts=Attempts(slow=True))
-    flight.begin(slow)
-    flight.land(slow)
-    assert _keys(dispatcher.due([feed], 2, ())) == ["b1", "b2"]
-    for document in heavy:
-        flight.land(document)
-    assert _keys(dispatcher.due([feed], 4, ())) == ["a0", "a1", "b1", "b2"]
-    world.journal.close()
+MOST = {"small": 8, "large": 2, "": 4}
+
+
+def queued(*sizes: int, source: str = "files", attempts: int = 0) -> list[Queued]:
+    first = 1000 * sum(map(ord, source))
+    return [Queued(row, SourceName(source), size, attempts) for row, size in enumerate(sizes, first)]
+
+
+def chosen(
+    queue: Sequence[Queued], begun: Sequence[Queued] = (), full: Sequence[Queued] = (), share: float = 1.0
+) -> list[int]:
+    """Return the positions in the queue of the documents that are begun."""
+    rows = choose(queue, begun, full, MOST, share, 10 * LARGE)
+    return [at for at, each in enumerate(queue) if each.row in rows]
+
+
+def test_large_documents_occupy_half_of_the_workers() -> None:
+    queue = queued(LARGE, LARGE, LARGE, 100_000, 100_000)
+    assert chosen(queue) == [0, 1, 3, 4]
+    assert chosen(queue, begun=queued(LARGE, source="x")) == [0, 3, 4]
+
+
+def test_small_documents_are_begun_ahead_of_free_workers() -> None:
+    small = queued(*[10] * 20)
+    assert len(chosen(small)) == 8
+    assert len(chosen(small, begun=queued(*[100_000] * 4, source="x"))) == 8, "others take no room of theirs"
+    assert len(chosen(small, begun=queued(*[10] * 5, source="x"))) == 3
+    assert chosen(queued(*[10] * 20, attempts=1)) == [0, 1, 2, 3], "one that failed is not begun ahead"
+    assert chosen(queued(*[0] * 20)) == [0, 1, 2, 3], "one of unknown size is not begun ahead"
+
+
+def test_documents_begun_ahead_fill_at_most_two_batches() -> None:
+    small = queued(*[10] * 20)
+    assert len(chosen(small, full=queued(*[10] * 8, source="x"))) == 8
+    assert chosen(small, full=queued(*[10] * 16, source="x")) == []
+    assert chosen(queued(100_000), full=queued(*[100_000] * 4, source="x")) == []
+
+
+def test_single_source_of_several_has_three_quarters_of_each_kind() -> None:
+    hung, other = queued(*[10] * 9), queued(*[10] * 9, source="other")
+    assert chosen([*hung, *other], share=3 / 4) == [*range(6), 9, 10]
+    assert chosen([*queued(*[100_000] * 9), *queued(100_000, source="other")], share=3 / 4) == [0, 1, 2, 9]
+    assert chosen(hung, begun=hung[:6], share=3 / 4) == []
+
+
+def test_document_larger_than_all_bytes_goes_alone_but_for_small_ones() -> None:
+    queue = queued(11 * LARGE, 100_000, 10)
+    assert chosen(queue) == [0, 2]
+    assert chosen(queue, begun=queued(100_000, source="x")) == [1, 2]
+    assert chosen(queue[1:], begun=queue[:1]) == [1]
 
 
 def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flight, "BATCH", 4)
-    monkeypatch.setattr(protocol, "SLICE", 4)
+    monkeypatch.setattr(writer, "SLICE", 4)
     world = World(tmp_path, seed=1)
     for name in ("large", "other"):
         world.files.write(name, "\n".join(f"{name} {number}" for number in range(40)))
@@ -77,69 +101,17 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     world.journal.close()
 
 
-def test_documents_waiting_for_a_process_release_their_workers(tmp_path: Path) -> None:
-    world, begun = World(tmp_path, seed=1), list[Any]()
-    engine, [feed] = world.engine, world.engine.sources
-    engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
-    changed = tuple(Item(f"a{number}", "1", f"a{number}", 1) for number in range(30))
-    world.journal.observe(*feed, _changes(changed), 0.0)
-    engine._dispatch()
-    engine._dispatch()
-    assert len(begun) == engine.dispatcher.workers == 4
-    for document in begun[:3]:
-        document.take()
-        document.wait()
-    engine._dispatch()
-    assert len(begun) == 7, "one worker is at work"
-    for _ in range(9):
-        for document in engine.flight.documents(Phase.BEGUN):
-            document.take()
-            document.wait()
-        engine._dispatch()
-    assert len(begun) == 4 * BEGUN, "those that wait hold what they fetched"
-    world.journal.close()
-
-
-def test_single_source_of_several_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
-    world = World(tmp_path, seed=1)
-    [(_, edition)] = world.engine.sources
-    hung, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
-    world.engine.sources[other] = world.engine.sources[hung]
-    for feed in (hung, other):
-        changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
-        world.journal.observe(*feed, _changes(changed), 0.0)
-    feeds, dispatcher = [hung, other], world.engine.dispatcher
-    dispatcher.several = True
-    assert _keys(dispatcher.due(feeds, 4, ())) == ["files 0", "files 1", "files 2", "other 0"]
-    for entry in world.engine.backlog.due([hung], world.now, 3):
-        world.engine.flight.begin(InFlight(entry))
-    assert _keys(dispatcher.due(feeds, 2, ())) == ["other 0", "other 1"]
-    assert _keys(dispatcher.due([hung], 2, ())) == []
-    world.journal.close()
-
-
-def test_documents_waiting_for_a_process_leave_turns_to_other_sources(
-    tmp_path: Path,
-) -> None:
-    world = World(tmp_path, seed=1)
-    [(_, edition)] = world.engine.sources
-    parsed, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
-    world.engine.sources[other] = world.engine.sources[parsed]
-    world.engine.dispatcher.several = True
-    changed = tuple(Item(f"a{number}", "1", "", 1) for number in range(30))
-    world.journal.observe(*parsed, _changes(changed), 0.0)
-    begun: list[Any] = []
-    world.engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
-    for _ in range(9):
-        world.engine._dispatch()
-        for document in world.engine.flight.documents(Phase.BEGUN):
-            document.take()
-            document.wait()
-    assert len(begun) == 3 * BEGUN
-    world.journal.observe(*other, _changes((Item("b", "1", "", 1),)), 0.0)
-    world.engine._dispatch()
-    assert begun[-1].entry.key == "b"
-    world.journal.close()
+def test_source_whose_documents_rest_leaves_threads_to_other_sources() -> None:
+    turns, parsed, other = WorkQueue(4), Lane("files", 3), Lane("other", 3)
+    for _ in range(30):
+        turns.put(WorkItem("", lambda: None, parsed))
+    with ExitStack() as stack:
+        for _ in range(3 * BEGUN):
+            assert turns.get() is not None
+            stack.enter_context(turns.resting(parsed))
+        turns.put(WorkItem("", lambda: None, other))
+        task = turns.get()
+    assert task is not None and task.lane == other
 
 
 def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
@@ -161,16 +133,6 @@ def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
         assert pool.next(30) is not None
     assert all(document.phase is Phase.PREPARING for document in documents)
     pool.close()
-
-
-def _keys(entries: list[Entry]) -> list[str]:
-    return [entry.key for entry in entries]
-
-
-def _changes(changed: tuple[Item, ...]):  # type: ignore[no-untyped-def]
-    from ingestor.core.decisions import Changes
-
-    return Changes(changed)
 
 
 def test_hanging_listings_do_not_delay_other_listings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +188,7 @@ def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Pa
             patch.setattr(MemoryIndex, "drop", lambda self, ids: (dropped.extend(ids), drop(self, ids)))  # noqa: B023
             world.engine_step()
         drops.append(len(dropped))
-    assert max(drops) <= protocol.SLICE
+    assert max(drops) <= writer.SLICE
     assert (sum(drops), before) == (2500, 2501)
     assert world.engine.writer.tally["removed"] == 31
     assert world.engine.writer.tally["records_dropped"] == 2500

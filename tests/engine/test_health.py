@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from ingestor.core.entries import EditionName
+from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
 from ingestor.engine.parts import EngineParts
-from ingestor.engine.writer import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
 from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from tests.engine.log_lines import lines
 

@@ -46,11 +46,8 @@ def test_documents_are_not_begun_while_full_batches_wait(
     for _ in range(30):
         world.engine_step()
         most = max(most, len(world.engine.flight.documents()))
-    assert (
-        BEGUN * world.engine.dispatcher.workers
-        <= most
-        < BEGUN * world.engine.dispatcher.workers + world.engine.dispatcher.workers
-    )
+    workers = world.engine.parts.workers
+    assert BEGUN * workers <= most < BEGUN * workers + workers
     world.journal.close()
 
 

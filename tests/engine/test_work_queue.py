@@ -6,10 +6,9 @@ from threading import Thread
 
 import pytest
 
-from ingestor.core.entries import Entry, Feed
-from ingestor.engine.flight import AT_WORK, Attempts, InFlight, Start
+from ingestor.engine.flight import AT_WORK
 from ingestor.engine.workers import Lane, Pool, WorkItem, WorkQueue
-from ingestor.model import Item, Record, SourceName
+from ingestor.model import Record
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.world import World
@@ -97,56 +96,3 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[in
     check(world)
     world.journal.close()
     return meanwhile
-
-
-def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) -> None:
-    world = World(tmp_path, seed=1, ahead=10)
-    [feed] = world.engine.sources
-    sizes: dict[str, int | None] = {"empty": 0, "large": 10**5, "small": 10, "unknown": None}
-    _observe(world, feed, sizes)
-    assert [entry.key for entry in world.engine.dispatcher.due_ahead([feed], ())] == ["small"]
-    [small] = world.engine.dispatcher.due_ahead([feed], ())
-    document = InFlight(small, attempts=Attempts(slow=True))
-    world.engine.flight.begin(document)
-    world.engine.flight.land(document)
-    assert world.engine.dispatcher.due_ahead([feed], ()) == []
-    world.journal.close()
-
-
-def test_documents_begun_ahead_fill_at_most_two_batches(tmp_path: Path) -> None:
-    world = World(tmp_path, seed=1, ahead=10)
-    [feed] = world.engine.sources
-    _observe(world, feed, {f"{number}": 10 for number in range(40)})
-    dispatcher, flight = world.engine.dispatcher, world.engine.flight
-    due = world.engine.backlog.due([feed], world.now, 40)
-    assert len(dispatcher.due_ahead([feed], due[20:30])) == 10
-    assert dispatcher.due_ahead([feed], due[20:]) == []
-    documents = [InFlight(entry, Start.AHEAD) for entry in due[:5]]
-    for document in documents:
-        flight.begin(document)
-    assert dispatcher.due_ahead([feed], ()) == [], "many at once or none"
-    documents[0].take()
-    flight.land(documents[0])
-    assert len(dispatcher.due_ahead([feed], ())) == 6
-    assert dispatcher.free() == dispatcher.workers, "those begun ahead occupy no worker"
-    world.journal.close()
-
-
-def test_single_source_of_several_fills_only_its_share_of_documents_begun_ahead(tmp_path: Path) -> None:
-    world = World(tmp_path, seed=1, ahead=8)
-    [(_, edition)] = world.engine.sources
-    feeds = [Feed(SourceName(name), edition) for name in ("files", "other")]
-    for feed in feeds:
-        _observe(world, feed, {f"{feed[0]} {number}": 10 for number in range(8)})
-    world.engine.dispatcher.several = True
-    found: list[Entry] = world.engine.dispatcher.due_ahead(feeds, ())
-    assert [entry.source for entry in found].count(SourceName("files")) == 6
-    assert world.engine.dispatcher.lane(SourceName("files"), behind=False) == Lane("files", 3)
-    world.journal.close()
-
-
-def _observe(world: World, feed: Feed, sizes: dict[str, int | None]) -> None:
-    from ingestor.core.decisions import Changes
-
-    changed = tuple(Item(key, "1", key, size) for key, size in sizes.items())
-    world.journal.observe(*feed, Changes(changed), 0.0)

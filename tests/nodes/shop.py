@@ -20,8 +20,7 @@ from ingestor.nodes.messages import Mismatch, Started, pack
 from ingestor.nodes.setup import Setup, recipes_of
 from ingestor.nodes.work import prepare_document
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Tools
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Reader, Tools
 from ingestor.ports import BadDocument, Embedder, Later, NeedsHuman, Parser, Stale, Transient
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens

@@ -23,8 +23,7 @@ from ingestor.model import (
 from ingestor.pipeline import metadata
 from ingestor.pipeline.limits import without_repeats
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare, vectors_at
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare, vectors_at
 from ingestor.ports import BadDocument
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens

@@ -13,7 +13,7 @@ from ingestor.app.parts import Parts
 from ingestor.config.file import load
 from ingestor.core.document_json import Parsed
 from ingestor.model import Blob, Block, Digest, Document, Fingerprint, Item, SourceName
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Reader
 from ingestor.ports import BadDocument
 from ingestor.state.cache import Parses, VectorCache
 

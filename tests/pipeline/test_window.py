@@ -22,17 +22,8 @@ from ingestor.model import (
 )
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import (
-    Job,
-    Prepared,
-    Tools,
-    embed_whole,
-    embedded_texts,
-    exceeds_window,
-    parts,
-    prepare,
-)
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, embedded_texts, prepare
+from ingestor.pipeline.windows import embed_whole, exceeds_window, parts
 from ingestor.ports import Embedder
 from ingestor.registry import find, kinds
 from ingestor.text.tokens import Tokens

@@ -12,9 +12,9 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.core.entries import Entry
-from ingestor.engine import protocol
+from ingestor.engine import writer
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.outcomes import DocumentFlow
+from ingestor.engine.loop import DocumentFlow
 from ingestor.engine.vectors.models import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
@@ -82,7 +82,7 @@ def _dropped_first(journal, index, batch, *others):
     return _WRITE(journal, index, batch, *others)
 
 
-_WRITE = protocol.write
+_WRITE = writer.write
 
 
 BROKEN: Variants = {
@@ -260,7 +260,7 @@ def test_records_that_are_written_again_stay_in_every_answer(tmp_path: Path) -> 
 def test_a_writer_that_drops_records_first_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "write", _dropped_first)
+    monkeypatch.setattr(writer, "write", _dropped_first)
     with pytest.raises(LawBroken) as found:
         write_again(tmp_path)
     assert found.value.law == STOOD

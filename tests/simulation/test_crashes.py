@@ -17,13 +17,13 @@ from ingestor.core import decisions, listings, slots
 from ingestor.core.decisions import NEVER
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.listings import Observe, reconcile
-from ingestor.engine import edition_store, flight, loop, protocol, scanner, writer
+from ingestor.engine import edition_store, flight, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.outcomes import DocumentFlow
+from ingestor.engine.loop import DocumentFlow
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.prepare import Reader
 from ingestor.state import backlog, reports, rows
 from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions
@@ -79,7 +79,7 @@ def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flight, "BATCH", 1)
-    monkeypatch.setattr(protocol, "SLICE", 1)
+    monkeypatch.setattr(writer, "SLICE", 1)
     assert crashes(tmp_path, range(210, 230)).total() > 60
 
 
@@ -93,10 +93,6 @@ def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         start += 100
     with capsys.disabled():
         print(f"\n{total.total()} crashes in {start - begin} histories: {dict(total)}")
-
-
-def _whatever_vanished(self, sources, limit, but=(), paused=()):
-    return self.gone(sources, NEVER, limit, but, paused)
 
 
 def _settle_before_writing(journal, index, batch, wanted, home):
@@ -156,7 +152,7 @@ def _keep_receipts(self, intents, renewal=None):
 
 def _forget_before_dropping(journal, index, entries, home):
     journal.remove([entry.row for entry in entries])
-    drops = [protocol.record_id(e.document_id, k.slot) for e in entries for k in e.known]
+    drops = [writer.record_id(e.document_id, k.slot) for e in entries for k in e.known]
     if drops:
         index.drop(drops)
     return list(entries), len(drops)
@@ -186,7 +182,7 @@ def _words_first(journal, index, batch, wanted, home):
     return _WRITE(journal, index, batch, wanted, home)
 
 
-_WRITE = protocol.write
+_WRITE = writer.write
 
 
 def _drop_in_chroma_only(self, ids):
@@ -241,9 +237,9 @@ BROKEN: Variants = {
     ),
     "what was remembered of another state is believed": (Reader, "_stamp", lambda self, item: "", {EXACT}),
     "settled before it is written": (
-        protocol, "write", _settle_before_writing, {EXACT, CLEAN, SUPERSET, UNWANTED},
+        writer, "write", _settle_before_writing, {EXACT, CLEAN, SUPERSET, UNWANTED},
     ),
-    "written without intent": (protocol, "write", _no_intent, {SUPERSET, UNWANTED}),
+    "written without intent": (writer, "write", _no_intent, {SUPERSET, UNWANTED}),
     "unsure slots are trusted": (slots, "delta", _trusting_delta, {EXACT, CLEAN}),
     "surplus slots are not dropped": (slots, "delta", _forget_to_drop, {EXACT, SUPERSET}),
     "a folder that can't be read counts as empty": (decisions.Scope, "covers", _unknown_is_gone, {THERE}),
@@ -252,7 +248,7 @@ BROKEN: Variants = {
         Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN, REST, UNWANTED},
     ),
     "removed documents are forgotten before their records": (
-        protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT, KNOWN_WORDS},
+        writer, "remove", _forget_before_dropping, {SUPERSET, EXACT, KNOWN_WORDS},
     ),
     "any collection of that name is believed": (
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
@@ -260,9 +256,9 @@ BROKEN: Variants = {
     "statistics that moved disturb nobody": (Backlog, "drifted", lambda self, *args: [], {EXACT}),
     "a batch waits until nothing else is prepared": (flight, "LINGER", 1e6, {AT_ONCE}),
     "a stale preparation is written": (
-        protocol, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},
+        writer, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},
     ),
-    "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED, STATES}),
+    "two documents adopt one row": (writer, "compatible", _adopt_twice, {LISTED, STATES}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (listings, "sudden_loss", lambda *args: None, {THERE}),
     "names are believed after a crash": (
@@ -289,7 +285,7 @@ BROKEN: Variants = {
     "what was removed meanwhile is written": (
         writer, "still_wanted", lambda journal, rows: dict.fromkeys(rows, ""), {UNWANTED},
     ),
-    "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
+    "words are written before the intent": (writer, "write", _words_first, {KNOWN_WORDS}),
     "drops do not reach the lexical index": (
         EditionIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
     ),
@@ -306,12 +302,7 @@ BROKEN: Variants = {
     "Chroma's refusal holds for whatever version is listed": (
         DocumentFlow, "refuse", _refuse_whatever_is_listed, {READABLE},
     ),
-    "what vanished is removed although it may be found": (
-        loop, "without_heirs", lambda journal, gone, now, least: list(gone), {MOVED},
-    ),
-    "what vanished is removed while the new one waits for a retry": (
-        Backlog, "heirless", _whatever_vanished, {MOVED},
-    ),
+    "what vanished is removed although it may be found": (backlog, "AWAITED", "0", {MOVED}),
     "a failed removal is retried when something else is written": (
         writer.Writer, "wake_at", _sleep_while_paused, {CLEAN, EXACT},
     ),
@@ -332,7 +323,7 @@ SHOWN_BY = {
     "a folder that can't be read counts as empty": "hide a folder",
     "of several hints one is listed": "hint at two",
     "receipts outlive an intent": "die before commit",
-    "removed documents are forgotten before their records": "die 7th after commit",
+    "removed documents are forgotten before their records": "die 6th after commit",
     "any collection of that name is believed": "lose the collection",
     "statistics that moved disturb nobody": "move the statistic",
     "a batch waits until nothing else is prepared": "stream",

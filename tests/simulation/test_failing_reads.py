@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine import flight, protocol
-from ingestor.engine.flight import InFlight, Start
+from ingestor.engine import flight, writer
+from ingestor.engine.flight import InFlight
 from ingestor.engine.loop import Engine
 from ingestor.engine.writer import Writer
 from tests.simulation.directed import begin, end, go_on
@@ -45,7 +45,7 @@ def histories(
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large documents are written in the same step as batches of small ones."""
     monkeypatch.setattr(flight, "BATCH", 2)
-    monkeypatch.setattr(protocol, "SLICE", 1)
+    monkeypatch.setattr(writer, "SLICE", 1)
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
@@ -89,9 +89,9 @@ def _fail_reads(world: World, first: int) -> None:
     world.chaos.unreadable = unreadable  # type: ignore[method-assign]
 
 
-def _begun_before_submitted(self: Engine, entry: Entry, start: Start = Start.ON_WORKER) -> None:
-    self.flight.begin(InFlight(entry, start))
-    _START(self, entry, start)
+def _begun_before_submitted(self: Engine, entry: Entry, *, again: bool = False) -> None:
+    self.flight.begin(InFlight(entry, again))
+    _START(self, entry, again=again)
 
 
 _START = Engine._start

@@ -11,12 +11,11 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
-from ingestor.engine import flight, loop, writer
-from ingestor.engine.dispatcher import Dispatcher
+from ingestor.engine import flight, health, loop
+from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
-from ingestor.engine.writer import CollectionHealth
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman
 from ingestor.rechunk.swap import Swaps
@@ -160,7 +159,7 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         served = str(next(iter(Editions(world.journal).all())).serves)
         assert world.engine.health.troubles() == {served: "the new model wants another key"}
         assert world.engine.health.unwritable() == {}, "readers miss nothing"
-    world.now += writer.HELD
+    world.now += health.HELD
     world.settle()
     check(world)
     assert world.engine.health.troubles() == {}
@@ -185,15 +184,15 @@ def test_a_source_held_for_an_edition_in_building_is_found_out(
     assert found.value.law == PROMPT
 
 
-def _one_queue(self: Dispatcher, source: Any, *, behind: bool) -> Lane:
+def _one_queue(source: Any, most: int, *, behind: bool) -> Lane:
     return Lane(source)
 
 
 BROKEN: Variants = {
-    "what vanished waits although nothing can be its new name": (loop, "GRACE", 0.0, {PROMPT}),
+    "what vanished waits although nothing can be its new name": (loop, "NEVER", 0.0, {PROMPT}),
     "editions share the workers alike": (Scanner, "is_first", lambda self, feed: True, {PROMPT}),
     "workers take a rebuild's documents in the order of their beginning": (
-        Dispatcher, "lane", _one_queue, {PROMPT},
+        loop, "Lane", _one_queue, {PROMPT},
     ),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ingestor.engine import edition_store, protocol
+from ingestor.engine import edition_store, writer
 from ingestor.engine.edition_store import EditionStore
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Seeds, Variants, crashes, show
@@ -42,7 +42,7 @@ BROKEN: Variants = {
     "restored records are believed": (
         edition_store, "restore_order", lambda *args: None, FOUND,
     ),
-    "a batch keeps the generation": (protocol, "_begin", _begun_without_renewal, FOUND),
+    "a batch keeps the generation": (writer, "_begin", _begun_without_renewal, FOUND),
     "a collection whose metadata was replaced stays open": (
         EditionStore, "note_failure", _failed_and_kept, {*FOUND, REST, STAMPED},
     ),

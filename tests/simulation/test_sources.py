@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.app import handover
-from ingestor.engine import flight, protocol
+from ingestor.engine import flight, writer
 from ingestor.engine.flight import Phase
-from ingestor.engine.outcomes import DocumentFlow
+from ingestor.engine.loop import DocumentFlow
 from ingestor.model import SourceName
 from tests.simulation.directed import History, end, go_on
 from tests.simulation.histories import Seeds, Variants, crashes, show
@@ -42,7 +42,7 @@ def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> No
 def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of two records is large, and is written in two steps."""
     monkeypatch.setattr(flight, "BATCH", 1)
-    monkeypatch.setattr(protocol, "SLICE", 1)
+    monkeypatch.setattr(writer, "SLICE", 1)
 
 
 @pytest.mark.slow

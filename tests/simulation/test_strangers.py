@@ -12,7 +12,8 @@ import pytest
 from ingestor.connectors.folder.connector import Growing
 from ingestor.engine import flight
 from ingestor.engine.flight import Attempts
-from ingestor.engine.writer import CollectionHealth, Writer
+from ingestor.engine.health import CollectionHealth
+from ingestor.engine.writer import Writer
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.histories import Variants, show
@@ -104,8 +105,9 @@ def refuse_writes(folder: Path) -> None:
     world = begin(folder, several=True)
     world.per_chunk = 2
     world.shelves.collections["docs"][0].away = True
-    for number in range(6):
-        world.files.write(f"{number}.txt", f"gamma {number}\n" * 5)
+    for files in world.places.values():
+        for number in range(20):
+            files.write(f"{number}.txt", f"gamma {number}\n" * 5)
     world.engine.scanner.look_again()
     run(world, 10.0, 0.5)
     world.configure()

@@ -78,34 +78,26 @@ def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     journal._db.set_trace_callback(statements.append)
     Backlog(journal).due([Feed(S, C)], 1.0, 5)
     Backlog(journal).gone([S], 1.0, 5)
-    Backlog(journal).heirless([S], 5)
+    Backlog(journal).gone([S], 1.0, 5, unknown=True)
     Backlog(journal).drifted([S], C, "mean", 3, 5)
     Backlog(journal).next_retry([Feed(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]
-    expected = ("unsettled", "unsettled", "gone", "gone", "low", "high", "unsettled", "gone")
+    expected = ("unsettled", "gone", "gone", "low", "high", "unsettled", "gone")
     for statement, index in zip(selects, expected, strict=True):
         plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
         assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
         assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
 
 
-def test_rows_read_ahead_are_those_that_are_due(journal: Journal) -> None:
-    """Rows are kept between two writes; neither the clock nor a document that landed may be missed."""
-    observe(journal, "a", "b", "c")
-    later, failed = one(journal, "c"), Failure("away", 1, 50.0, quarantined=False)
-    journal.fail(later.row, later.item.version if later.item else None, failed)
-    backlog, row = Backlog(journal), one(journal, "a").row
-
-    def due(now: float, *but: int) -> list[str]:
-        return [entry.key for entry in backlog.due([Feed(S, C)], now, 9, but)]
-
-    assert due(1.0, row) == ["b"]
-    assert due(1.0) == ["a", "b"]
-    assert due(50.0) == ["a", "b", "c"]
-    assert due(1.0) == ["a", "b"]
-    observe(journal, gone=("a",))
-    assert due(1.0) == ["b"]
+def test_new_documents_are_due_by_size_behind_those_that_readers_have(journal: Journal) -> None:
+    sizes = {"a": 3_000_000, "b": None, "c": 100_000, "d": 10, "e": 5_000_000}
+    items = [Item(key, "1", f"/{key}", size) for key, size in sizes.items()]
+    journal.observe(S, C, Changes(items), remove_at=0.0)
+    assert due(journal) == ["d", "b", "c", "a", "e"]
+    settle(journal, "e")
+    journal.observe(S, C, Changes([Item("e", "2", "/e", 6_000_000)]), remove_at=0.0)
+    assert due(journal) == ["e", "d", "b", "c", "a"]
 
 
 def steps(journal: Journal, what: Callable[[], object]) -> int:
@@ -123,7 +115,7 @@ def test_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> No
 
     def look() -> None:
         assert len(backlog.due(ours, 1.0, 5)) == 2
-        assert backlog.next_retry(ours) == 0.0
+        assert backlog.next_retry(ours) == 0.25
 
     before = steps(journal, look)
     items = tuple(Item(f"{n:04}", "1", f"/{n}") for n in range(2000))

@@ -9,11 +9,11 @@ import pytest
 from ingestor.core.decisions import Changes, Failure
 from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
-from ingestor.state.backlog import LONGEST, Backlog, predecessor, without_heirs
+from ingestor.state.backlog import LONGEST, Backlog, predecessor
 from ingestor.state.journal import Journal
 from tests.state.journals import C, S, of_source, one, settle, untold
 
-NOW, LEAST = 1e9, 60.0
+NOW = 1e9
 
 
 def listed(
@@ -23,7 +23,7 @@ def listed(
 
 
 def removed(journal: Journal, now: float = NOW) -> list[str]:
-    return [entry.key for entry in without_heirs(journal, Backlog(journal).gone([S], now, 9), now, LEAST)]
+    return [entry.key for entry in Backlog(journal).gone([S], now, 9)]
 
 
 def vanish(journal: Journal, *keys: str, size: int | None = 7, ago: float = 0.0) -> None:
@@ -66,7 +66,7 @@ def test_document_that_was_read_is_no_heir(journal: Journal) -> None:
     assert removed(journal) == []
     settle(journal, "new")
     journal.fail(row(journal, "unreadable"), "1", Failure("no text", 1, 9e9, quarantined=True))
-    assert removed(journal, NOW + LEAST) == ["old"]
+    assert removed(journal) == ["old"]
 
 
 def test_retried_heir_is_still_awaited(journal: Journal) -> None:
@@ -74,17 +74,6 @@ def test_retried_heir_is_still_awaited(journal: Journal) -> None:
     listed(journal, "new", 7)
     journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
     assert removed(journal) == []
-
-
-@pytest.mark.parametrize(("ago", "later"), [(0.0, 60.0), (59.0, 60.0), (1000.0, 1000.0)])
-def test_vanished_document_is_checked_again_after_twice_the_time(
-    journal: Journal, ago: float, later: float
-) -> None:
-    vanish(journal, "old", ago=ago)
-    listed(journal, "new", 7)
-    assert removed(journal) == []
-    assert Backlog(journal).gone([S], NOW + later - 1, 9) == []
-    assert [entry.key for entry in Backlog(journal).gone([S], NOW + later + 30, 9)] == ["old"]
 
 
 def test_nothing_waits_for_ever(journal: Journal) -> None:
@@ -135,9 +124,10 @@ def test_heir_of_a_retried_document_waits_with_nothing_due(
     vanish(journal, "old", size=size)
     listed(journal, "new", None if size is None else 7)
     journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
-    assert [entry.key for entry in backlog.heirless([S], 9)] == ["old"] * goes
+    assert [entry.key for entry in backlog.gone([S], NOW, 9, unknown=True)] == ["old"] * goes
+    assert goes or backlog.next_retry([Feed(S, C)]) == NOW + 99, "it wakes nobody"
     settle(journal, "new")
-    assert [entry.key for entry in backlog.heirless([S], 9)] == ["old"]
+    assert [entry.key for entry in backlog.gone([S], NOW, 9, unknown=True)] == ["old"]
 
 
 def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
@@ -146,7 +136,7 @@ def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
     backlog, statements = Backlog(journal), list[str]()
     journal._db.set_trace_callback(statements.append)
     for _ in range(3):
-        assert backlog.heirless([S], 9) == []
+        assert backlog.gone([S], NOW, 9) == []
     journal._db.set_trace_callback(None)
     assert sum("AS heir" in one for one in statements) == 1
 

@@ -133,6 +133,7 @@ class Embedding:
         self._queue = list[tuple[Rank, int, int, _Request]]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
         self._expected = self._loading = False
+        self._under_way = set[Digest]()  # digests of the texts of rounds that have not ended
         self._texts = self._tokens = self._cached = self._waiting = self._stepped = 0
         self._seconds = 0.0
         self._busy_since: float | None = None  # monotonic seconds: when the step under way began
@@ -277,7 +278,7 @@ class Embedding:
     def _take(self, under_way: _Request | None = None) -> list[_Request]:
         """Take the first requests of one kind, up to a round.
 
-        ``under_way``: only requests that go before this one.
+        ``under_way``: only requests that go before this one, and want none of the texts under way.
         """
         taken, size = list[_Request](), 0
         end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.turn)
@@ -285,6 +286,8 @@ class Embedding:
             while self._queue and self._queue[0][:2] < end:
                 request = self._queue[0][-1]
                 if taken and (request.rank, request.embed) != (taken[0].rank, taken[0].embed):
+                    break
+                if not self._under_way.isdisjoint(request.digests):
                     break
                 if request.rank is Rank.QUESTION:
                     full = size + len(request.texts) > QUESTION_ROUND
@@ -356,6 +359,7 @@ class Embedding:
         """
         self._load(texts)
         begun, others, before = monotonic(), 0.0, self._stepped
+        self._under_way.update(digests)
 
         def between_steps(embedded: int) -> None:
             nonlocal others
@@ -376,6 +380,7 @@ class Embedding:
             self._texts += len(good)
         finally:
             self._stepped = before
+            self._under_way.difference_update(digests)
         self._tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return answers
 

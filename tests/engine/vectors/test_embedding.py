@@ -361,10 +361,12 @@ def test_small_document_gets_vectors_before_a_large_one_begun_shortly_before(cac
     assert embedded.index("small 0") < embedded.index("another 0") < embedded.index("large 0")
 
 
+@pytest.mark.parametrize("second", ["second vectors", "0 1"])
 def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_documents(
-    cache: VectorCache,
+    cache: VectorCache, second: str
 ) -> None:
-    second, embedded = "second vectors", list[str]()
+    """A text that the round under way will embed is embedded once."""
+    embedded = list[str]()
 
     class Steps(Model):
         """The first step of others lasts until the second vectors are asked for."""
@@ -386,3 +388,4 @@ def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_doc
         model.go.set()
         assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
     assert embedded[:3] == [PLUG, "0 0", second]
+    assert embedded.count(second) == 1

@@ -1,0 +1,203 @@
+"""The health of collections: what follows from an error of a write.
+
+After an error a collection is paused, held or rebuilt, and its documents wait. An error does not mean that
+the write was refused (it may have been applied), so the same is sent again.
+"""
+
+import logging
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+
+from ingestor.core.entries import EditionName
+from ingestor.core.errors import delay
+from ingestor.core.events import event
+from ingestor.engine.parts import EngineParts
+from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
+
+log = logging.getLogger("ingestor")
+
+LONGEST_PAUSE = 15.0  # seconds
+LONGEST_ASKED = 300.0  # seconds, if a server asks for them
+PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
+HELD = 300.0  # seconds until an edition in building that needs a person is tried again
+
+
+class Remedy(Enum):
+    """Remedy for an error of a write."""
+
+    RETRY = auto()  # the collection or the journal cannot be written now: pause
+    REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
+    HOLD = auto()  # only a person can repair the collection
+    RAISE = auto()  # the journal itself is at fault
+    REFUSE = auto()  # anything else: Chroma's refusals of a document are of no common kind
+
+
+def classify(error: Exception) -> Remedy:
+    if isinstance(error, Torn | Gone):
+        return Remedy.REBUILD
+    if isinstance(error, Transient | sqlite3.OperationalError):
+        return Remedy.RETRY
+    if isinstance(error, NeedsHuman):
+        return Remedy.HOLD
+    return Remedy.RAISE if isinstance(error, sqlite3.Error) else Remedy.REFUSE
+
+
+class WriteResult(Enum):
+    """WriteResult of an attempt at work on a collection."""
+
+    DONE = auto()
+    AGAIN = auto()  # the collection is paused, and the same is tried again
+    DROPPED = auto()  # the documents are prepared again if they are still due
+
+
+@dataclass(slots=True)
+class Health:
+    """The health of one collection.
+
+    ``not_before``: POSIX seconds until which it is paused. ``marked``: whether it must be examined.
+    ``attempts``: failures in a row. ``trouble``: reason of its pause, which is logged once.
+    """
+
+    not_before: float = 0.0
+    marked: bool = False
+    attempts: int = 0
+    trouble: str | None = None
+
+
+class CollectionHealth:
+    """Attempts work on collections, and carries out the remedy for each error.
+
+    ``hold_sources``: called with a collection that only a person can repair.
+    """
+
+    def __init__(self, parts: EngineParts, hold_sources: Callable[[EditionName, str], None]) -> None:
+        self._collections, self._clock, self._random = parts.collections, parts.clock, parts.random
+        self._hold_sources = hold_sources
+        self.of = defaultdict[EditionName, Health](Health)
+
+    def paused(self) -> set[EditionName]:
+        now = self._clock()
+        return {name for name, health in self.of.items() if now < health.not_before}
+
+    def troubles(self) -> dict[str, str]:
+        """Return collections, as readers name them, that failed at the last attempt, with the reason.
+
+        The reason of the collection that readers see goes before that of its replacement.
+        """
+        failed = {name: health.trouble for name, health in self.of.items() if health.trouble is not None}
+        building_first = sorted(failed, key=self._collections.is_building, reverse=True)
+        return {self._collections.serves(name): failed[name] for name in building_first}
+
+    def unwritable(self) -> dict[str, str]:
+        """Return collections, as readers name them, whose writes fail again and again, with the reason."""
+        return {
+            self._collections.serves(name): health.trouble
+            for name, health in self.of.items()
+            if health.trouble is not None
+            and health.attempts >= PERSISTENT
+            and not self._collections.is_building(name)
+        }
+
+    def configure(self, editions: Collection[EditionName]) -> None:
+        """Retry paused collections, and forget the troubles of editions that no source feeds any more."""
+        self.wait_no_longer()
+        for name in self.of.keys() - editions:
+            self.of[name].trouble = None
+
+    def wait_no_longer(self) -> None:
+        """Retry paused collections at once."""
+        for health in self.of.values():
+            health.not_before = 0.0
+
+    def mark(self, collection: EditionName) -> None:
+        """Have a collection examined: it may have been deleted, replaced or torn."""
+        self.of[collection].marked = True
+
+    def examine(self, busy: Collection[EditionName]) -> None:
+        """Examine marked collections, before documents are prepared for them.
+
+        ``busy``: collections whose next write shows whether they can be written.
+        """
+        for collection, health in list(self.of.items()):
+            if not health.marked or self._clock() < health.not_before:
+                continue
+            if not self._collections.is_in_force(collection):  # its name may belong to another collection now
+                health.marked = False
+                continue
+            result = self.attempt(collection, partial(self._collections.check, collection))
+            if result is WriteResult.DONE and collection not in busy:
+                self.resume(collection)
+            health.marked = result is WriteResult.AGAIN
+
+    def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
+        """Do the work; after an error pause, hold or rebuild the collection. Raises sqlite3.Error."""
+        try:
+            try:
+                work()
+            except (Torn, Gone) as error:
+                self._rebuild(collection, error)
+                return WriteResult.DROPPED
+        except Exception as error:
+            remedy = classify(error)
+            if remedy is Remedy.RAISE:
+                raise
+            if remedy is Remedy.HOLD:
+                self.hold(collection, str(error))
+                self._hold_sources(collection, str(error))
+                return WriteResult.DROPPED
+            self._pause(collection, error)
+            return WriteResult.AGAIN
+        return WriteResult.DONE
+
+    def resume(self, collection: EditionName) -> None:
+        """Note that a collection was written or examined without an error."""
+        health = self.of[collection]
+        if health.trouble is not None:
+            shown = self._collections.serves(collection)
+            about = event("collection_usable", collection=shown)
+            log.info("collection %s: writes resumed", shown, extra=about)
+        health.attempts, health.trouble = 0, None
+
+    def hold(self, collection: EditionName, reason: str) -> None:
+        """Note that a person must repair a collection, and pause one that readers do not see yet.
+
+        A collection that readers see waits with its sources, which are held.
+        """
+        health, shown = self.of[collection], self._collections.serves(collection)
+        if health.trouble != reason:
+            about = event("collection_unusable", collection=shown, reason=reason)
+            log.error("collection %s cannot be used: %s", shown, reason, extra=about)
+        health.trouble, health.attempts = reason, max(health.attempts, PERSISTENT)
+        if self._collections.is_building(collection):
+            health.not_before = self._clock() + HELD
+
+    def _pause(self, collection: EditionName, error: Exception) -> None:
+        health, shown, reason = self.of[collection], self._collections.serves(collection), str(error)
+        if isinstance(error, sqlite3.OperationalError):
+            reason = f"the journal cannot be written: {error}"
+        elif not isinstance(error, Transient):
+            reason = f"{type(error).__name__}: {error}"
+            about = event("collection_failed", collection=shown)
+            log.exception("collection %s: unexpected error", shown, extra=about)
+        self._collections.note_failure(collection, error)  # first: it may restart Chroma, which takes time
+        wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
+        asked = min(error.wait, LONGEST_ASKED) if isinstance(error, Later) else 0.05
+        health.attempts += 1
+        health.not_before = self._clock() + max(wait, asked)
+        if reason != health.trouble:
+            about = event("collection_failed", collection=shown, reason=reason)
+            log.warning("collection %s: write failed, will retry: %s", shown, reason, extra=about)
+        health.trouble = reason
+
+    def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
+        """Write a collection, or one shard of it, again from the cache."""
+        shown, shard = self._collections.serves(collection), error.shard
+        self._collections.doubt(collection, None if shard is None else [shard])
+        self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
+        which = "" if shard is None else f", shard {shard},"
+        about = event("collection_rebuilt", collection=shown, reason=str(error))
+        log.error("rebuilding collection %s%s: %s", shown, which, error, extra=about)
