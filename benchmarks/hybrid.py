@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.retrieval import Question, Run, Strategy, load, model, run, score
-from ingestor.lexical.file import LexicalFile, reading
+from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.model import Document, Record, RecordId
 from ingestor.search import fusion
 
@@ -115,11 +115,11 @@ def measured(
         )
         number = file.number("all")
         file.close()
-        with reading(path) as db:
+        with open_for_reading(path) as db:
             for name, questions in sets.items():
                 vectors = model().embed([question.text for question in questions])
                 for question, cosines in zip(questions, vectors @ made.vectors.T, strict=True):
-                    lexical = ranked(db, number, question.text, DEPTH)
+                    lexical = rank_by_words(db, number, question.text, DEPTH)
                     for form, best in forms(cosines, lexical.order, lexical.most):
                         recall, _, _ = score(question, [made.places[int(id_)] for id_ in best])
                         found.setdefault(form, {}).setdefault(name, []).append(100 * recall)

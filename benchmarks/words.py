@@ -19,9 +19,9 @@ from ingestor.chroma.backend import Ownership, opened
 from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName
-from ingestor.lexical.file import LexicalFile, reading
+from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.model import Fingerprint, Record, RecordId
 
 LENGTH, DIMENSIONS, BATCH, QUESTIONS, COMPARED = 100, 384, 400, 200, 4_000
@@ -78,11 +78,11 @@ def _chroma(folder: Path, records: Sequence[Record]) -> float:
 
 
 def _asked(path: Path, questions: Sequence[str]) -> Iterator[float]:
-    with reading(path) as db:
+    with open_for_reading(path) as db:
         number = int(db.execute("SELECT number FROM collections").fetchone()[0])
         spent = []
         for question in questions:
             before = time.process_time()
-            ranked(db, number, question, 50)
+            rank_by_words(db, number, question, 50)
             spent.append(1000 * (time.process_time() - before))
     return iter([*np.percentile(spent, [50, 95]), max(spent)])

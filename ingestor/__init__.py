@@ -1,4 +1,4 @@
-"""Keeps Chroma collections exactly in step with the documents people have.
+"""Keep Chroma collections exactly in step with the documents people have.
 
 ``from ingestor import Project`` is the library: see docs/library.md.
 Names are imported at their first use.

@@ -1,4 +1,4 @@
-"""The words of this program as frozen values: every layer speaks them, none of them does I/O.
+"""Frozen values that all parts of the program exchange, from a source's item to a collection's record.
 
 source -> item -> blob -> document -> chunk -> record. Offsets are code points of ``Document.text``;
 spans are half open. Text never holds a lone surrogate (parsers strip them).
@@ -46,12 +46,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The bytes of one item, read whole and found unchanged while reading."""
+    """The complete bytes of one item, which did not change while they were read."""
 
     data: bytes
     name: str  # file name, for the extension
     content_type: str | None = None  # as the source declares it, if it does
-    told: str | None = None  # content type that the config sets for its name; for text, above all else
+    configured_type: str | None = (
+        None  # content type that the config sets for the name; overrides detection of text
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ class Block:
 
     ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ... A ``label`` (an
     anchor, a directive that names what follows) and a ``comment`` belong to the block after them.
-    ``header_rows``: how many of a table's first lines name its columns (years, units); None where its parser
-    does not tell. ``caption``: the title above a table.
+    ``header_rows``: number of a table's first lines that name its columns (years, units); None if its parser
+    does not know. ``caption``: the title above a table.
     """
 
     kind: str
@@ -79,7 +81,7 @@ class Block:
     caption: str | None = None
 
 
-HOLDER = "application/x-container"  # content type of what only holds other documents, and has no text
+HOLDER = "application/x-container"  # content type of an item that only holds other documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ class Document:
 class Chunk:
     """A span of a document: ``document.text[start:end] == text`` unless ``rewritten``.
 
-    ``spans`` is set only by methods whose chunks are not contiguous; start and end then enclose them
-    and ``text`` is the spans' texts joined by a newline.
+    ``spans``: set only by strategies whose chunks are not contiguous. ``start`` and ``end`` then enclose the
+    spans, and ``text`` joins their texts by a newline.
     """
 
     start: int
@@ -123,11 +125,12 @@ class Chunk:
 class Chunking:
     """The answer of a chunker for one document.
 
-    ``vectors``: a unit vector for each chunk if the chunker pooled them, else None: the chunks' texts are to
-    be encoded. ``sums`` and ``interval`` belong to chunkers whose cuts depend on a
-    statistic of the collection: the document's own contribution to it, and the closed range of the
-    statistic's value within which these cuts stay exactly optimal. ``neighbours`` replaces the config's share
-    of neighbouring chunks in the vectors of encoded texts.
+    ``vectors``: a unit vector for each chunk if the chunker pooled them; None if the chunks' texts are still
+    to be encoded. ``neighbours``: replaces the config's share of neighbouring chunks in vectors of encoded
+    texts.
+
+    Two fields belong to chunkers whose cuts depend on a statistic of the collection. ``sums``: the document's
+    own contribution. ``interval``: the closed range of values within which these cuts stay exactly optimal.
     """
 
     chunks: tuple[Chunk, ...]
@@ -218,7 +221,7 @@ class Hit:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """The types of arrays, which import NumPy: ``status`` and ``ls`` need neither."""
+        """Build the array types at first use: commands such as ``status`` start faster without NumPy."""
         if name not in ("Vector", "Vectors", "Sums"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import numpy as np

@@ -1,10 +1,8 @@
 """The protocols between the core and the world, and the errors that cross them.
 
-An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
-content cannot be used, ``NeedsHuman`` when a person must repair the whole source or collection. Any
-other exception is a defect: the document keeps the records that it has, and is tried again, in the end once
-an hour.
-An index, besides, says ``Torn`` or ``Gone`` of a collection.
+An implementation raises ``Transient`` if a retry may help, and ``BadDocument`` if this content cannot be
+used. ``NeedsHuman`` stands for a whole source or collection that a person must repair. An index also raises
+``Torn`` or ``Gone``. Any other exception is a defect: the document keeps its records and is retried.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ class IngestorError(Exception):
 
 
 class Transient(IngestorError):
-    """Error: a later try may succeed. ``shard``: as in Torn, for a request to a collection."""
+    """Error: a retry may succeed. ``shard``: the shard that failed, if only one did."""
 
     shard: int | None = None
 
 
 class Later(Transient):
-    """Try again after ``wait`` seconds: a server said so."""
+    """Error: a server asks to retry after ``wait`` seconds."""
 
     def __init__(self, message: str, wait: float) -> None:
         super().__init__(message)
@@ -51,13 +49,13 @@ class Later(Transient):
 
 
 class Stale(Transient):
-    """The item changed or vanished since it was listed: list it again, then try."""
+    """Error: the item changed or vanished since it was listed. List it again before the retry."""
 
 
 class PartialScan(Transient):
-    """A scan that listed all it could: of what lies under ``unknown`` nothing is known or removed.
+    """Error: a scan could not list the keys under ``unknown``. Their documents are kept as they are.
 
-    ``more``: the scan ended early, so that its documents need not wait. Another scan continues at once.
+    ``more``: the scan ended early so that its documents need not wait; another scan continues at once.
     """
 
     def __init__(self, message: str, unknown: Sequence[str], *, more: bool = False) -> None:
@@ -67,7 +65,7 @@ class PartialScan(Transient):
 
 
 class BadDocument(IngestorError):
-    """This content can't be indexed: quarantine it until its version or its recipe changes."""
+    """Error: this content can't be indexed. It is quarantined until its version or its recipe changes."""
 
 
 class Unsupported(BadDocument):
@@ -78,11 +76,11 @@ class Unsupported(BadDocument):
 
 
 class NeedsHuman(IngestorError):
-    """Hold this source until someone acts; the message says what to do."""
+    """Error: a person must act; the message says how. Until then the source is held."""
 
 
 class Foreign(NeedsHuman):
-    """A collection of that name is there, and it is not ours: nothing of ours is in it."""
+    """Error: another program made the collection of that name; it holds no record of ours."""
 
 
 class Torn(IngestorError):
@@ -95,7 +93,7 @@ class Torn(IngestorError):
 
 
 class Gone(IngestorError):
-    """Error: another program deleted the collection, or replaced it by another of its name.
+    """Error: another program deleted the collection, or replaced it by another one of the same name.
 
     ``shard``: as in Torn.
     """
@@ -110,11 +108,11 @@ Stop = Event
 class Connector(Protocol):
     """A place that documents come from.
 
-    An attribute ``near = True`` says that reading an item again costs next to nothing.
+    An attribute ``near = True`` declares that reading an item again costs next to nothing.
     """
 
     def scan(self) -> Iterator[Item]:
-        """List every item, each key once. Complete, or it raises: then nothing is removed.
+        """Yield every item, each key once. Raise if the listing is incomplete: then no document is removed.
 
         PartialScan, raised at the end, withholds removal only below the keys it names.
         """
@@ -127,7 +125,7 @@ class Connector(Protocol):
 
 @runtime_checkable
 class Watchable(Protocol):
-    """A connector that can say where to look again."""
+    """A connector that reports where documents may have changed."""
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
         """Yield hints until ``stop`` is set. The first hint follows arming, so scan after it."""
@@ -139,25 +137,28 @@ class Scoped(Protocol):
     """A connector that can list a part of itself."""
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """List every item whose key is ``under`` or starts with ``under/``; complete or it raises."""
+        """Yield every item whose key is ``under`` or starts with ``under/``. Raise if incomplete."""
         ...
 
 
 @runtime_checkable
 class Identified(Protocol):
-    """A connector that can tell whether it still looks at the same place."""
+    """A connector that notices if its place was replaced, such as by another mounted disk."""
 
     def identity(self) -> str:
-        """Differs when something else is mounted where the documents were."""
+        """Return a value that differs when another file system is mounted where the documents were."""
         ...
 
 
 @runtime_checkable
 class Structured(Protocol):
-    """A connector that can tell what is in an item without reading it."""
+    """A connector that knows without reading an item whether the item holds other documents."""
 
     def is_simple(self, item: Item) -> bool:
-        """True: nothing is attached to the item or packed in it. False: only its content can tell."""
+        """Return whether the item surely holds no attachment or packed file.
+
+        False if only reading can tell.
+        """
         ...
 
 
@@ -166,7 +167,7 @@ class Trackable(Protocol):
     """A connector that can recognise an item that was moved."""
 
     def same(self, version: str, other: str) -> bool:
-        """Whether items of these versions are one under two keys. False: nobody knows."""
+        """Return whether two versions are of one item under two keys. False if unknown."""
         ...
 
 
@@ -177,7 +178,7 @@ class Parser(Protocol):
 
 
 class Chunker(Protocol):
-    """Cuts a document. Deterministic; a function of the document, the vectors and ``others``."""
+    """Cuts a document. The result depends only on the document, the vectors and ``others``."""
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         """Cut a document into chunks. ``others``: sums over the collection's other documents, if any."""
@@ -191,15 +192,15 @@ class Collective(Protocol):
     statistic: str  # names what is summed; documents whose chunkers agree on it are summed together
 
     def value(self, total: Sums) -> int:
-        """The statistic's value, in the units of ``Chunking.interval``."""
+        """Return the statistic's value, in the units of ``Chunking.interval``."""
         ...
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors; each vector a function of its text alone, never of its batch-mates.
+    """Turns texts into unit vectors; each vector depends on its text alone, never on the rest of the batch.
 
-    A changed option of an embedder means other vectors: every text is embedded again. Options that change no
-    vector are declared by ``registry.tuning``.
+    If an option changes, every text is embedded again. ``registry.tuning`` declares options that change no
+    vector.
     """
 
     @property
@@ -207,7 +208,7 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """Tokens of the model's own tokenizer that it reads; what is beyond is not seen."""
+        """Return the tokens that the model reads, by its own tokenizer; the rest of a text is truncated."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -218,7 +219,7 @@ class Embedder(Protocol):
         ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text by the model's own tokenizer, special tokens included, not truncated."""
+        """Count the tokens of each untruncated text by the model's own tokenizer, with special tokens."""
         ...
 
 
@@ -233,7 +234,7 @@ class Vocabulary(Protocol):
 
 @runtime_checkable
 class Pinned(Protocol):
-    """An embedder that knows more than its options say of what decides its vectors."""
+    """An embedder whose vectors depend on more than its options, such as on files that may change."""
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -261,7 +262,7 @@ class Adaptive(Pinned, Protocol):
 
 @runtime_checkable
 class Asymmetric(Protocol):
-    """An embedder whose model tells questions from documents."""
+    """An embedder whose model embeds questions and documents differently."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed questions; otherwise like ``embed``."""
@@ -270,7 +271,7 @@ class Asymmetric(Protocol):
 
 @runtime_checkable
 class Gradual(Protocol):
-    """An embedder that gives vectors while it works on others."""
+    """An embedder that returns its first vectors while it computes the others."""
 
     def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
         """Yield rows like the rows of ``embed``, in parts, until every text has a row.
@@ -285,17 +286,17 @@ class Loadable(Protocol):
     """An embedder whose model readers can load in their own processes."""
 
     def reader_model(self) -> ReaderModel | None:
-        """Kept in the collection, for ``query(query_texts=...)``. None: readers are told nothing."""
+        """Return the function that the collection names for ``query(query_texts=...)``; None to name none."""
         ...
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """An embedder that asks a server, which may refuse one text of many, be away, or become another one."""
+    """An embedder that calls a server, which may refuse one of many texts, be down, or change its model."""
 
     @property
     def at_once(self) -> int:
-        """Number of texts that keep the server busy."""
+        """Return the number of texts that keep the server busy."""
         ...
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
@@ -313,7 +314,7 @@ class Index(Protocol):
     def upsert(self, records: Sequence[Record]) -> None: ...
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        """Metadata only: texts and vectors stay, keys not named stay unless given as None."""
+        """Change metadata only. Keys that are not named stay; a key given as None is removed."""
         ...
 
     def drop(self, ids: Sequence[RecordId]) -> None: ...
@@ -325,11 +326,11 @@ class Index(Protocol):
         ...
 
     def ids(self) -> Iterator[RecordId]:
-        """Every id in the collection."""
+        """Yield every id in the collection."""
         ...
 
     def facts(self) -> Mapping[str, object]:
-        """The collection's own metadata. Other programs may have replaced all of it."""
+        """Return the collection's own metadata. Other programs may have replaced all of it."""
         ...
 
     def note(self, facts: Mapping[str, str]) -> None:
@@ -337,11 +338,11 @@ class Index(Protocol):
         ...
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """The nearest ``n`` of each vector, best first."""
+        """Return the nearest ``n`` records for each vector, best first."""
         ...
 
     def nearest(
         self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
-        """Ids and scores as ``query`` has them: cheaper, for no record is read."""
+        """Return ids and scores as ``query`` does, but read no record, which is cheaper."""
         ...

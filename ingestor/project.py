@@ -1,9 +1,9 @@
-"""The library: a config, and everything that can be done with it. The commands are built on it.
+"""The library: ``Project``, a config with a method for each command.
 
 Errors that a user can act on are ``IngestorError``; any other exception is a defect. A method opens what it
-needs and closes it before it returns; inside ``with``, searches keep Chroma and the model open until the end
-of the block. Objects are safe to use from several threads: searches take turns, and of two writers the
-second raises ``Locked``.
+needs and closes it before it returns. Inside ``with``, searches keep Chroma and the model open until the
+block ends. Objects are safe to use from several threads: searches take turns, and a second writer gets
+``Locked``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger("ingestor")
 class Ready:
     """State of a daemon at its first rest. ``unseen``: sources that are held, paused or not listed whole.
 
-    ``chroma``, ``page``: addresses; "" if there is none. ``question``: one that has an answer.
+    ``chroma``, ``page``: addresses; "" if there is none. ``question``: an example that has an answer.
     """
 
     collections: tuple[str, ...]
@@ -83,7 +83,7 @@ class Project:
 
     @classmethod
     def of(cls, given: InForce) -> Self:
-        """Return a project of a config that is checked already."""
+        """Return a project for a checked config."""
         project = cls(given.config.origin.file)
         project._given = given
         return project
@@ -101,7 +101,7 @@ class Project:
             self.close()
 
     def close(self) -> None:
-        """Close what searches keep open. The project can be used again."""
+        """Close Chroma and the model, which searches keep open. The project can be used again."""
         with self._turn:
             searching, self._searching = self._searching, None
         if searching is not None:
@@ -199,7 +199,7 @@ class Project:
     def apply(
         self, *, progress: Callable[[SyncProgress], None] | None = None, handle_signals: bool = False
     ) -> Applied:
-        """Approve what waits for approval, and sync unless a daemon runs, which does it."""
+        """Approve pending changes, and carry them out; a running daemon carries them out itself."""
         from ingestor.queries.changes import approve
 
         config = self._config()
@@ -210,7 +210,7 @@ class Project:
         return Applied(approved, self.sync(progress=progress, handle_signals=handle_signals))
 
     def rollback(self, collection: str | None = None) -> bool:
-        """Return readers to the collection before the last change. Returns whether that undid a rollback."""
+        """Switch readers to the collection before the last change. Return whether this undid a rollback."""
         from ingestor.queries.access import collection_of
         from ingestor.queries.changes import roll_back
 
@@ -219,7 +219,7 @@ class Project:
             return roll_back(config, collection_of(config, collection))
 
     def verify(self, *, repair: bool = False, rebuild: bool = False) -> Verification:
-        """Compare sources, journal, Chroma and words. ``repair``: write differing records again.
+        """Compare sources, journal, Chroma and the lexical index. ``repair``: write differing records again.
 
         ``rebuild``: with ``repair``, move Chroma's folder aside and write everything again.
         """
@@ -232,10 +232,10 @@ class Project:
         with self._alone():
             return verified(config, repair, rebuild)
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------
 
     def is_running(self) -> bool:
-        """Whether a daemon or a sync runs, in this process or another."""
+        """Return whether a daemon or a sync runs, in this process or another."""
         from ingestor.queries.access import is_running
 
         return is_running(self._in_force().config)
@@ -259,7 +259,7 @@ class Project:
         budget_tokens: int | None = None,
         distinct: bool | None = None,
     ) -> Answer:
-        """Search as an app would: a running daemon answers, else this process.
+        """Search a collection: a running daemon answers, else this process.
 
         ``collection``: one name, several, or ``*`` for all; optional if there is one. ``budget_tokens``: of
         all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
@@ -282,7 +282,7 @@ class Project:
             return search(config, question, searching)
 
     def unsearchable(self) -> int:
-        """Return the number of documents whose last change readers do not see yet."""
+        """Count the documents whose last change is not searchable yet."""
         from ingestor.queries.search import unsearchable
 
         return unsearchable(self._in_force().config)
@@ -317,7 +317,7 @@ class Project:
             yield listed(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
-        """Return what changed, newest first; only of a source or of a document, if given."""
+        """Return the last ``n`` events, newest first. ``source``, ``document``: only theirs."""
         from ingestor.queries.access import journal_of
         from ingestor.queries.documents import history
 
@@ -343,7 +343,7 @@ class Project:
     # --- decisions of people -------------------------------------------------------------------------------
 
     def retry(self, document: str | None = None) -> int:
-        """Retry a failed or quarantined document, or all. Returns how many are retried."""
+        """Retry a failed or quarantined document, or all. Return the number of documents."""
         from ingestor.queries.access import journal_of
         from ingestor.queries.documents import find_documents
 
@@ -359,21 +359,21 @@ class Project:
             decisions.accept(self._in_force().config, source)
 
     def pause(self, source: str | None = None) -> list[str]:
-        """Pause a source, or all, until it is resumed. Returns the names."""
+        """Pause a source, or all, until it is resumed. Return the names."""
         from ingestor.queries import decisions
 
         with _explain_errors():
             return decisions.pause(self._in_force().config, source)
 
     def resume(self, source: str | None = None) -> list[str]:
-        """Resume a paused source, or all. Returns the names of the sources that were paused."""
+        """Resume a paused source, or all. Return the names of the sources that were paused."""
         from ingestor.queries import decisions
 
         with _explain_errors():
             return decisions.resume(self._in_force().config, source)
 
     def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
-        """Delete an unused collection of ours; with ``not_ours`` one that another program wrote."""
+        """Delete an unused collection. ``not_ours``: allow a collection that another program wrote."""
         from ingestor.queries import inventory
 
         config = self._config()
@@ -390,7 +390,7 @@ class Project:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Release Chroma, which searches keep open, until the context ends; explain errors."""
+        """Close Chroma for another writer until the context ends; explain errors."""
         with self._turn:
             self._writers += 1
         try:
@@ -410,7 +410,7 @@ class Project:
         return load(self.path, self._env) if self._given is None else self._given.config
 
     def _in_force(self) -> InForce:
-        """Return the config of the file; of the running daemon, if the file has an error."""
+        """Return the file's config, or the running daemon's config if the file has an error."""
         from ingestor.state.running_config import in_force
 
         return in_force(self.path, self._env) if self._given is None else self._given

@@ -1,6 +1,6 @@
-"""Plugins, found by entry points: the built-in kinds come through the same door as anyone else's.
+"""Loads plugins by entry points; built-in kinds are plugins like all others.
 
-A plugin module holds one ``Plugin`` value; its kind is the name that a config uses, and the file's name.
+A plugin module holds one ``Plugin`` value. Its kind is the name in the config and the name of the module.
 """
 
 import re
@@ -18,7 +18,7 @@ Group = Literal["connectors", "parsers", "chunkers", "embedders"]
 
 
 class Options(BaseModel):
-    """Base of every option model: frozen, and a key it does not know is an error."""
+    """Base of every option model: frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,22 +36,22 @@ def require_match(pattern: str, problem: str) -> AfterValidator:
 
 
 def tuning(default: Any, **kwargs: Any) -> Any:
-    """A field that changes speed, never the result: left out of fingerprints."""
+    """Declare an option that changes speed only, never the result: fingerprints omit it."""
     return Field(default, json_schema_extra={"tuning": True}, **kwargs)
 
 
 def pinned(default: Any, **kwargs: Any) -> Any:
-    """A field of an embedder whose effect on the vectors its identity tells (see ports.Pinned).
+    """Declare an option of an embedder whose effect is part of the embedder's identity (see ports.Pinned).
 
-    Only the identity counts then: `model: some/folder` may be moved, where the identity is of its content.
+    Fingerprints omit the option: the folder in `model: some/folder` may be moved if its content stays.
     """
     return Field(default, json_schema_extra={"pinned": True}, **kwargs)
 
 
 def added(default: Any, *, before: Any, **kwargs: Any) -> Any:
-    """A field that earlier versions did not have, and did as ``before`` does.
+    """Declare an option that earlier versions lacked; they behaved as with the value ``before``.
 
-    With that value a recipe is theirs, and a stored recipe without the field means that value.
+    Fingerprints omit that value, and a stored recipe without the option has that value.
     """
     return Field(default, json_schema_extra={"before": before}, **kwargs)
 
@@ -63,7 +63,7 @@ class Plugin:
     kind: str
     version: int | str
     options: type[Options]
-    build: Callable[..., Any]  # called with the validated options, then what its group is given
+    build: Callable[..., Any]  # called with the checked options, then the further arguments of its group
 
 
 class UnknownKind(LookupError):
@@ -72,19 +72,19 @@ class UnknownKind(LookupError):
 
 def entries(group: Group) -> EntryPoints:
     """Return the plugins of a group in all installed packages."""
-    found: EntryPoints = all_entries().select(group=f"ingestor.{group}")
-    return found
+    plugins: EntryPoints = all_entries().select(group=f"ingestor.{group}")
+    return plugins
 
 
 @cache
 def all_entries():  # type: ignore[no-untyped-def]  # of another type in each version of Python
-    """The entry points of all groups, read once: that takes as long as starting Python."""
+    """Return the entry points of all groups, read once: reading takes as long as starting Python."""
     return entry_points()
 
 
 @cache
 def kinds(group: Group) -> tuple[str, ...]:
-    """The installed kinds of a group, sorted."""
+    """Return the installed kinds of a group, sorted."""
     return tuple(sorted({entry.name for entry in entries(group)}))
 
 

@@ -10,14 +10,14 @@ _BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
-_LONGEST = 3650 * _SECONDS["d"]  # ten years: clocks and timers take it
-_LARGEST = 10**6 * _BYTES["tb"]  # SQLite takes it
+_LONGEST = 3650 * _SECONDS["d"]  # ten years: safe for clocks and timers
+_LARGEST = 10**6 * _BYTES["tb"]  # safe for SQLite's integers
 
 
 def seconds(value: object) -> float:
     """Parse a duration: ``"500ms"`` is 0.5; a bare number is seconds. Raises ValueError."""
-    found = _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
-    return _bounded(found, _LONGEST, "3650d")
+    parsed = _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
+    return _at_most(parsed, _LONGEST, "3650d")
 
 
 def size(value: object) -> int:
@@ -25,14 +25,14 @@ def size(value: object) -> int:
 
     Raises ValueError.
     """
-    found = _parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB")
-    return int(_bounded(found, _LARGEST, "1000000TB"))
+    parsed = _parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB")
+    return int(_at_most(parsed, _LARGEST, "1000000TB"))
 
 
-def _bounded(found: float, most: float, in_words: str) -> float:
-    if found > most:
+def _at_most(parsed: float, most: float, in_words: str) -> float:
+    if parsed > most:
         raise ValueError(f"must be at most {in_words}")
-    return found
+    return parsed
 
 
 def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str) -> float:

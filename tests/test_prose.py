@@ -247,6 +247,15 @@ PARTICIPLE = re.compile(
     r"([a-z]+(ed|ing)|given|taken|written|chosen|spoken|broken|frozen|forgotten|seen|made|kept|held|sent"
     r"|known|drawn|left|lost|built|bound|brought|done|gone|met|shown|torn|worn)(_|$)"
 )
+FIXED = {  # names of other packages, of the plugin API and of the service port's schema
+    "missing_host_key",
+    "SO_REUSEADDR",
+    "_raise_not_found_for_status",
+    "tuning",
+    "pinned",
+    "added",
+    "Found",
+}
 WORD = re.compile(r"[A-Za-z0-9][\w'’.,/%-]*")
 WORDS = 25  # of a sentence
 

@@ -1,7 +1,7 @@
 """Members of archives, mailboxes and mails: safe names and limits. Pure.
 
-A container is opened with all containers in it. One budget holds for this whole tree, so the limit does not
-depend on how often a file is packed.
+A container is opened with all containers inside. One budget limits this whole tree, so repeated packing does
+not evade the limit.
 """
 
 import re
@@ -17,7 +17,7 @@ DEEPEST = 3  # nested containers
 MOST_MEMBERS = 50_000
 MOST_BYTES = 10**9  # unpacked, of all members together
 LARGEST = 50 * 10**6  # bytes of a member
-_RATIO = 200  # an archive may unpack to _FREE, or to so many times its own size
+_RATIO = 200  # factor: an archive may unpack to _FREE bytes or to this multiple of its own size
 _FREE = 100 * 10**6
 _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -49,14 +49,14 @@ class FoundMember:
 
 @dataclass(frozen=True, slots=True)
 class BrokenContainer:
-    """A damaged container within another one: its members are unknown."""
+    """A damaged container inside another container; its members are unknown."""
 
     name: str
     reason: str
 
 
 class TooMuch(BadDocument):
-    """The tree exceeds its budget: the outermost container is refused as a whole."""
+    """Error: a container exceeds its budget, and is refused with all containers inside."""
 
 
 def budget() -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def budget() -> tuple[int, ...]:
 
 
 class Budget:
-    """Rest of the limits for one outermost container of ``packed`` bytes."""
+    """Remaining budget of one outermost container of ``packed`` bytes."""
 
     def __init__(self, packed: int) -> None:
         self._packed = packed
@@ -96,7 +96,7 @@ def refusal(size: int) -> str | None:
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a name is no hidden file, and no file that macOS adds to archives."""
+    """Return whether a name is no hidden file, and no file that macOS adds to archives."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
@@ -119,7 +119,7 @@ def namer() -> Callable[[str], str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether ``namer`` could have made a name, below the outermost container."""
+    """Return whether ``namer`` could have made a name, below the outermost container."""
     return all(_harmless(part) == part for part in name.split(INSIDE))
 
 

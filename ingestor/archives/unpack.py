@@ -1,8 +1,8 @@
-"""Unpack archives, mailboxes and mails, nested ones too, one member after another.
+"""Unpacks archives, mailboxes and mails, also nested ones, one member after another.
 
-Runs in a confined process (sandbox/work.py), because archives may be hostile. Nothing is written, and only
-one member of a container is in memory. Limits are checked against the sizes that an archive declares, and
-then against the real ones.
+A confined process runs this module (sandbox/work.py), because archives may be hostile. Nothing is written,
+and only one member of a container is in memory. Limits are checked against declared sizes, then against real
+sizes.
 """
 
 import bz2
@@ -107,7 +107,7 @@ _HEADER = 2**20  # bytes that tarfile may read at once
 _CHUNK = 2**20
 _XZ_MEMORY = 2**27
 _STEP = 2**16
-_FRAMES = 100_000  # of zstd, each of which costs a decompressor: so many take about a second
+_FRAMES = 100_000  # of zstd; each needs a decompressor, and this many take about a second
 _TAR_HEADER = 512  # bytes
 _PACKED = {"application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"}
 _MESSAGE = "application/vnd.ms-outlook"
@@ -129,17 +129,17 @@ _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
 
 
 def may_hold(name: str, archives: bool) -> bool:
-    """Whether the name is of a compressed file, a mailbox, a mail or, with ``archives``, of an archive."""
+    """Return whether a name is of a compressed file, mailbox or mail, or with ``archives`` of an archive."""
     return bool(_MAIL.search(name) or _SINGLE.search(name) or (archives and _ARCHIVE.search(name)))
 
 
 def is_document(name: str) -> bool:
-    """Whether a container is also a document itself, as a mail is."""
+    """Return whether a container is also a document itself, as a mail is."""
     return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
-    """Whether the content may have members. Quick, and safe for any bytes."""
+    """Return whether the content may have members. Quick, and safe for any bytes."""
     kind = detect.content_type(blob)
     if kind == "message/rfc822":
         return bool(_PARTS.search(blob.data))  # a mail without parts has no attachments
@@ -147,9 +147,9 @@ def holds_members(blob: Blob) -> bool:
 
 
 def unpack(blob: Blob, archives: bool) -> Iterator[FoundMember | BrokenContainer]:
-    """Members in order; members of an inner container follow it. Raises BadDocument.
+    """Yield members in order; members of an inner container follow the container. Raises BadDocument.
 
-    ``archives``: whether archives within it are opened, not mails alone.
+    ``archives``: whether inner archives are opened, not only mails.
     """
     yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
 
@@ -208,7 +208,9 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
             try:
                 content = b""
                 if not problem:
-                    with archive.open(info) as stream:  # in small steps: else zipfile may inflate far more
+                    with archive.open(
+                        info
+                    ) as stream:  # in small steps: otherwise zipfile may inflate far more
                         content = b"".join(iter(lambda: stream.read(_STEP), b""))
             except _DAMAGED as error:
                 content = b""
@@ -234,7 +236,7 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _of_xz(data: bytes) -> Iterator[bytes]:
-    """Limits memory, because the header can demand any amount."""
+    """Unpack with a limit of memory, because the header can demand any amount."""
     decompressor = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
     while not decompressor.eof:
         chunk = decompressor.decompress(data, _CHUNK)
@@ -247,7 +249,7 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
 def _of_zstd(data: bytes) -> Iterator[bytes]:
     """Unpack frame by frame, in small parts, with a limit of memory.
 
-    A frame can demand any amount of memory. What lies behind a frame is copied, and there may be a million
+    A frame can demand any amount of memory. The data behind a frame is copied, and there may be a million
     frames.
     """
     if sys.version_info >= (3, 14):
@@ -276,14 +278,14 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
 
 
 class _Stream:
-    """Chunks as a file that is read forwards, with a limit for the size of a header."""
+    """File object over chunks, read forwards only, with a limit for the size of a header."""
 
     def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
         self._chunks, self._budget = chunks, budget
         self._ahead, self._at = b"", 0
 
     def is_tar(self) -> bool:
-        """Looks ahead without moving the position."""
+        """Return whether a tar header follows; the position stays."""
         while len(self._ahead) < _TAR_HEADER and (chunk := next(self._chunks, None)) is not None:
             self._budget.spend(0, len(chunk))
             self._ahead += chunk
@@ -304,7 +306,7 @@ class _Stream:
         return self.content(size)
 
     def content(self, size: int) -> bytes:
-        """Fewer bytes at the end."""
+        """Return ``size`` bytes; fewer at the end."""
         parts: list[bytes] = []
         while size and (part := self._next(size)):
             parts.append(part)
@@ -341,7 +343,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Whether a header is one of tar from before 1988: no magic bytes, but a checksum."""
+    """Return whether a header is one of tar from before 1988: no magic bytes, but a checksum."""
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -350,7 +352,7 @@ def _is_old_tar(header: bytes) -> bool:
 
 
 def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
-    """A single compressed file. Its name is the archive's, without the last ending."""
+    """Yield the single file of a compressed file; its name is the archive's without the last extension."""
     content = stream.content(LARGEST + 1)
     while stream.content(_CHUNK):
         pass  # the budget ends an endless stream
@@ -370,11 +372,11 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
-    """Attachments of a message of Outlook. Damage is reported when the message is parsed."""
+    """Yield attachments of an Outlook message. Damage is reported when the message is parsed."""
     from olefile import OleFileIO
 
     from ingestor.parsers.office97 import (
-        msg,  # it brings readers of HTML and RTF, which most containers need not
+        msg,  # imported here: it loads readers of HTML and RTF, which few containers need
     )
 
     with suppress(*_DAMAGED), OleFileIO(io.BytesIO(data)) as file:
@@ -430,7 +432,7 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Names in archives are often UTF-8 without being marked so."""
+    """Return the name of a member. Names are often UTF-8 without the mark for it."""
     if info.flag_bits & 0x800:
         return info.filename
     try:

@@ -20,7 +20,7 @@ import orjson
 
 from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
-from ingestor.core.errors import ceiling, retry_after
+from ingestor.core.errors import longest_wait, retry_after
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float]
     """
     left = seconds
     for attempt in count(1):
-        wait = ceiling(attempt, _CEILING) / 4
+        wait = longest_wait(attempt, _CEILING) / 4
         try:
             return ask()
         except Refused as error:

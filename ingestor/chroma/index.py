@@ -277,7 +277,7 @@ class ChromaIndex:
         """Return the vectors of the records that exist."""
         return {RecordId(id_): _vector(vector) for id_, vector in self._rows(ids, "embeddings")}
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         """Return the ids that pass a filter. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
             answer = [

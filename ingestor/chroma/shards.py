@@ -121,8 +121,8 @@ class SearchedShards(Shards[ChromaIndex]):
         answers = self._ask_shares(ids, str, lambda part, some: part.vectors(some))
         return {id_: vector for answer in answers for id_, vector in answer.items()}
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        return set().union(*self._ask_shares(ids, str, lambda part, some: part.matching(some, where)))
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+        return set().union(*self._ask_shares(ids, str, lambda part, some: part.filter_ids(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """Return the first ``most`` records that a filter lets pass; of one shard if it names a document."""

@@ -1,33 +1,36 @@
-"""Cuts by the similarity of neighbouring stretches: ``breakpoint``, ``similarity`` and ``double_pass``.
+"""Strategies that compare neighbouring stretches of text: ``breakpoint``, ``similarity`` and ``double_pass``.
 
 ``breakpoint`` cuts where neighbouring sentences differ more than usual in the document. Each sentence is
-embedded together with ``buffer`` neighbours on either side; the distance of two that follow each other is
-1 - cosine, and there is a cut where it exceeds a threshold: [Kamradt, "5 Levels of Text Splitting";
-LangChain's SemanticChunker]
+embedded together with ``buffer`` neighbours on either side. The distance of consecutive sentences is
+1 - cosine. A distance above a threshold is a cut.
+[Kamradt, "5 Levels of Text Splitting"; LangChain's SemanticChunker]
 
-- ``percentile``: the ``amount``-th percentile of the distances (95);
-- ``standard_deviation``: their mean and ``amount`` standard deviations (3);
-- ``interquartile``: their mean and ``amount`` interquartile ranges (1.5);
-- ``gradient``: the ``amount``-th percentile (95) of the distances' gradient, which then must exceed it.
+- ``percentile``: the ``amount``-th percentile of the distances (95).
+
+- ``standard_deviation``: the distances' mean plus ``amount`` standard deviations (3).
+
+- ``interquartile``: the distances' mean plus ``amount`` interquartile ranges (1.5).
+
+- ``gradient``: the ``amount``-th percentile (95) of the distances' gradient; the gradient must exceed it.
 
 The threshold is lowered for the whole document until no chunk exceeds ``max_tokens`` [Chroma's
 KamradtModified, which aims at a mean size]. Without that limit chunks of a few thousand tokens are common.
 
-``similarity`` grows a chunk by the next paragraph or sentence if the cosine of their vectors is at least
-``threshold`` and the two fit into ``max_tokens``; else a new chunk begins. With ``vectors: encoded`` the
-model reads the chunk again whenever it has grown, one text at a time, which is slow; with ``pooled`` it reads
-every unit once. A threshold suits one embedding model and not another: look at ``ingestor chunk FILE
---strategy similarity --html``, and choose a threshold at which the cuts are where you would make them.
+``similarity`` adds the next paragraph or sentence to a chunk if the cosine of their vectors is at least
+``threshold`` and both fit into ``max_tokens``. Otherwise a new chunk begins. With ``vectors: encoded`` the
+model reads the chunk again after each addition, one text at a time, which is slow. With ``pooled`` the model
+reads every unit once. A threshold suits one embedding model only: ``ingestor chunk FILE --strategy similarity
+--html`` shows the cuts, so that a suitable threshold can be chosen.
 
-``double_pass`` makes chunks of sentences, then merges chunks. First pass: two sentences open a chunk if their
-cosine exceeds ``initial``, and it grows by the next sentence as long as that exceeds ``appending`` towards
-the chunk's last two sentences together. Second pass: a chunk is merged with the next one, or with the next
-but one and what lies between (a formula, a quotation, code), if their cosine exceeds ``merging``. Neither
-pass goes beyond ``max_tokens``. [Kurek, "Chunking methods in RAG: semantic double-pass merging", Bitpeak
-2024; LlamaIndex's SemanticDoublePassMergingSplitter] The published thresholds (0.7, 0.8, 0.7 for a text of
-three topics) are for spaCy's word vectors without stop words. The defaults are for all-MiniLM-L6-v2, by which
-half of all neighbouring sentences in our corpora exceed 0.3 and a third 0.4; for another model take
-thresholds with the same shares.
+``double_pass`` makes chunks of sentences, then merges chunks. In the first pass, two sentences open a chunk
+if their cosine exceeds ``initial``. The chunk grows while the next sentence's cosine with the chunk's last
+two sentences exceeds ``appending``. In the second pass, a chunk is merged with the next chunk if their cosine
+exceeds ``merging``. The chunk after the next is also tried, to bridge a formula, a quotation or code. Neither
+pass exceeds ``max_tokens``. [Kurek, "Chunking methods in RAG: semantic double-pass merging", Bitpeak 2024;
+LlamaIndex's SemanticDoublePassMergingSplitter] The published thresholds (0.7, 0.8, 0.7 for a text of three
+topics) are for spaCy's word vectors without stop words. The defaults are for all-MiniLM-L6-v2: in our corpora
+half of all neighbouring sentences exceed 0.3, and a third 0.4. Choose thresholds with the same shares for
+another model.
 """
 
 import math
@@ -55,7 +58,7 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.cluster import Segment, segments
 from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, to_fixed, unit
-from ingestor.segmentation.pooling import weighted_sums
+from ingestor.segmentation.pooling import sum_by_weight
 from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST
 from ingestor.text.spans import Span
@@ -125,11 +128,11 @@ class Stretches:
             return to_fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
         result = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
         for part in blocks(len(wanted)):
-            result[part] = unit(weighted_sums(self.units.vectors, self.units.tokens, wanted[part]))
+            result[part] = unit(sum_by_weight(self.units.vectors, self.units.tokens, wanted[part]))
         return result
 
     def fetch(self, wanted: Sequence[Segment]) -> None:
-        """Embed stretches ahead of ``alike``, many at once, which is faster. Forget other stretches."""
+        """Embed stretches in one batch before ``alike`` needs them. Forget all other stretches."""
         kept = {stretch: self._known[stretch] for stretch in wanted if stretch in self._known}
         missing = [stretch for stretch in wanted if stretch not in kept]
         self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
@@ -137,9 +140,9 @@ class Stretches:
     def rehearse(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
         """Return the result of ``walk``, with most of its stretches embedded in large batches.
 
-        In a rehearsal, missing stretches have similarity 0; they are noted, and embedded together before the
-        next one. In the last walk missing stretches are embedded one by one. The result is the same, at the
-        cost of a few more texts.
+        A rehearsal treats missing stretches as having similarity 0, and notes them. All of them are embedded
+        together before the next rehearsal. The last walk embeds missing stretches one by one. The result is
+        the same, at the cost of a few more texts.
         """
         for _ in range(_REHEARSALS if self.units is None else 0):
             self._noted = set()
@@ -171,7 +174,7 @@ class Stretches:
         return [(at, at + 1) for at in range(len(self.spans))]
 
     def size(self, stretch: Segment) -> int:
-        """Return about the number of its tokens."""
+        """Return the approximate number of tokens of a stretch."""
         return self._sums[stretch[1]] - self._sums[stretch[0]]
 
     def span(self, stretch: Segment) -> Span:
@@ -189,7 +192,7 @@ class Breakpoint:
 
         def cut(stretches: Stretches) -> Iterator[Segment]:
             distances = 1 - cosines(stretches.rows(windows(len(stretches.spans), options.buffer)))
-            return segments(tuple(ends(*bounded(distances, stretches.tokens, options))))
+            return segments(tuple(ends(*values_and_bound(distances, stretches.tokens, options))))
 
         spans = whole_sentences(document, self._tokens, options.max_tokens)
         return _chunks(CutTask(document, options, embed, self._tokens), spans, cut)
@@ -199,7 +202,7 @@ class Breakpoint:
         spans = whole_sentences(document, self._tokens, options.max_tokens)
         stretches = Stretches(CutTask(document, options, embed, self._tokens), spans)
         rows = stretches.rows(windows(len(spans), options.buffer))
-        values, bound = bounded(1 - cosines(rows), stretches.tokens, options)
+        values, bound = values_and_bound(1 - cosines(rows), stretches.tokens, options)
         what = (
             "how fast the distance of neighbouring sentences grows"
             if options.threshold == "gradient"
@@ -224,7 +227,7 @@ def windows(count: int, buffer: int) -> list[Segment]:
     return [(max(at - buffer, 0), min(at + buffer + 1, count)) for at in range(count)]
 
 
-def bounded(distances: Values, tokens: Integers, options: BreakpointOptions) -> tuple[Values, float]:
+def values_and_bound(distances: Values, tokens: Integers, options: BreakpointOptions) -> tuple[Values, float]:
     """Return the values between units, and the bound above which there is a cut."""
     steep = options.threshold == "gradient" and len(distances) > 1
     values = np.gradient(distances) if steep else distances
@@ -258,9 +261,9 @@ def ends(values: Values, bound: float) -> list[int]:
 
 
 def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
-    """Return the greatest bound, not above the given one, at which no chunk has more than ``most`` tokens.
+    """Return the greatest bound up to ``bound`` at which no chunk has more than ``most`` tokens.
 
-    Return the least possible bound if single units have more.
+    If single units have more tokens, return the least possible bound.
     """
     bounds: list[float] = [-math.inf, *np.unique(values[values < bound]).tolist(), bound]
     low, high = 0, len(bounds) - 1  # chunks grow with the bound
@@ -362,8 +365,8 @@ def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Se
 def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
     """Yield the chunks of the second pass over the chunks of the first.
 
-    This pass is not rehearsed: its stretches are long, and embedding stretches in vain took more time than
-    batches saved.
+    This pass has no rehearsal: its stretches are long, and unneeded embeddings cost more time than batches
+    save.
     """
     current, at = opened[0], 1
     while at < len(opened):
@@ -381,7 +384,7 @@ def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOp
 def _count_merged(
     stretches: Stretches, current: Segment, following: Sequence[Segment], options: DoublePassOptions
 ) -> int:
-    """Return how many of the following chunks the current one takes: the next, or the next two, or none."""
+    """Return how many of the following chunks to merge into the current chunk: 0, 1 or 2."""
     for taken, other in enumerate(following, start=1):
         if stretches.alike(current, other) > options.merging:
             fits = stretches.size((current[0], other[1])) <= options.max_tokens
@@ -390,7 +393,7 @@ def _count_merged(
 
 
 def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
-    """Return, for every unit but the first, where the chunk began that was growing, and the unit."""
+    """Return the pairs that were compared: the growing chunk's stretch, and each unit after the first."""
     return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
 
 

@@ -1,12 +1,12 @@
-"""Picks a strategy by the kind of a document: short, code, a table, divided by headings, or prose.
+"""Strategy ``auto``: picks a strategy by a document's kind, which is short, code, table, headings or prose.
 
-The first kind that fits decides: ``short`` has at most ``short_tokens``; ``code`` is text in a language for
-programs or configuration; ``table`` is CSV or TSV, or tables for the most part; ``headings`` has two headings
-or more; all else is ``prose``. A chunk's ``picked`` names its strategy.
+The first kind that fits decides. ``short`` has at most ``short_tokens``. ``code`` is text in a language for
+programs or configuration. ``table`` is CSV or TSV, or consists mostly of tables. ``headings`` has two
+headings or more. All other documents are ``prose``. A chunk's ``picked`` names its strategy.
 
-``context``, ``neighbours`` and the limits are auto's own, and hold for every strategy picked. No picked
-strategy keeps a statistic of the collection (``scope: document``), so a document's chunks depend on no other
-document.
+``context``, ``neighbours`` and the limits are set beside the picks, and apply to every picked strategy. No
+picked strategy keeps a statistic of the collection (``scope: document``), so a document's chunks depend on no
+other document.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Kind = Literal["short", "code", "table", "headings", "prose"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _TABLES = frozenset({"text/csv", "text/tab-separated-values"})
-_WORDY = 16  # characters a token; a text with more of them than that is not short
+_WORDY = 16  # characters; a text with more for each of ``short_tokens`` is not short
 
 
 def _pick(description: str, strategy: str, **options: str) -> Any:

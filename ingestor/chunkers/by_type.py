@@ -1,6 +1,6 @@
-"""Strategies by content type: a config's strategy, and others for the types that ``by_type`` names.
+"""Strategies by content type: a config's main strategy, and others for the types that ``by_type`` names.
 
-A document of such a type is chunked as if its strategy were the config's: its own share of neighbours is
+A document of a named type is chunked as if its strategy were the config's: its own share of neighbours is
 mixed in. The document takes no part in a statistic of the collection. The key ``picked`` names the strategy.
 """
 
@@ -23,12 +23,13 @@ _Key = TypeVar("_Key", bound=str)
 
 @runtime_checkable
 class Looking(Protocol):
-    """A chunker that can show the values that it compares."""
+    """A chunker that can report the values by which it cuts."""
 
     def look(self, document: Document, embed: Embed) -> "Seen | None":
         """Return the values behind the cuts, as if the document were alone in its collection.
 
-        Cuts that a minimum size removes are shown. Return None if the document is cut without vectors.
+        Cuts that a minimum size later removes are included. Return None if the document is cut without
+        vectors.
         """
         ...
 
@@ -62,7 +63,7 @@ class ByType:
 
 
 class CollectiveByType(ByType):
-    """Chunkers of which the config's own keeps a statistic of the collection."""
+    """``ByType`` whose main strategy keeps a statistic of the collection."""
 
     def __init__(
         self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker], collective: Collective

@@ -1,20 +1,20 @@
-"""Chunks of least scatter inside, with ``target`` tokens on average (segmentation/changepoint.py).
+"""Strategy ``changepoint``: chunks with little variance inside, of ``target`` tokens on average.
 
-Prose is cut into pieces of at most 50 tokens, fewer for small targets. Pieces are joined to chunks of at most
-2.5 times the target. Text that belongs to the text after it stays with that where both fit (see
-text/bonds.py). Cuts are preferred where a section begins. In documents with headings a cut costs less before
-a heading and between blocks, and more inside lists, tables and code (see chunkers/parts.py). Pooled vectors
-take nothing from neighbours in another section or page.
+The method is in segmentation/changepoint.py. Prose is cut into pieces of at most 50 tokens, fewer for small
+targets. Pieces are joined to chunks of at most 2.5 times the target. A heading, label or the like stays with
+the text that it introduces if both fit (see text/bonds.py). Cuts are preferred at starts of sections. In
+documents with headings a cut costs less before a heading and between blocks, and more inside lists, tables
+and code (see chunkers/parts.py). Pooled vectors take nothing from neighbours in another section or page.
 
-Rows of a table say little alone. If vectors are pooled, the model reads pieces of a table with their context
-in front (see text/context.py). Such a piece may be half as large as the largest chunk.
+A table's rows mean little without their header. If vectors are pooled, the model reads pieces of a table with
+their context in front (see text/context.py). Such a piece may be half as large as the largest chunk.
 
-``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size. The mean is over the
-collection, or over each document by itself (``scope``). With a number as price no document depends on others.
-Chunk vectors are pooled unless ``vectors: encoded``.
+``penalty: auto`` computes the price of a chunk at which the mean chunk has the target size. The mean is over
+the collection, or over each document by itself (``scope``). With a number as price no document depends on
+others. Chunk vectors are pooled unless ``vectors: encoded``.
 
-The collection's price moves as documents come and go. Documents whose cuts that changes are cut again.
-``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before they are.
+The collection's price moves as documents come and go. A document is cut again if the new price changes its
+cuts. ``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before that.
 
 Configs are checked without NumPy, which takes long to import: functions import what needs it.
 """
@@ -80,17 +80,17 @@ class ChangepointOptions(SemanticOptions):
 
     @property
     def collective(self) -> bool:
-        """Whether the price is the collection's."""
+        """Return whether the price depends on the whole collection."""
         return self.scope == "collection" and self.penalty == "auto"
 
     @property
     def most(self) -> int:
-        """Tokens of the largest chunk."""
+        """Return the tokens of the largest chunk."""
         return smaller(self.target * 5 // 2, self.max_tokens)
 
     @property
     def piece(self) -> int:
-        """Tokens of the largest piece of prose."""
+        """Return the tokens of the largest piece of prose."""
         return max(SMALLEST, min(_PIECE, self.most // 4))
 
 
@@ -119,7 +119,7 @@ class Changepoint:
             prices = parts.prices(document, spans, begins)
             solved = scatter.solve(costs, penalties, prices)
         else:
-            solved = scatter.undivided_solutions()
+            solved = scatter.solve_undivided()
         own, at = None, 0
         if options.penalty == "auto":
             own = scatter.contribution(units.tokens, solved)
@@ -148,7 +148,7 @@ class Changepoint:
         return parts.Seen("piece", spans, vectors, 1 - parts.cosines(vectors), None, meaning)
 
     def _tables(self, document: Document) -> "list[Span]":
-        """Return the tables, if vectors of chunks are pooled from those of their pieces."""
+        """Return the document's tables if vectors are pooled; otherwise none."""
         pooled = self._options.vectors == "pooled"
         return [(block.start, block.end) for block in document.blocks if pooled and block.kind == "table"]
 

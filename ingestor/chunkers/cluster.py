@@ -1,15 +1,14 @@
-"""Chunks whose pieces are more alike than pieces of the collection are on average (segmentation/cluster.py).
+"""Strategy ``cluster``: chunks whose pieces are more alike than the collection's pieces are on average.
 
-The text is cut into pieces of at most ``min_tokens``, these are embedded, and of all ways to put up to
-max_tokens / min_tokens neighbours together the best one is taken. [ClusterSemanticChunker: Smith & Troynikov,
-Chroma technical report, 2024.] The published code's fall-back to a chunk of any length is not repeated. A
-chunk of a word or two joins a neighbour.
+The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to
+max_tokens / min_tokens neighbouring pieces, and the best of all divisions is computed
+(segmentation/cluster.py). [ClusterSemanticChunker: Smith & Troynikov, Chroma technical report, 2024.] Unlike
+the published code, no chunk exceeds the limit. A chunk of a word or two joins a neighbour.
 
-``scope: collection`` measures against all documents of the collection, as published: a document that comes or
-goes moves the mean for all. Only documents whose cuts that changes are cut again, and always those, so that
-the collection is as if made at once. Other cuts may leave the same chunks once small ones are joined.
-``drift`` lets the mean move that much further, for fewer rewritten chunks; where a document stands then
-depends on history. ``scope: document`` measures each by itself.
+``scope: collection`` compares with all documents of the collection, as published: each added or removed
+document moves the mean for all. Exactly the documents whose cuts change are cut again, so the collection
+equals a fresh one. ``drift`` lets the mean move further, for fewer rewritten chunks; a document's chunks then
+depend on the history. ``scope: document`` compares each document with itself only.
 """
 
 from typing import Literal, Self
@@ -23,7 +22,7 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import BadDocument, Embed
 from ingestor.registry import Plugin
 from ingestor.segmentation.cluster import MEAN_BITS, Programme, contribution, mean, programme
-from ingestor.segmentation.fixed_point import running_sums
+from ingestor.segmentation.fixed_point import sums_of_runs
 from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST
 from ingestor.text.tokens import Tokens
@@ -59,7 +58,7 @@ class Cluster:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         options = self._options
-        task, units = self._compared(document, embed)
+        task, units = self._embed(document, embed)
         if not units.spans:
             return Chunking(())
         own = contribution(units.vectors)
@@ -76,7 +75,7 @@ class Cluster:
         return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
 
     def look(self, document: Document, embed: Embed) -> Seen:
-        _, units = self._compared(document, embed)
+        _, units = self._embed(document, embed)
         average = mean(contribution(units.vectors)) / (1 << MEAN_BITS)
         meaning = (
             "the distance of each piece from the next; the line is that of any two pieces on average. The "
@@ -86,7 +85,7 @@ class Cluster:
         bounds = np.full(len(distances), 1 - average)
         return Seen("piece", units.spans, units.vectors, distances, bounds, meaning)
 
-    def _compared(self, document: Document, embed: Embed) -> tuple[CutTask, Units]:
+    def _embed(self, document: Document, embed: Embed) -> tuple[CutTask, Units]:
         task = CutTask(document, self._options, embed, self._tokens)
         spans = small_pieces(document, self._tokens, self._options.min_tokens, self._options.max_tokens)
         return task, embed_parts(task, spans)
@@ -109,7 +108,7 @@ class CollectiveCluster(Cluster):
 def solvable(units: Units, options: ClusterOptions) -> Programme:
     """Build the dynamic programme. Raises BadDocument if there is too much to compare."""
     longest = options.max_tokens // options.min_tokens
-    allowed = running_sums(units.tokens, longest) <= options.max_tokens
+    allowed = sums_of_runs(units.tokens, longest) <= options.max_tokens
     allowed[:, 0] = True
     try:
         return programme(units.vectors, longest, allowed)

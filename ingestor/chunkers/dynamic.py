@@ -1,9 +1,8 @@
-"""Chunks whose size follows the text: each ends at the best place between a minimum and a maximum.
+"""Strategy ``dynamic``: each chunk ends at the best place between a minimum and a maximum of tokens.
 
-The best place is the last end of a paragraph between the two, else of a sentence, else of a
-clause, else a place between words; never the end of a heading. So short paragraphs stay whole and long
-ones are cut at a pause. No chunk is under the minimum, because the maximum is at least twice that, unless
-the document is.
+The best place is the last end of a paragraph in that range, else of a sentence, else of a clause, else of a
+word. The end of a heading is never chosen. So short paragraphs stay whole, and long ones are cut at a pause.
+The maximum is at least twice the minimum; so only a short document gives a chunk under the minimum.
 """
 
 import re

@@ -1,15 +1,18 @@
-"""Small chunks to find, larger passages to read ("small to big").
+"""Strategy ``hierarchical``: small chunks to search, larger passages to read ("small to big").
 
-The document is cut into sections, those into passages, those into groups of sentences. Only the last
-level is indexed. Every chunk says which passage it comes from (``extra``):
+The document is cut into sections, sections into passages, passages into groups of sentences. Only the last
+level is indexed. Every chunk names its passage, the parent, in ``extra``:
 
- - ``level``, ``parent_level``: the names of its own level and of its parent's;
- - ``parent_index``: its parent's number within the document, from 0, among those of its level;
- - ``parent_start``, ``parent_end``: its parent's span, so that the parent is ``document.text[start:end]``;
- - ``parents``: all levels above it, outermost first, as JSON: ``[[name, index, start, end], ...]``.
+ - ``level``, ``parent_level``: names of the chunk's level and of its parent's level.
 
-A reader without the document fetches the chunks of the same ``document_id`` and ``parent_index`` and joins
-them in the order of ``start_index``: together they are the parent, but for the whitespace between them.
+ - ``parent_index``: number of the parent in the document, from 0, among passages of its level.
+
+ - ``parent_start``, ``parent_end``: span of the parent: its text is ``document.text[start:end]``.
+
+ - ``parents``: all levels above the chunk, outermost first, as JSON: ``[[name, index, start, end], ...]``.
+
+Without the document, a reader can fetch the chunks of the same ``document_id`` and ``parent_index``. Joined
+in the order of ``start_index`` they are the parent, except for the whitespace between them.
 """
 
 import json
@@ -21,7 +24,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions, smaller
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import split_large
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Options, Plugin
@@ -105,22 +108,23 @@ class Hierarchical:
         tails = Tails(document)
         nodes = [_Node((0, len(text)))]
         for depth, level in enumerate(levels):
-            found = units[level.unit]
+            candidates = units[level.unit]
             last = depth == len(levels) - 1
             nodes = [
                 _Node(span, _lineage(node, levels[depth - 1].name, number) if depth else ())
                 for number, node in enumerate(nodes)
-                for span in self._cut(tails, inside(found, node.span), level, last)
+                for span in self._cut(tails, inside(candidates, node.span), level, last)
             ]
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
     def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
-        """Return the spans of one level within a span of the level above; the strategy's limits apply to the
-        last level.
+        """Return the spans of one level within a span of the level above.
+
+        The strategy's limits apply to the last level.
         """
         text = tails.document.text
         most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens
-        parts = fitting(text, units, self._tokens, most)
+        parts = split_large(text, units, self._tokens, most)
         spans: Sequence[Span] | Iterator[Span] = parts
         if level.unit != "section":
             spans = pack(text, parts, self._tokens, most)

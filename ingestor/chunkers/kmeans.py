@@ -1,14 +1,14 @@
-"""k-means over sentence embeddings: a chunk is the set of a cluster's sentences, wherever they stand.
+"""Strategy ``kmeans``: a chunk is a cluster of sentences by k-means, wherever they are in the document.
 
-Kept as the known-bad baseline, to compare others with: it loses the order of the text, and an edit
-anywhere can move sentences between all chunks. Chunks have several spans; those of a cluster over
-``max_tokens`` are cut into runs of its sentences, and small ones are joined with the next.
+The strategy is a poor baseline for comparisons: it loses the order of the text, and an edit anywhere can move
+sentences between all chunks. A chunk has several spans. A cluster over ``max_tokens`` is cut into runs of its
+sentences, and a small cluster is joined with the next.
 
-Deterministic: the first centre is the sentence farthest from the mean, every further one the sentence
-farthest from its nearest centre; ties go to the earlier sentence. Lloyd's iteration [Lloyd 1982]. The sums
-are floats, whose last bits depend on the processor and its BLAS: on another machine a sentence between two
-centres may fall to the other one. Strategies that cut between sentences use integers
-(segmentation/fixed_point.py).
+The result is deterministic. The first centre is the sentence farthest from the mean. Every further centre is
+the sentence farthest from its nearest centre, the earlier one if two are equally far. Lloyd's iteration
+follows [Lloyd 1982]. Sums are floats, whose last bits depend on the processor and its BLAS. So another
+machine may assign a sentence between two centres differently. Strategies that cut between sentences use
+integers (segmentation/fixed_point.py).
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.parts import Seen, cosines
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import split_large
 from ingestor.model import Chunk, Chunking, Document, Sums, Vectors
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
@@ -70,7 +70,7 @@ class Kmeans:
 
     def _sentences(self, document: Document) -> list[Span]:
         spans = sentences(document.text, language=document.language)
-        return fitting(document.text, spans, self._tokens, self._options.max_tokens)
+        return split_large(document.text, spans, self._tokens, self._options.max_tokens)
 
 
 def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
@@ -101,31 +101,32 @@ def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
 
 
 def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the members in order, as many together as ``most`` tokens hold."""
+    """Yield the members in order, as groups of at most ``most`` tokens."""
     run: _Group = []
     total = 0
     for member, size in zip(members, tokens.counts([text[start:end] for start, end in members]), strict=True):
-        total += size + 1  # and the newline
+        total += size + 1  # 1 for the newline
         if run and total > most:
-            yield from _halved(text, run, tokens, most)
+            yield from _halve(text, run, tokens, most)
             run, total = [], size + 1
         run.append(member)
-    yield from _halved(text, run, tokens, most)
+    yield from _halve(text, run, tokens, most)
 
 
-def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the run, in two or more if its own count exceeds the sum of its parts and the limit."""
+def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
+    """Yield the run, halved until each part has at most ``most`` tokens or one sentence."""
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
         return
     middle = len(run) // 2
-    yield from _halved(text, run[:middle], tokens, most)
-    yield from _halved(text, run[middle:], tokens, most)
+    yield from _halve(text, run[:middle], tokens, most)
+    yield from _halve(text, run[middle:], tokens, most)
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Join groups under ``least`` tokens with the next group, if both fit; join a last word with the previous
-    group.
+    """Join groups under ``least`` tokens with the next group if both fit.
+
+    A small last group is joined with the previous group.
     """
     kept: list[_Group] = []
 

@@ -1,11 +1,12 @@
-"""A language model names the borders between subjects; the text stays the document's own.
+"""Strategy ``llm``: a language model names the borders between subjects; the chunks' text is unchanged.
 
-The text is cut into pieces of at most 50 tokens, which the model sees, numbered, in windows; it answers
-after which of them to split, and the next window begins after the last split. [LLMSemanticChunker: Smith &
-Troynikov, Chroma technical report, 2024.] Windows also restart at anchors (text/sections.py), so that an
-edit asks again only about what is near it.
+The text is cut into numbered pieces of at most 50 tokens. The model reads a window of pieces and answers
+after which to split; the next window begins after the last split. [LLMSemanticChunker: Smith & Troynikov,
+Chroma technical report, 2024.] Windows also restart at anchors (text/sections.py), so that an edit repeats
+only the requests near it.
 
-A window without a valid answer is cut by ``fallback``, and its chunks are marked by ``fallback``.
+A window without a valid answer is cut by the strategy in ``fallback``, and its chunks have the key
+``fallback``.
 """
 
 import re
@@ -33,11 +34,11 @@ from ingestor.text.tokens import Tokens
 
 
 class AskingOptions(ChunkerOptions, Endpoint):
-    """Options of chunkers that ask a language model."""
+    """Options of chunkers that use a language model."""
 
 
 _PIECE = 50  # tokens
-_FEW = 4  # pieces that are one chunk without asking
+_FEW = 4  # pieces that become one chunk without a request
 _FALLBACK_SIZE = 200  # tokens
 _TASK = """\
 You divide a text into chunks for a search index. The text comes in numbered pieces, piece i between \
@@ -79,15 +80,15 @@ class Llm:
             for part, valid in self._windows(text, spans[first:end], sizes[first:end]):
                 if not valid:
                     unanswered.append(part)
-                cuts += [part] if valid else self._otherwise(document, part, embed)
+                cuts += [part] if valid else self._cut_without_model(document, part, embed)
         kept = settle(document, cuts, self._tokens, options.min_tokens, options.max_tokens)
         return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
 
     def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:
-        """Chunks in order; with False, windows for which there is no valid answer."""
+        """Yield chunks in order, with True; yield a window without a valid answer, with False."""
         at = 0
         while len(spans) - at > _FEW:
-            end = at + _fitting(sizes[at:], self._options.window)
+            end = at + _count_that_fit(sizes[at:], self._options.window)
             splits = ask_until_valid(self._ask, question(text, spans[at:end]), partial(read, count=end - at))
             edges = [at, *(at + split for split in splits or (end - at,))]
             yield from ((_reach(spans, *edge), splits is not None) for edge in pairwise(edges))
@@ -97,11 +98,11 @@ class Llm:
         if at < len(spans):
             yield _reach(spans, at, len(spans)), True
 
-    def _otherwise(self, document: Document, part: Span, embed: Embed) -> list[Span]:
-        """A part of the document, cut without the model."""
+    def _cut_without_model(self, document: Document, part: Span, embed: Embed) -> list[Span]:
+        """Cut a part of the document by the fallback strategy."""
         start, end = part
-        found = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
-        return [(start + chunk.start, start + chunk.end) for chunk in found]
+        cut = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
+        return [(start + chunk.start, start + chunk.end) for chunk in cut]
 
     def _fallback(self) -> Chunker:
         most = min(self._options.max_tokens, _FALLBACK_SIZE)
@@ -118,17 +119,17 @@ class Llm:
 
 
 def question(text: str, spans: Sequence[Span]) -> Messages:
-    """Number the pieces from 1 in their window, so that a text has one question wherever it stands."""
+    """Return the request for a window. Its pieces are numbered from 1, so that equal windows are cached."""
     shown = (f"<start_chunk_{i}>{text[a:b]}<end_chunk_{i}>" for i, (a, b) in enumerate(spans, 1))
     return ("system", _TASK), ("user", "\n".join(shown))
 
 
 def read(answer: str, count: int) -> list[int]:
-    """Parse the numbers of pieces after which to split. Raises ValueError, in words for the model."""
-    found = _ANSWER.findall(answer)
-    if not found:
+    """Parse the numbers of pieces after which to split. Raises ValueError with a message for the model."""
+    lines = _ANSWER.findall(answer)
+    if not lines:
         raise ValueError("there is no line of the form split_after: 3, 5")
-    numbers = [int(number) for number in re.findall(r"\d+", found[-1])]
+    numbers = [int(number) for number in re.findall(r"\d+", lines[-1])]
     if any(first >= second for first, second in pairwise(numbers)):
         raise ValueError("the numbers are not ascending")
     if not (numbers[0] >= 1 and numbers[-1] <= count):
@@ -136,8 +137,8 @@ def read(answer: str, count: int) -> list[int]:
     return numbers
 
 
-def _fitting(sizes: Sequence[int], most: int) -> int:
-    """Return the number of sizes that fit, two at least."""
+def _count_that_fit(sizes: Sequence[int], most: int) -> int:
+    """Return how many of the first sizes fit into ``most`` tokens; at least two."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

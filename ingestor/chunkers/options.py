@@ -18,7 +18,7 @@ from ingestor.text.limits import SMALLEST
 
 
 class Pick(Options):
-    """A strategy and its options, which are side by side in a config; a strategy may also be alone."""
+    """A strategy and its options, as one mapping in the config; a bare strategy has its defaults."""
 
     strategy: str
     options: Options
@@ -40,7 +40,7 @@ class Pick(Options):
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
-    """Check the options of a strategy. Raises ValueError, in words for the user."""
+    """Check the options of a strategy. Raises ValueError with a message for the user."""
     if strategy == "auto" or given.pop("by_type", None):
         raise ValueError("must be another strategy than auto, without by_type")
     try:
@@ -101,9 +101,9 @@ class ChunkerOptions(Options):
         return next(keys, None)
 
     def options_of(self, key: str) -> Options:
-        """Return the options of a strategy of ``by_type``, with the context and limits that are set here.
+        """Return the options of a strategy of ``by_type``, with this strategy's context and limits.
 
-        The smaller ``max_tokens`` holds. Raises ValidationError if its limits exclude each other.
+        The smaller ``max_tokens`` applies. Raises ValidationError if minimum and maximum exclude each other.
         """
         options = self.by_type[key].options
         names = [name for name in ("context", "min_tokens", "max_tokens") if name in self.model_fields_set]
@@ -144,7 +144,7 @@ class ChunkerOptions(Options):
 
 
 class OverlapOptions(ChunkerOptions):
-    """Options of chunkers whose chunks may repeat the end of the chunk before, in a unit of the chunker."""
+    """Options of chunkers whose chunks may repeat the end of the previous chunk. Units differ by chunker."""
 
     overlap: int = Field(default=0, ge=0, description="units of a chunk's end that the next chunk repeats")
 
@@ -156,7 +156,7 @@ class OverlapOptions(ChunkerOptions):
 
 
 def require_smaller(small: str, value: int | None, large: str, bound: int | None) -> None:
-    """Check that ``value`` is below ``bound``; None is no bound. Raises ValueError."""
+    """Raise ValueError unless ``value`` is below ``bound``; None is no bound."""
     if value is not None and bound is not None and value >= bound:
         raise ValueError(f"{small} ({value}) must be smaller than {large} ({bound})")
 
@@ -177,7 +177,7 @@ class SemanticOptions(ChunkerOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _pooled_vectors_are_mixed(cls, data: Any) -> Any:
+    def _mix_pooled_vectors(cls, data: Any) -> Any:
         default = cls.model_fields["vectors"].default
         if isinstance(data, dict) and data.get("vectors", default) == "pooled":
             return {"neighbours": _SHARE, **data}
@@ -185,7 +185,7 @@ class SemanticOptions(ChunkerOptions):
 
 
 class GrowingOptions(SemanticOptions):
-    """Options of strategies that cut wherever neighbours differ, and so need a minimum."""
+    """Options of strategies that need a minimum size because they cut wherever neighbours differ."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,8 +1,8 @@
-"""Parts of a document that semantic strategies compare, borders between parts, and vectors of their chunks.
+"""Parts of a document that semantic strategies compare, prices of cuts between them, and vectors of chunks.
 
-``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
-chunk's vector from those of its parts, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
-unless given): no second pass, and an edit changes the vectors of at most two chunks on either side.
+``vectors: encoded`` embeds every chunk, which is a second pass over the text. ``vectors: pooled`` averages
+the vectors of a chunk's parts by tokens, and mixes in its neighbours' vectors (``neighbours``, default 0.3).
+Pooling needs no second pass, and an edit changes the vectors of at most two chunks on either side.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.chunkers.options import SemanticOptions
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import split_large
 from ingestor.model import Chunking, Document
 from ingestor.ports import Embed
 from ingestor.segmentation.changepoint import WHOLE
@@ -33,7 +33,7 @@ from ingestor.text.tokens import Tokens
 # three manuals and held on others (docs/decisions/0052-meaning-and-structure.md).
 HEADING, BLOCK, INSIDE = 0.6, 0.9, 1.3
 _FEWEST = 2  # headings, or pages
-_FRONT = 2  # how often a token in front of a chunk counts: lines are short and tell much
+_FRONT = 2  # how often a token in front of a chunk counts: context lines are short and informative
 
 Values = npt.NDArray[np.float64]  # shape (n - 1,): between each part and the next
 Place = tuple[int, int]  # numbers of a section and a page
@@ -53,8 +53,7 @@ class CutTask:
 class Units:
     """Parts of a text in order, with a vector each.
 
-    ``tokens``: tokens of each part and the whitespace before it; their sums hardly differ from the counts of
-    longer texts.
+    ``tokens``: tokens of each part and the whitespace before it; sums approximate the counts of longer texts.
     """
 
     spans: Sequence[Span]
@@ -65,15 +64,15 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Values that a strategy compared, for people to look at.
+    """Values that a strategy compared, to show to people.
 
-    ``distances[i]`` (1 - cosine) lies between parts i and i + 1. ``bounds`` are the distances above which the
-    strategy cuts; None if no bound decides.
+    ``distances[i]`` (1 - cosine) lies between parts i and i + 1. ``bounds``: distances above which the
+    strategy cuts; None if it has no such bound.
     """
 
-    unit: str  # what a part is called
+    unit: str  # name of a part, such as "sentence"
     spans: Sequence[Span]
-    vectors: Fixed  # one a part
+    vectors: Fixed  # one for each part
     distances: Values
     bounds: Values | None
     meaning: str  # of the curve, in a sentence
@@ -82,9 +81,9 @@ class Seen:
 def small_pieces(
     document: Document, tokens: Tokens, size: int, most: int, tables: Sequence[Span] = ()
 ) -> list[Span]:
-    """Cut the document into pieces of at most ``size`` tokens, also at the start of each heading or label.
+    """Cut the document into pieces of at most ``size`` tokens, also before each heading or label.
 
-    ``most``: tokens of a label with its text. ``tables``: pieces inside may have half as many.
+    ``most``: limit for a label with its text. ``tables``: pieces inside them may have half of ``most``.
     """
     starts = (start for start, _ in label_spans(document))
     cut = pieces(document.text, tokens, size, starts, document.language, tables, max(size, most // 2))
@@ -94,17 +93,20 @@ def small_pieces(
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
     """Return the document's sentences; a sentence over ``most`` tokens is divided."""
     spans = sentences(document.text, language=document.language)
-    return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
+    return join_labels(document, split_large(document.text, spans, tokens, most), tokens, most)
 
 
 def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
     """Return the document's paragraphs; a paragraph over ``most`` tokens is divided."""
     spans = paragraphs(document.text)
-    return join_labels(document, fitting(document.text, spans, tokens, most), tokens, most)
+    return join_labels(document, split_large(document.text, spans, tokens, most), tokens, most)
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Join each span to its leads (see text/bonds.py), unless all have more than ``most`` tokens."""
+    """Join each span to the headings and labels before it, if together they have at most ``most`` tokens.
+
+    text/bonds.py defines which text belongs to the text after it.
+    """
     leading = leads(document)
     starts = [start for start, _ in leading]
     kept: list[Span] = []
@@ -169,7 +171,7 @@ def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: 
 
 
 def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
-    """Return for each ordered span except the first whether it starts a section."""
+    """Return, for each ordered span except the first, whether the span starts a section."""
     starts = [heading.start for heading in headings(document)]
     owners = [owner(starts, start) for start, _ in spans]
     return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(owners))]
@@ -198,7 +200,7 @@ def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) ->
 
 
 def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
-    """Return for each span the section and page of its start and of its end; [] if all are equal."""
+    """Return, for each span, the section and page of its start and of its end; [] if all are equal."""
     sections = [heading.start for heading in headings(document)]
     if len(sections) < _FEWEST:
         sections = []

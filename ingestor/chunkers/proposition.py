@@ -1,13 +1,13 @@
-"""A language model rewrites the text as short statements that can be understood alone; these are indexed.
+"""Strategy ``proposition``: a language model rewrites the text as short statements that stand alone.
 
-Each passage is rewritten as a list of statements [propositions: Chen et al., *Dense X Retrieval*, 2023];
-then each of these is put into a chunk there is, or a new one, by the chunks' titles and summaries [agentic
-chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (text/sections.py), so that
-an edit asks again about its own passage and that stretch at most.
+The model rewrites each passage as a list of statements. [Propositions: Chen et al., *Dense X Retrieval*,
+2023.] Then it puts each statement into an existing or a new chunk, by the chunks' titles and summaries.
+[Agentic chunking: Kamradt, 2024.] A chunk gathers statements of one stretch of the text only
+(text/sections.py). So an edit repeats at most the requests of its passage and stretch.
 
-A chunk's text is the model's, and what is searched; its spans are the passages it comes from, whose text it
-carries in ``passage``, to be read. A passage without a valid answer becomes a chunk unchanged, marked by
-``fallback``. Known to be the costliest strategy, and no gain on long prose.
+A chunk's text is the model's, and is searched. Its spans are the passages that it comes from; the key
+``passage`` has their text. A passage without a valid answer becomes a chunk unchanged, with the key
+``fallback``. The strategy is the most expensive one, and no gain on long prose.
 """
 
 import re
@@ -29,8 +29,8 @@ from ingestor.text.sections import stretches
 from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 
-_REACH = 5  # passages: how far apart stretches begin at least
-_TOLD = 20  # chunks that the model is told of, the latest ones
+_REACH = 5  # passages: least distance between the starts of two stretches
+_LATEST = 20  # number of latest chunks that the model may choose from
 _REWRITE = """\
 Split the passage into short statements, each of one fact. Whoever reads a statement sees no other: replace \
 "it", "they", "this" and the like by what they stand for. Add nothing that the passage does not say, leave \
@@ -59,13 +59,13 @@ class PropositionOptions(AskingOptions):
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Statements and the passages they come from. ``title`` is "" where the model gave none."""
+    """Statements and the passages they come from. ``title``: "" if the model gave none."""
 
     statements: tuple[str, ...]
     passages: tuple[Span, ...]
     title: str = ""
     summary: str = ""
-    fallback: str = ""  # why it is not as it should be
+    fallback: str = ""  # reason, if the model's answer was invalid
 
     @property
     def text(self) -> str:
@@ -73,8 +73,8 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """Into which chunk statements go: the number of one there is, or None with the words for a new one."""
+class Placement:
+    """Statements and their chunk: the number of an existing chunk, or None and title and summary."""
 
     chunk: int | None
     statements: tuple[int, ...]
@@ -93,56 +93,56 @@ class Proposition:
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, options = document.text, self._options
         passages = small_pieces(document, self._tokens, options.passage, 2 * options.passage)
-        found: list[Gathered] = []
+        gathered: list[Gathered] = []
         for first, end in stretches(document, passages, [1] * len(passages), _REACH):
-            found += self._stretch(text, passages[first:end])
-        return Chunking(tuple(chunk for one in self._joined(found) for chunk in self._chunks(text, one)))
+            gathered += self._stretch(text, passages[first:end])
+        return Chunking(
+            tuple(chunk for one in self._join_small(gathered) for chunk in self._chunks(text, one))
+        )
 
     def _stretch(self, text: str, passages: Sequence[Span]) -> list[Gathered]:
         """Return the chunks of a stretch, in the order of their first passages."""
-        found: list[Gathered] = []
+        gathered: list[Gathered] = []
         for passage in passages:
             shown = text[slice(*passage)]
             statements = ask_until_valid(self._ask, (("system", _REWRITE), ("user", shown)), statements_of)
             if statements is None:
-                found.append(
+                gathered.append(
                     Gathered((), (passage,), fallback="the passage: the model gave no valid statements")
                 )
             elif self._options.group:
-                found = self._placed(found, statements, passage)
+                gathered = self._place(gathered, statements, passage)
             else:
-                found += [Gathered((statement,), (passage,)) for statement in statements]
-        return found
+                gathered += [Gathered((statement,), (passage,)) for statement in statements]
+        return gathered
 
-    def _placed(self, found: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """Return the chunks so far, with the statements added to existing or new chunks by the model's
-        choice.
-        """
-        open_ = [at for at, one in enumerate(found) if one.title and self._has_room(one)][-_TOLD:]
-        messages = placing(statements, [found[at] for at in open_])
-        placings = ask_until_valid(
-            self._ask, messages, partial(placings_of, count=len(statements), chunks=len(open_))
+    def _place(self, gathered: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
+        """Return the chunks with the statements added to existing or new chunks by the model's choice."""
+        open_ = [at for at, one in enumerate(gathered) if one.title and self._has_room(one)][-_LATEST:]
+        messages = placement_request(statements, [gathered[at] for at in open_])
+        placements = ask_until_valid(
+            self._ask, messages, partial(placements_of, count=len(statements), chunks=len(open_))
         )
-        if placings is None:
+        if placements is None:
             unplaced = "its passage: the model did not say where the statements belong"
-            return [*found, Gathered(tuple(statements), (passage,), fallback=unplaced)]
-        known, new = list(found), []
-        for one in placings:
-            said = tuple(statements[number - 1] for number in one.statements)
+            return [*gathered, Gathered(tuple(statements), (passage,), fallback=unplaced)]
+        known, new = list(gathered), []
+        for one in placements:
+            chosen = tuple(statements[number - 1] for number in one.statements)
             if one.chunk is None:
-                new.append(Gathered(said, (passage,), one.title, one.summary))
+                new.append(Gathered(chosen, (passage,), one.title, one.summary))
             else:
                 at = open_[one.chunk - 1]
-                known[at] = _with(known[at], said, (passage,))
+                known[at] = _with(known[at], chosen, (passage,))
         return known + new
 
     def _has_room(self, one: Gathered) -> bool:
         return self._tokens.count(one.text) < self._options.max_tokens
 
-    def _joined(self, found: Sequence[Gathered]) -> Iterator[Gathered]:
-        """Yield the chunks, each below the minimum joined with the next chunk of the model if both fit."""
+    def _join_small(self, gathered: Sequence[Gathered]) -> Iterator[Gathered]:
+        """Yield the chunks; join a chunk below the minimum with the model's next chunk if both fit."""
         least, last = self._options.min_tokens or 0, None
-        for one in found:
+        for one in gathered:
             if last and last.statements and one.statements and self._tokens.count(last.text) < least:
                 both = _with(last, one.statements, one.passages)
                 if self._tokens.count(both.text) <= self._options.max_tokens:
@@ -155,7 +155,7 @@ class Proposition:
             yield last
 
     def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
-        """Yield the gathered statements as one chunk, or as several if the limit demands."""
+        """Yield the gathered statements as one chunk, or as several if they exceed the limit."""
         extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
         if not one.statements:
             (passage,) = one.passages
@@ -165,11 +165,11 @@ class Proposition:
         extra += (("passage", "\n\n".join(text[start:end] for start, end in one.passages)),)
         extra += (("topic", one.title),) if one.title else ()
         spans = one.passages if len(one.passages) > 1 else ()
-        for part in self._fitting(one.statements):
+        for part in self._packs(one.statements):
             yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
 
-    def _fitting(self, statements: Iterable[str]) -> Iterator[str]:
-        """Return whole statements, a line each, up to the limit; a longer statement is cut."""
+    def _packs(self, statements: Iterable[str]) -> Iterator[str]:
+        """Yield texts of whole statements, one a line, up to the limit; cut a longer statement."""
         most, pack = self._options.max_tokens, ""
         for statement in statements:
             longer = f"{pack}\n{statement}" if pack else statement
@@ -190,47 +190,47 @@ def _with(one: Gathered, statements: tuple[str, ...], passages: tuple[Span, ...]
     return replace(one, statements=one.statements + statements, passages=one.passages + new)
 
 
-def placing(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
+def placement_request(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
     known = "\n".join(f"Chunk {i}: {one.title}. {one.summary}" for i, one in enumerate(chunks, 1))
     listed = "\n".join(f"Statement {i}: {statement}" for i, statement in enumerate(statements, 1))
     return ("system", _PLACE), ("user", f"{known or 'There are no chunks yet.'}\n\n{listed}")
 
 
 def statements_of(answer: str) -> list[str]:
-    """Parse statements. Raises ValueError, in words for the model."""
-    found = json_list(answer)
-    if not all(isinstance(item, str) for item in found):
+    """Parse statements. Raises ValueError with a message for the model."""
+    gathered = json_list(answer)
+    if not all(isinstance(item, str) for item in gathered):
         raise ValueError("the list must hold texts only")
-    statements = [words for item in found if (words := _words(item))]
+    statements = [words for item in gathered if (words := _words(item))]
     if not statements:
         raise ValueError("the list holds no statement")
     return list(dict.fromkeys(statements))
 
 
-def placings_of(answer: str, count: int, chunks: int) -> list[Placing]:
+def placements_of(answer: str, count: int, chunks: int) -> list[Placement]:
     """Parse the placings of ``count`` statements into ``chunks`` known chunks or new ones.
 
     Raises ValueError if the answer is malformed or does not name each statement exactly once.
     """
-    placings = [_placing(item, chunks) for item in json_list(answer)]
-    named = sorted(number for one in placings for number in one.statements)
+    placements = [_placement(item, chunks) for item in json_list(answer)]
+    named = sorted(number for one in placements for number in one.statements)
     if named != list(range(1, count + 1)):
         raise ValueError(f"each of the statements 1 to {count} must be named once")
-    return placings
+    return placements
 
 
-def _placing(item: Any, chunks: int) -> Placing:
+def _placement(item: Any, chunks: int) -> Placement:
     if not isinstance(item, dict):
         raise ValueError("the list must hold objects only")
     chunk, numbers = item.get("chunk"), item.get("statements")
     if not (isinstance(numbers, list) and numbers and all(type(number) is int for number in numbers)):
         raise ValueError("statements must be a list of numbers")
     if type(chunk) is int and 1 <= chunk <= chunks:
-        return Placing(chunk, tuple(numbers))
+        return Placement(chunk, tuple(numbers))
     title, summary = (_words(str(item.get(key) or "")) for key in ("title", "summary"))
     if chunk != "new" or not title:
-        raise ValueError('chunk must be the number of one that there is, or "new" with a title')
-    return Placing(None, tuple(numbers), title, summary)
+        raise ValueError('chunk must be the number of a listed chunk, or "new" with a title')
+    return Placement(None, tuple(numbers), title, summary)
 
 
 def _words(text: str) -> str:

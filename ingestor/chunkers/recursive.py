@@ -1,14 +1,15 @@
-"""The coarsest separator first, then finer ones for what is still too large.
+"""Strategy ``recursive``: splits at the coarsest separator first, and at finer ones where parts are too
+large.
 
-A text is split at the first separator that occurs in it (each part begins with its separator); parts under
-``size`` are packed greedily, larger ones are split by the separators after that one. The empty separator
-splits between user-perceived characters. Source: LangChain's RecursiveCharacterTextSplitter, with the
-separators of Chroma's technical report of 2024; spans are identical to LangChain's with the same token
-count as its length function, unless LangChain's chunk exceeds the size or only repeats the one before.
+A text is split at the first separator that occurs in it; each part begins with its separator. Parts under
+``size`` are packed greedily, and larger parts are split by the next separators. The empty separator splits
+between user-perceived characters. The method is LangChain's RecursiveCharacterTextSplitter, with the
+separators of Chroma's technical report of 2024. With the same token count, spans are identical to
+LangChain's, except where LangChain's chunk exceeds the size or only repeats the previous chunk.
 
-Lengths: a part has the tokens of its own text, and a pack the sum of its parts, as in LangChain. Counts do
-not quite add up, so a pack's own text is counted too, and it gives its last part to the next pack rather
-than exceed the size. A part is counted once for every separator tried on it: time is linear in the text.
+A part's length is the tokens of its own text, and a pack's length the sum of its parts, as in LangChain. The
+sum is not exact, so the pack's own text is counted, too. A pack over the size passes its last part to the
+next pack. Each part is counted once for every separator tried on it, so time is linear in the text.
 """
 
 from array import array
@@ -66,17 +67,17 @@ class Recursive:
         text, options = document.text, self._options
         size = smaller(options.size, options.max_tokens)
         overlap = min(options.overlap, size - 1)
-        spans = packed(text, (0, len(text)), self._tokens, size, overlap, options.separators)
+        spans = pack(text, (0, len(text)), self._tokens, size, overlap, options.separators)
         return Chunking(chunks(text, settle(document, spans, self._tokens, options.min_tokens, size)))
 
 
 def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
-    """Cut a span as other strategies cut large ones: trimmed, no overlap, none over ``size`` tokens."""
-    return limit(text, packed(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
+    """Cut a span into trimmed pieces of at most ``size`` tokens, without overlap."""
+    return limit(text, pack(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 
-def fitting(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
-    """Return the spans; a span over ``size`` tokens is divided."""
+def split_large(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
+    """Return the spans, with each span over ``size`` tokens cut into pieces."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
@@ -86,10 +87,10 @@ def fitting(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None
     return parts
 
 
-def packed(
+def pack(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:
-    """The packs of a span, not trimmed; the last separator's parts may still be over ``size``."""
+    """Yield the packs of a span, untrimmed; parts of the last separator may still exceed ``size``."""
     separator, finer = _first_in(text, span, separators)
     edges = _edges(text, span, separator)
     sizes = _counts(text, edges, tokens)
@@ -97,10 +98,10 @@ def packed(
     for fits, run in groupby(sizes, lambda length: length < size):
         end = first + sum(1 for _ in run)
         if fits:
-            yield from _merged(text, edges[first : end + 1], sizes[first:end], tokens, size, overlap)
+            yield from _pack_parts(text, edges[first : end + 1], sizes[first:end], tokens, size, overlap)
         else:
             for part in pairwise(edges[first : end + 1]):
-                yield from packed(text, part, tokens, size, overlap, finer) if finer else [part]
+                yield from pack(text, part, tokens, size, overlap, finer) if finer else [part]
         first = end
 
 
@@ -115,7 +116,7 @@ def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, 
 def _edges(text: str, span: Span, separator: str) -> _Numbers:
     """Return the start of each part, which begins with its separator, and the span's end.
 
-    Eight bytes a part: a text of one long word has as many parts as characters.
+    An array keeps eight bytes for each part: one long word has as many parts as characters.
     """
     if not separator:
         return array("q", clusters(text, span))
@@ -130,7 +131,7 @@ def _edges(text: str, span: Span, separator: str) -> _Numbers:
 
 
 def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
-    """The tokens of each part; equal parts (words, characters) are counted once."""
+    """Count the tokens of each part; equal parts (words, characters) are counted once."""
     distinct: dict[str, int] = {}
     parts = array(
         "q", (distinct.setdefault(text[start:end], len(distinct)) for start, end in pairwise(edges))
@@ -139,7 +140,7 @@ def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
     return array("q", (counts[part] for part in parts))
 
 
-def _merged(
+def _pack_parts(
     text: str, edges: _Numbers, sizes: _Numbers, tokens: "Tokens", size: int, overlap: int
 ) -> Iterator[Span]:
     """Pack neighbouring parts up to ``size``; a pack starts with up to ``overlap`` of the previous pack."""
@@ -153,7 +154,7 @@ def _merged(
         while end < len(sizes) and (total + sizes[end] <= size or end == first):
             total += sizes[end]
             end += 1
-        while end - first > 1 and over(first, end):  # counts do not quite add up
+        while end - first > 1 and over(first, end):  # the sum of counts is not exact
             if end - new > 1:
                 end -= 1
                 total -= sizes[end]

@@ -1,11 +1,11 @@
-"""The format's own units: sections under headings, or functions and statements of code.
+"""Strategy ``structure``: chunks are sections under headings, or functions and statements of code.
 
-A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
-the next. In code small neighbours are packed, and what is too large is opened: a class down to its methods, a
-function down to its statements. A chunk that begins inside a function or class carries the signature
-(``signature``), which also precedes the chunk as context. Other units over the limit are split by
-``recursive``, which cuts a table between rows. Blank lines and indentation divide languages without a
-grammar, and the chunks have ``fallback``.
+A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins the
+next. In code small neighbours are packed, and large units are opened: a class into methods, a function into
+statements. A chunk that begins inside a function or class has its signature in the key ``signature``, which
+is also the chunk's context. Other units over the limit are split by ``recursive``, which cuts a table between
+rows. Code without a grammar is cut at blank lines and by indentation, and its chunks have the key
+``fallback``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import split_large
 from ingestor.core.content_types import code_language
 from ingestor.model import Chunk, Chunking, Document, Scalar
 from ingestor.registry import Plugin
@@ -59,8 +59,8 @@ class Structure:
         starts = [start for start, _ in blocks]
         spans: list[Span] = []
         for start, end in sections(document, self._options.depth):
-            spans += self._packed(text, blocks[bisect_left(starts, start) : bisect_left(starts, end)])
-        return chunks(text, self._limited(document, spans))
+            spans += self._pack(text, blocks[bisect_left(starts, start) : bisect_left(starts, end)])
+        return chunks(text, self._apply_limits(document, spans))
 
     def _code(self, document: Document, language: str) -> tuple[Chunk, ...]:
         text, tokens, most = document.text, self._tokens, self._options.max_tokens
@@ -69,7 +69,7 @@ class Structure:
         fallback: Extra = ()
 
         def fits(span: Span) -> bool:
-            size = ruler.size(span)  # as counted inside the whole: exact but for a few tokens
+            size = ruler.size(span)  # approximate: counted inside the whole text
             near = abs(size - most) <= _INEXACT
             return count(text, trim(text, span), tokens) <= most if near else size <= most
 
@@ -83,8 +83,8 @@ class Structure:
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
         spans: list[Span] = []
         for group in groups:
-            spans += self._packed(text, trim_all(text, [(unit.start, unit.end) for unit in group]))
-        kept = self._limited(document, spans)
+            spans += self._pack(text, trim_all(text, [(unit.start, unit.end) for unit in group]))
+        kept = self._apply_limits(document, spans)
         units = [unit for group in groups for unit in group]
         signatures = _signatures(opened, kept)
         return tuple(
@@ -92,10 +92,10 @@ class Structure:
             for (start, end), signed in zip(kept, signatures, strict=True)
         )
 
-    def _packed(self, text: str, units: Sequence[Span]) -> list[Span]:
-        """Pack units that may share a chunk with exact counts; units that are too large are split."""
+    def _pack(self, text: str, units: Sequence[Span]) -> list[Span]:
+        """Pack units by exact counts; split units over the limit."""
         tokens, most = self._tokens, self._options.max_tokens
-        parts, spans, total = fitting(text, units, tokens, most), list[Span](), 0
+        parts, spans, total = split_large(text, units, tokens, most), list[Span](), 0
         for part, size in zip(parts, sizes(text, parts, tokens), strict=True):
             both = union(spans[-1], part) if spans else part
             total += size
@@ -106,7 +106,7 @@ class Structure:
                 total = size
         return spans
 
-    def _limited(self, document: Document, spans: Sequence[Span]) -> list[Span]:
+    def _apply_limits(self, document: Document, spans: Sequence[Span]) -> list[Span]:
         return settle(document, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
 
 
@@ -120,7 +120,7 @@ def _symbols(units: Sequence[Unit], span: Span) -> Extra:
 
 
 def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Extra]:
-    """Yield the signatures of the functions and classes that each of the ordered spans begins inside."""
+    """Yield, for each ordered span, the signatures of the functions and classes around its start."""
     around: list[Opened] = []
     waiting = sorted(opened, key=attrgetter("start"), reverse=True)
     for start, _ in spans:

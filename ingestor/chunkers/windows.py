@@ -1,13 +1,13 @@
-"""Windows over a text's own units: ``fixed``, ``sentence``, ``paragraph`` and ``hybrid``.
+"""Strategies that pack a text's units into windows: ``fixed``, ``sentence``, ``paragraph`` and ``hybrid``.
 
-``fixed`` takes tokens or characters, whatever they cut through: the cheapest strategy, and the plainest
-baseline. A window holds ``size`` tokens of the whole text, or a few fewer where its text, counted by itself,
-would have more, or where its end would tear a user-perceived character.
+``fixed`` packs tokens or characters and ignores words: the cheapest strategy, and the simplest baseline. A
+window has ``size`` tokens of the whole text. It has a few fewer if its own text would count more, or if its
+end would split a user-perceived character.
 
-``sentence`` cuts a sentence only if it is over ``max_tokens`` by itself. ``paragraph`` takes paragraphs,
-which blank lines separate, and has ``recursive`` split longer ones. ``hybrid`` packs paragraphs up to a size
-in characters, and takes a larger one sentence by sentence. A chunk of ``hybrid`` begins with the last whole
-sentences of the chunk before, as many as ``overlap`` characters hold and the first new unit leaves room for.
+``sentence`` cuts only a sentence over ``max_tokens``. ``paragraph`` packs paragraphs, which blank lines
+separate, and splits longer ones by ``recursive``. ``hybrid`` packs paragraphs up to a size in characters, and
+a larger paragraph sentence by sentence. A chunk of ``hybrid`` begins with the last whole sentences of the
+previous chunk, up to ``overlap`` characters, if the first new unit leaves room.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.recursive import split_large
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
@@ -88,7 +88,7 @@ class HybridOptions(OverlapOptions):
 
 
 class Fixed:
-    """Windows of a fixed size, whatever they cut through. The cheapest strategy, and the plain baseline."""
+    """Windows of a fixed size, also across words. The cheapest strategy, and the simplest baseline."""
 
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -110,7 +110,7 @@ class Fixed:
 
 
 class Sentence:
-    """Windows of whole sentences. A sentence is cut only where it is over ``max_tokens`` by itself."""
+    """Windows of whole sentences. Only a sentence over ``max_tokens`` is cut."""
 
     def __init__(self, options: SentenceOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -123,20 +123,23 @@ class Sentence:
 
 
 class Paragraph:
-    """Windows of paragraphs, which blank lines separate; ``recursive`` splits one over ``max_tokens``."""
+    """Windows of paragraphs, which blank lines separate.
+
+    ``recursive`` splits a paragraph over ``max_tokens``.
+    """
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, tokens, options = document.text, self._tokens, self._options
-        units = fitting(text, paragraphs(text), tokens, options.max_tokens)
+        units = split_large(text, paragraphs(text), tokens, options.max_tokens)
         spans = pack(text, units, tokens, options.max_tokens, options.max_paragraphs, options.overlap)
         return Chunking(chunks(text, settle(document, spans, tokens, options.min_tokens, options.max_tokens)))
 
 
 class Hybrid:
-    """Paragraphs packed up to a size in characters. A larger paragraph is taken sentence by sentence."""
+    """Paragraphs packed up to a size in characters. A larger paragraph is packed sentence by sentence."""
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -156,7 +159,7 @@ class Hybrid:
 
 
 def _paragraphs_or_sentences(text: str, sentences: Sequence[Span], size: int) -> Iterator[Span]:
-    """Yield paragraphs, the sentences of paragraphs over ``size``, and windows of sentences over it."""
+    """Yield paragraphs of up to ``size`` characters; of longer paragraphs the sentences, cut to ``size``."""
     starts = [start for start, _ in sentences]
     for paragraph in paragraphs(text):
         if paragraph[1] - paragraph[0] <= size:
@@ -170,8 +173,8 @@ def _paragraphs_or_sentences(text: str, sentences: Sequence[Span], size: int) ->
 
 
 def _pack_characters(units: Sequence[Span], starts: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
-    """Yield spans from one of ``starts`` to the end of a unit; every unit lies in one of them."""
-    new = 0  # the first unit that no span holds yet
+    """Yield spans from one of ``starts`` to the end of a unit; together they cover every unit."""
+    new = 0  # index of the first unit that no span covers yet
     begin = end = units[0][0] if units else 0
     while new < len(units):
         earliest = max(end - overlap, units[new][1] - size, begin + 1) if new else begin

@@ -1,4 +1,4 @@
-"""Turn a parsed tree into the config, or into the list of all its problems."""
+"""Turn a parsed config file into a ``Config``, or into the list of all its problems."""
 
 import os
 import re
@@ -33,7 +33,14 @@ from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, find, kinds
 
-_ELSEWHERE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # of a server that runs already
+_ELSEWHERE = {
+    "host",
+    "ssl",
+    "tenant",
+    "database",
+    "headers",
+    "quotas",
+}  # options of a server that runs already
 _MODEL = "language_model"
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
@@ -59,7 +66,7 @@ class Listening(Protocol):
 class Paid(Protocol):
     """Options of an embedder that may cost money."""
 
-    price: float  # of a million tokens
+    price: float  # for a million tokens
 
 
 class _Types(Options):
@@ -67,7 +74,7 @@ class _Types(Options):
 
 
 def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
-    """Return the config of a tree, or its problems by line. ``folder``: where relative paths begin."""
+    """Return the config of a tree, or its problems by line. ``folder``: base of relative paths."""
     result = Check(tree, folder, list(tree.problems))
     config = None
     if isinstance(tree.data, dict):
@@ -137,7 +144,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
 
 
 def _require_folder(check: Check, at: Where, path: Path) -> None:
-    """Report a file in place of a folder of ours, or above it."""
+    """Report a path that is a file, or lies below a file, though it must be a folder."""
     file = next((each for each in (path, *path.parents) if isfile(each)), None)  # noqa: PTH113 - no error for a closed folder
     if file is not None:
         check.fault(at, f"{file} is a file, and must be a folder: move it away, or choose another path")
@@ -188,18 +195,18 @@ def _http(check: Check, data: Mapped) -> Http | None:
 
 
 def _workers(check: Check, settings: Settings | None) -> Workers | None:
-    """Read a number of threads; without one, take four for each core, since most threads wait."""
+    """Check the workers. The default is four threads for each core, since most threads wait."""
     given, at = settings.workers if settings else 1, ("workers",)
     if given is None:
         return Workers(count=min(THREADS, 4 * (os.cpu_count() or 4)))
     if isinstance(given, int):
         return Workers(count=given)
-    for where in _filled_places(check, given.get("runtime_env"), (*at, "runtime_env")):
+    for where in _places_of_variables(check, given.get("runtime_env"), (*at, "runtime_env")):
         check.fault(where, "must not be filled from a variable: everyone who sees Ray's dashboard can see it")
     return check.model(Workers, given, at)
 
 
-def _filled_places(check: Check, value: object, at: Where) -> Iterator[Where]:
+def _places_of_variables(check: Check, value: object, at: Where) -> Iterator[Where]:
     """Yield the places beneath ``at`` that hold variables."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
@@ -209,7 +216,7 @@ def _filled_places(check: Check, value: object, at: Where) -> Iterator[Where]:
     elif check.tree.is_filled(at):
         yield at
     for name, each in inner:
-        yield from _filled_places(check, each, (*at, name))
+        yield from _places_of_variables(check, each, (*at, name))
 
 
 def _check_token(check: Check, token: str, host: str, at: Where) -> None:
@@ -230,7 +237,7 @@ def _source(
     connector = None
     if isinstance(data.get("kind"), str):
         connector = check.choice("connectors", data, at, "kind", own=common)
-    chosen = _chunking(check, _section(data, "chunking"), (*at, "chunking"), chunking, base)
+    chosen = _check_chunking(check, _section(data, "chunking"), (*at, "chunking"), chunking, base)
     parsing = parsers_of(check, _section(data, "parsing"), (*at, "parsing"))
     types = types_of(check, _section(data, "parsing"), (*at, "parsing"))
     if not (settings and connector and chosen and defaults):
@@ -259,14 +266,16 @@ def _source(
 
 
 def _of_connector(data: Mapped) -> set[str]:
-    """Return ``metadata`` if it is a list of columns, which the connector takes."""
+    """Return the key ``metadata`` if it is a list of columns: then it is an option of the connector."""
     kind = data.get("kind")
     if not isinstance(data.get("metadata"), list) or kind not in kinds("connectors"):
         return set()
     return {"metadata"} & find("connectors", str(kind)).options.model_fields.keys()
 
 
-def _chunking(check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
+def _check_chunking(
+    check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped
+) -> Choice | None:
     """Check a source's chunking: the top level's, the same with other options, or another strategy."""
     if "strategy" in own:
         return check.choice("chunkers", own, at, "strategy")
@@ -343,7 +352,7 @@ def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Pro
 
 
 def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
-    """Report a source that lists files of ingestor or Chroma: it would never stop changing."""
+    """Report a source that lists files of ingestor or Chroma, which change with every sync."""
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
     if not isinstance(chroma, RemoteChroma):
@@ -357,7 +366,7 @@ def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chrom
 
 
 def _ports(check: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
-    """Report two listeners on one port; return who listens where.
+    """Report two listeners on one port; return the line of each port's listener.
 
     A source that feeds two collections counts once.
     """

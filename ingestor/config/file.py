@@ -15,7 +15,7 @@ def load(path: Path, env: Mapping[str, str]) -> Config:
 
 
 def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
-    """Return the config, as if the file held this text. Raises ConfigError."""
+    """Return the config of a text that replaces the file's content. Raises ConfigError."""
     file = path.absolute()
     result = check(parse(text, env), file.parent)
     if isinstance(result, Config):

@@ -265,8 +265,8 @@ OwnValues = dict[OwnKey, Annotated[Any, AfterValidator(_own_value)]]
 
 
 class SourceMetadata(Options):
-    """Keys of one's own. The more specific value wins: `values`, patterns in their order, what the source and
-    the document state, front matter. A change rewrites metadata only."""
+    """Metadata keys of your own. Later values win: `values`, patterns in order, values of source and
+    document, front matter. A change rewrites metadata only."""
 
     values: OwnValues = Field(
         default={}, description="keys of every document, `{team: library, public: true}`"
@@ -284,7 +284,7 @@ class SourceMetadata(Options):
 
 
 class SourceSettings(Options):
-    """The keys that every source has; all others are options of its connector."""
+    """Keys that every source has; all other keys are options of its connector."""
 
     name: SourceNameText = Field(
         description="unique name of letters, digits, `_`, `.` and `-`; documents stay when the name changes"
@@ -336,7 +336,7 @@ class OwnMetadata:
 
     @property
     def keys(self) -> frozenset[str]:
-        """All keys that documents may get."""
+        """Return all keys that documents may get."""
         pairs = (*self.values, *self.front_matter, *chain.from_iterable(pairs for _, pairs in self.paths))
         return frozenset(key for key, _ in pairs)
 
@@ -349,7 +349,7 @@ class SourceConfig:
     collection: CollectionName
     connector: Choice
     chunking: Choice
-    parsing: tuple[Choice, ...]  # only the parsers whose options the source sets; others have their defaults
+    parsing: tuple[Choice, ...]  # parsers whose options the source sets; others have their defaults
     scan_every: float  # seconds
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
@@ -373,7 +373,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """File that a config was read from, and its text: references to secrets, never the secrets."""
+    """File of a config, and its text: references to secrets, never the secrets."""
 
     file: Path = Path()
     text: str = ""
@@ -381,7 +381,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole config; every path in it is absolute."""
+    """A checked config. Every path is absolute."""
 
     state: Path
     chroma: Chroma
@@ -403,7 +403,7 @@ class Config:
 
     @property
     def collections(self) -> tuple[CollectionName, ...]:
-        """Every collection that a source feeds, once."""
+        """Return every collection that a source feeds, once."""
         return tuple(dict.fromkeys(source.collection for source in self.sources))
 
 
@@ -418,7 +418,7 @@ def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
 
 
 class ConfigError(IngestorError):
-    """A config that cannot be used, with all its problems, a line each."""
+    """Error: the config cannot be used. The message has a line for each problem."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Check one part of a parsed tree, and return it as options; explain its mistakes.
+"""Check one part of a parsed config against its options, and explain mistakes.
 
 Pure, except that it loads installed plugins and reads the files of secrets that a config names.
 """
@@ -30,10 +30,10 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 
 @dataclass(slots=True)
 class Check:
-    """Check of one tree, with the problems found so far."""
+    """Check of one tree, with the problems up to now."""
 
     tree: ConfigTree
-    folder: Path  # where relative paths begin
+    folder: Path  # base of relative paths
     problems: list[Problem] = field(default_factory=list)
 
     def fault(self, where: Where, message: str) -> None:
@@ -80,7 +80,9 @@ class Check:
         """Return the data as that model, with absolute paths and secrets read; None if a check fails."""
         for name in data.keys() & model.model_fields.keys():
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
-                self.fault((*at, name), "must be a number, not true or false")  # pydantic takes it for 1 or 0
+                self.fault(
+                    (*at, name), "must be a number, not true or false"
+                )  # pydantic would accept it as 1 or 0
         try:
             return self.locate(model.model_validate(data), at)
         except ValidationError as error:
@@ -136,7 +138,7 @@ class Check:
         """Read a secret: of ``file:NAME`` the content of that file without the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
-            if secret and at in self.tree.lines and not self.tree.is_filled(at):  # else written elsewhere
+            if secret and at in self.tree.lines and not self.tree.is_filled(at):  # otherwise a default
                 self.fault(at, _PLAIN)
             return secret
         try:
@@ -152,7 +154,7 @@ class Check:
 
 _PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that variable, or file:/path"
 _MISPLACED = "looks like a secret: write ${NAME}, or put it into `secrets`, which also takes file:/path"
-# Names that packages use for secrets. A bare "token" may be a word ("anon") or the name of a file.
+# Names that packages use for secrets. A bare "token" may be no secret: a word ("anon") or the name of a file.
 _SECRET = re.compile(
     r"(?:^|[._-])(?:pass(?:word|wd|phrase)|client_secret|secret_?(?:access_?)?key|secret|api_?key|private_key|connection_string"
     r"|(?:access|account|api|auth|bearer|integration|personal|refresh|sas|session)_?(?:key|token))$",
@@ -250,7 +252,7 @@ def short(value: object) -> str:
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
-    """Word the errors of one value. ``raw``: the value as the file has it, if it holds a variable."""
+    """Describe the errors of one value. ``raw``: the value before variables were filled in."""
     value = errors[0]["input"]
     own = [
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")

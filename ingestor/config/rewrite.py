@@ -1,4 +1,4 @@
-"""Changes of a config's text that keep the rest: comments, order, quotes. Pure."""
+"""Changes the chunking in a config's text; keeps comments, order and quotes. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
@@ -30,9 +30,10 @@ def places(text: str, sources: Iterable[str]) -> list[str]:
 
 
 def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
-    """Return the text with these blocks at these ``places``: YAML with the single key ``chunking``.
+    """Return the text with a block of ``chunking`` at each of its places.
 
-    ``comment``: line above each block. Raises NotRewritable.
+    ``chunking``: by place (see ``places``), YAML with the single key ``chunking``. ``comment``: line above
+    each block. Raises NotRewritable.
     """
     root = _root(text)
     nodes = {TOP: root, **_sources(root)}

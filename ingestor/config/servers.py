@@ -56,7 +56,7 @@ class Supervised(Options):
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
-        """Return tokens and what each may, read or write; None means everybody."""
+        """Return each token with its right, read or write; None instead of a token means everybody."""
         first = [ReaderToken(token=self.token)] if self.token else []
         return [
             (each.token.get_secret_value() if each.token else None, each.may)
@@ -65,7 +65,7 @@ class Supervised(Options):
 
 
 class Prices(Options):
-    """Prices of a Chroma server, in any currency: a gibibyte of records as they are sent."""
+    """Prices of a Chroma server in any currency, for a gibibyte of records as they are sent."""
 
     written: float = Field(default=0.0, ge=0, description="price of a GiB written")
     stored: float = Field(default=0.0, ge=0, description="price of a GiB stored for a month")
@@ -103,7 +103,7 @@ class RemoteChroma(Options):
 
 
 class Embedded(Options):
-    """A Chroma server of each run, on a free port of this machine."""
+    """A Chroma server that each run starts on a free port of this machine."""
 
     path: Path = Field(default=Path("chroma"), description="folder of Chroma's data")
     embedded: bool = Field(default=True, description="`true`: a server of each run, on a free port")
@@ -149,7 +149,7 @@ class Http(Options):
 
 
 class Rerank(Options):
-    """A cross-encoder that orders the first hits of every search anew."""
+    """A cross-encoder that reorders the first hits of every search."""
 
     model: str | None = Field(
         default=None,

@@ -1,6 +1,6 @@
 """Parse YAML into a tree of plain values with the line of each key. Pure.
 
-A key without a value counts as left out. Stricter than YAML 1.1: a key given twice is an error. Dates,
+A key without a value counts as missing. A key that is given twice is an error, unlike in YAML 1.1. Dates,
 ``yes``/``no`` and numbers with a base or a colon stay text, as in YAML 1.2. ``${VAR}`` and
 ``${VAR:-default}`` are filled in after parsing, inside values, so that no variable can change the structure.
 The result is text; the models convert it to numbers.
@@ -80,7 +80,7 @@ def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
 
 
 class _Loader(yaml.SafeLoader):
-    """Recognises null, true, false and decimal numbers; every other plain value is text."""
+    """YAML loader that recognises null, true, false and decimal numbers; every other plain value is text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
 
@@ -110,7 +110,7 @@ class _Reader:
         if node.tag not in _TAGS:
             return self.fault(where, "tags are not allowed: put a value that starts with ! in quotes")
         if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, where, (*above, node))
+            return self.map_of(node, where, (*above, node))
         if isinstance(node, yaml.SequenceNode):
             items = enumerate(node.value)
             return [self.value(item, (*where, index), (*above, node)) for index, item in items]
@@ -123,7 +123,7 @@ class _Reader:
     def bad_key(self, node: yaml.Node, where: Where, message: str) -> None:
         self.tree.problems.append(Problem(_line(node), key_of(where), message))
 
-    def mapping(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
+    def map_of(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in self.entries(node, where, above):
             self.tree.lines[*where, key.value] = _line(key)
@@ -147,12 +147,12 @@ class _Reader:
                 seen[key.value] = _line(key)
                 yield key, value
         for base in bases:
-            for key, value in self.merged(base, where, above):
+            for key, value in self.merge(base, where, above):
                 if key.value not in seen:
                     seen[key.value] = _line(key)
                     yield key, value
 
-    def merged(self, base: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
+    def merge(self, base: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
         if isinstance(base, yaml.MappingNode) and not any(base is outer for outer in above):
             yield from self.entries(base, where, (*above, base))
         else:
@@ -168,10 +168,10 @@ class _Reader:
             return int(text)
         if node.tag == "float":
             return float(text) if math.isfinite(float(text)) else text
-        return self.filled(text, where)
+        return self.fill_in(text, where)
 
-    def filled(self, text: str, where: Where) -> str:
-        """Fill the variables of a text in."""
+    def fill_in(self, text: str, where: Where) -> str:
+        """Return the text with its variables replaced by their values."""
         result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
         if result != text:
             self.tree.raw[where] = text
@@ -198,7 +198,7 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-_NO_COLON = "could not find expected ':'"  # PyYAML reports it at the line that follows
+_NO_COLON = "could not find expected ':'"  # PyYAML reports the line after the mistake
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:

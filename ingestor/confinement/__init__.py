@@ -1,1 +1,1 @@
-"""Walls around a process that reads hostile bytes, and the privileges it gives up."""
+"""Confinement of processes that read hostile bytes: no network, few files, few system calls."""

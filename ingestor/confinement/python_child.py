@@ -1,7 +1,7 @@
-"""Starts Python for a child of this program: the one way in which ``sys.executable`` runs.
+"""Starts Python child processes; all children of this program start here.
 
-``-P`` keeps the working directory and a script's folder off the search path, and the environment is built by
-name. Only the standard library is imported.
+``-P`` keeps the working directory and a script's folder off the search path. Environment variables are passed
+by name. Only the standard library is imported.
 """
 
 import os
@@ -19,12 +19,17 @@ _PASSED = frozenset(
     }
 )
 _PYTHON = frozenset({"PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8"})
-_SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # an empty entry: where we stand
+_SEARCHED = (
+    "PATH",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+)  # an empty entry means the working directory
 
 
 @dataclass(frozen=True, slots=True)
 class PythonChild:
-    """A child that is not started yet, in the words of ``subprocess``."""
+    """Command and environment of a child that is not started yet."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
@@ -43,7 +48,7 @@ def python_child(
     """Describe a child by the words after ``python -P`` and the variables that it sees.
 
     ``secrets``: pass all variables but Python's own, for children that resolve the config's ``${VAR}``.
-    ``passed``: further names of ours to pass. ``variables``: set besides.
+    ``passed``: further names to pass. ``variables``: further variables to set.
     """
     names = _PASSED | _PYTHON | passed
     kept = {
@@ -65,7 +70,7 @@ def processor_seconds(pid: int) -> float | None:
 
 
 def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
-    """Drop the entries of search paths that name no place by themselves; variables left empty go."""
+    """Drop relative entries of search paths, and variables that become empty."""
     kept = dict(environment)
     for name in kept.keys() & set(_SEARCHED):
         entries = [entry for entry in kept[name].split(os.pathsep) if os.path.isabs(entry)]  # noqa: PTH117

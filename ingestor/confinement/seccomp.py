@@ -13,8 +13,8 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06  # operat
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
-# Calls from here on came with Linux 5.1 or later and have the same number everywhere. libc knows how to do
-# without them when they seem not to exist (clone3, openat2), which EPERM would not tell it.
+# Calls from this number on came with Linux 5.1 or later and have the same number everywhere. They fail with
+# ENOSYS, not EPERM: libc then uses older calls instead (clone3, openat2).
 _RECENT = 424
 
 _THREAD = 0x10000
@@ -98,7 +98,7 @@ def limits(process: int) -> dict[str, tuple[Test, ...]]:
         "prlimit64": (Test(0, (0, process)),),
         # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
         "ioctl": (Test(1, (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),),
-        # duplicates and flags; no locks, and no signals to the process that F_SETOWN names
+        # duplicates and flags; no locks, and no signals by F_SETOWN
         "fcntl": (Test(1, (0, 1, 2, 3, 4, 1030)),),
         # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
         "prctl": (Test(0, (3, 15, 16, 39, 0x53564D41)),),

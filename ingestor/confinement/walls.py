@@ -1,9 +1,9 @@
 """Layers of confinement that a process enters before it reads hostile bytes; none needs privilege.
 
-Namespaces take away the network; Landlock takes away every file but some that may be read; seccomp takes
-away most system calls. A layer that the system does not offer is named with the reason and changes nothing
-else. Only the standard library is imported: ``unshare`` needs a process of one thread, and some packages
-start threads when they are imported. See decision 0030.
+Namespaces remove the network; Landlock removes every file except some readable ones; seccomp removes most
+system calls. A missing layer is reported with the reason, and does not affect the others. Only the standard
+library is imported: ``unshare`` needs a process of one thread, and some packages start threads when they are
+imported. See decision 0030.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ _UTS, _IPC, _USER, _NET = 0x04000000, 0x08000000, 0x10000000, 0x40000000  # of u
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, on every architecture
 _PATH_BENEATH = 1
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many there are, by the version of Landlock
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # number of rights, by the version of Landlock
 _CAPABILITIES = 0x20080522  # version 3 of capset(2)
 _READ_SEARCH = 1 << 2  # CAP_DAC_READ_SEARCH: root may have to read an installation that belongs to a user
 _CAPSET = {"x86_64": 126, "aarch64": 91}
@@ -58,7 +58,7 @@ def confine(folders: Iterable[str]) -> dict[str, str]:
 
 
 def detach() -> str:
-    """Leave the network. Returns "", or why that is impossible. The process must have one thread."""
+    """Leave the network. Return "", or the reason why that failed. The process must have one thread."""
     others = _NET | _IPC | _UTS
     why = ""
     for flags in (others, _USER | others, _USER | _NET):
@@ -72,7 +72,7 @@ def detach() -> str:
 
 
 def restrict(readable: Iterable[str]) -> dict[str, str]:
-    """Landlock and seccomp for this process. Returns, by layer, "" or why it is missing.
+    """Apply Landlock and seccomp to this process. Return, by layer, "" or the reason why it is missing.
 
     ``readable``: files and folders that may be read; they need not exist.
     """
@@ -95,7 +95,7 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
 
 
 def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
-    """Refuse Python's own sockets, if the system has no wall against the network."""
+    """Refuse Python's own sockets, if the system cannot remove the network."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise PermissionError("this process has no network")
 
@@ -106,7 +106,7 @@ def _python() -> list[str]:
 
 
 def describe(layers: Mapping[str, str]) -> str:
-    """A description: the layers in force, then the missing ones with reasons; "" if unknown."""
+    """Describe the active layers, then the missing layers with reasons; "" if unknown."""
     held = ", ".join(name for name in layers if not layers[name])
     lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)
     return "; ".join(filter(None, (held, lost and f"without {lost}")))
@@ -177,9 +177,9 @@ def _system(number: int, *arguments: object) -> int:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """A function of libc. Raises OSError, also where there is none of that name.
+    """Call a function of libc. Raises OSError, also if libc lacks the function or the system is not Linux.
 
-    Calls nothing on other systems than Linux, where the same numbers mean other system calls.
+    On other systems the same numbers mean other system calls.
     """
     if sys.platform != "linux":
         raise OSError(0, f"{sys.platform} has no {name}")

@@ -1,1 +1,1 @@
-"""Connectors, one file or folder a kind."""
+"""Connectors: a file or folder for each kind of source."""

@@ -19,8 +19,8 @@ from ingestor.ports import Index
 class Model:
     """The embedder as a collection stores it.
 
-    ``reader``: the function that readers load. ``known``: whether the embedder is there, so that the stored
-    function can be judged.
+    ``reader``: the function that readers load. ``known``: whether the embedder is loaded; only then can the
+    stored function be checked.
     """
 
     recipe: Fingerprint
@@ -36,10 +36,13 @@ class Backend(Protocol):
         """Return the name by UUID of all collections, ours or not."""
 
     def rename(self, uuid: str, name: str) -> bool:
-        """Return False if the name is taken."""
+        """Rename a collection. Return False if the name is taken."""
 
     def evict(self, name: str) -> str:
-        """Free a name: delete the collection that has it if empty, else rename it. Return which."""
+        """Free a name: delete the collection that has the name if it is empty, else rename it.
+
+        Return which.
+        """
 
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
         """Return the collection, created if missing, and its UUID. Raises NeedsHuman if it is not ours."""
@@ -52,13 +55,13 @@ class Backend(Protocol):
         """Delete the collection with its records, if it exists."""
 
     def look(self, name: ChromaName) -> str | None:
-        """Return why search misses too many of its records, or None.
+        """Return why search misses too many records of a collection, or None.
 
-        Raises Torn or Gone if it cannot be counted, read and searched.
+        Raises Torn or Gone if the collection cannot be counted, read and searched.
         """
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Called after a failed request; may repair the server."""
+        """React to a failed request; may repair the server."""
 
 
 GENERATION, HOME = "ingestor_generation", "ingestor_home"  # keys of a collection's metadata
@@ -82,7 +85,7 @@ class Home:
         return f"{self.state} on {self.host}" if self.host else self.state
 
     def is_home_of(self, other: "Home") -> bool:
-        """Whether both are one state, also after the state was moved together with its Chroma."""
+        """Return whether both are one state, also after the state was moved together with its Chroma."""
         moved_along = self.chroma != "" and (self.machine, self.chroma) != (other.machine, other.chroma)
         return moved_along or (self.machine, self.state) == (other.machine, other.state)
 
@@ -91,12 +94,12 @@ NOWHERE = Home()
 
 
 def stamp(generation: str, home: Home) -> dict[str, str]:
-    """The metadata that a collection gets."""
+    """Return a collection's metadata for a generation and a home."""
     return {GENERATION: generation, HOME: pack(home)}
 
 
 def pack(home: Home) -> str:
-    """A home as a value of metadata."""
+    """Encode a home as a value of metadata."""
     return json.dumps(asdict(home))
 
 
@@ -106,7 +109,7 @@ def generation_of(facts: Mapping[str, object]) -> str | None:
 
 
 def home_of(facts: Mapping[str, object]) -> Home | None:
-    """The home in a collection's metadata; None if there is none that can be read."""
+    """Return the home in a collection's metadata; None if missing or unreadable."""
     try:
         return Home(**json.loads(str(facts.get(HOME))))
     except (ValueError, TypeError):

@@ -1,8 +1,8 @@
 """Completeness of parsed texts: reports documents that a parser left empty or incomplete. Pure.
 
-A parser that builds its text from markup may report the number of words in the raw content, the words that
-rules left out, and what could not be read (see ``model.Document``). A word is a run of letters, digits and
-underscores.
+A parser that builds its text from markup may report three facts (see ``model.Document``).
+They are the number of words in the raw content, the words that rules left out, and unread parts.
+A word is a run of letters, digits and underscores.
 """
 
 import re
@@ -29,7 +29,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Unsupported documents of one source and one extension; ``reason`` is that of one of them."""
+    """Unsupported documents of one source and one extension. ``reason``: of the first of them."""
 
     source: str
     kind: str  # as in .png
@@ -49,8 +49,8 @@ class SkippedKinds:
         self._counts[kind] += 1
         self._reasons.setdefault(kind, reason)
 
-    def found(self) -> list[Skipped]:
-        """The most frequent first."""
+    def by_frequency(self) -> list[Skipped]:
+        """Return sources and kinds, the most frequent first."""
         return [Skipped(*kind, number, self._reasons[kind]) for kind, number in self._counts.most_common()]
 
 
@@ -64,7 +64,7 @@ def words(text: str) -> int:
     return (b" " + data.translate(_SHAPE)).count(b" w")
 
 
-def expected_words(document: Document) -> int:
+def count_expected_words(document: Document) -> int:
     """Return the least number of words of the text, without words that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
@@ -83,7 +83,7 @@ def shortfall(document: Document) -> Shortfall | None:
 
 
 def _describe_missing(document: Document) -> str | None:
-    wanted = expected_words(document)
+    wanted = count_expected_words(document)
     if not wanted:
         return None
     present = words(document.text)
@@ -104,7 +104,7 @@ def _describe_undecoded(text: str) -> str | None:
 def _why_empty(document: Document) -> str:
     if document.lost:
         return "; ".join(document.lost)
-    if wanted := expected_words(document):
+    if wanted := count_expected_words(document):
         return (
             f"none of the {wanted:,} words were found: the file has an unknown form (perhaps another "
             "namespace); save it again with another program"

@@ -1,6 +1,6 @@
-"""Content types: which parser reads each, and by which names and first bytes they are detected. Pure.
+"""Content types: the parser of each type, and the names and first bytes that identify the type. Pure.
 
-A further format needs one entry in ``PARSERS``. A text format needs its extension in ``EXTENSIONS``, too;
+A new format needs one entry in ``PARSERS``. A text format also needs its extension in ``EXTENSIONS``;
 signatures identify binary formats.
 """
 
@@ -158,7 +158,7 @@ EXTENSIONS = {
     }.items()
     for suffix in suffixes.split()
 }
-# What XML is, by its first bytes: a pattern in them, and the type.
+# Types of XML: a pattern in the first bytes, and the type.
 XML_KINDS = (
     (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.text", f"{_ODF}.text-flat-xml"),
     (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.spread", f"{_ODF}.spreadsheet-flat-xml"),
@@ -198,7 +198,7 @@ SIGNATURES = (
     (0, b"SQLite format 3\x00", "application/vnd.sqlite3"),
     (0, b"\x1aE\xdf\xa3", "video/matroska"),
 )
-# The same, but text might begin so: used only if there are also NUL bytes.
+# The same, but text may begin like this: used only if there are also NUL bytes.
 WEAK_SIGNATURES = (
     (0, b"MZ", "application/x-executable"),
     (257, b"ustar", "application/x-tar"),
@@ -226,7 +226,8 @@ MEMBERS = (
 )
 # Types in MEMBERS whose exact kind is in a member "mimetype", at any position.
 LATE = {f"{_ODF}.text", "application/epub+zip"}
-# Formats of zips by their names, if no member identifies them: most are truncated, as their parser reports.
+# Formats of zips by name, if no member identifies the format. Most of these are truncated; their parser
+# reports that.
 ZIPPED = {
     ".docx": _WORD,
     ".pptx": _SLIDES,
@@ -236,7 +237,7 @@ ZIPPED = {
     ".ods": f"{_ODF}.spreadsheet",
     ".odp": f"{_ODF}.presentation",
 }
-# Endings of names that promise a binary format which a parser reads.
+# Extensions of binary formats that a parser reads.
 READ_BY_NAME = {
     *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),
     *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox", "xls", "ppt", "msg"),
@@ -288,7 +289,7 @@ _BOOKS = {"application/docbook+xml", "application/x-fictionbook+xml"}
 
 
 def keeps_lines(content_type: str) -> bool:
-    """Whether lines of a document's text are lines of its file, as an editor counts them."""
+    """Return whether lines of a document's text are lines of its file, as an editor counts them."""
     kept = is_text(content_type) and content_type not in _BOOKS
     return kept and PARSERS.get(content_type) not in _CONVERTED
 

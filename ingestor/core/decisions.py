@@ -1,7 +1,4 @@
-"""Decisions without I/O: values in, values out.
-
-Whether a loss is too sudden to accept, and what follows when a document fails.
-"""
+"""Decides whether a loss is too sudden to accept, and what follows when a document fails. Pure."""
 
 import math
 from collections import Counter
@@ -13,9 +10,9 @@ from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.units import counted
 
-NEVER = math.inf  # as a time: not before the document's version or its recipe changes
+NEVER = math.inf  # as a time: not until the document's version or recipe changes
 PERIOD = 86_400.0  # seconds for which losses of a source add up
-SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of several
+SMALL_LOSS = 5  # fewer documents may be lost without approval, unless they were all of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Scope:
         return "" in self.under
 
     def covers(self, key: str) -> bool:
-        """Whether the listing would contain this key if it still existed."""
+        """Return whether the listing would contain this key if it still existed."""
         return any(_below(key, u) for u in self.under) and not any(_below(key, u) for u in self.unknown)
 
 
@@ -74,11 +71,12 @@ def sudden_loss(
 ) -> str | None:
     """Return why a person must confirm this listing, or None.
 
-    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``: the
-    largest number of a PERIOD, or since a loss was accepted (None: it was never listed whole). So losses of
-    several listings add up. Renames are no loss: documents that appear are set off against documents that
-    vanish. They are not when ``moved_root``: another file system is mounted where the source was, so any
-    document that vanished is suspect.
+    ``vanished``, ``appeared``, ``known``: numbers of documents; ``known`` is the journal's number for the
+    source. ``before``: the largest number within a PERIOD, or since a loss was accepted; None before the
+    first complete listing. So losses of several listings add up.
+
+    Renames are no loss: documents that appear offset documents that vanish. With ``moved_root`` they do not:
+    another file system is mounted where the source was, so every vanished document is suspect.
     """
     if not vanished:
         return None
@@ -96,7 +94,7 @@ def sudden_loss(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt, and the time of the next one in POSIX seconds.
+    """A failed attempt, and the time of the next attempt in POSIX seconds.
 
     ``quarantined``: the content cannot be read, so its records are withdrawn and only a new version or recipe
     is tried.
@@ -129,8 +127,8 @@ def after_failure(error: Exception, attempts: int, now: float, random: float, de
 def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
     """Return why the records of an unreadable document are kept for now, or None.
 
-    ``withdrawn``: documents of its source withdrawn since it was last in step; ``indexed``: documents that it
-    had in the index then. A broken parser must not empty an index, whatever it calls the cause.
+    ``withdrawn``: documents withdrawn since the source was last in step. ``indexed``: documents that the
+    source had in the index then. A broken parser must not empty an index, whatever error it raises.
     """
     if not too_many(withdrawn + 1, indexed, max_loss):
         return None
@@ -141,9 +139,9 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
 
 
 def too_many(lost: int, of: int, max_loss: float) -> bool:
-    """Whether a person must agree before ``lost`` of ``of`` documents leave the index.
+    """Return whether a person must agree before ``lost`` of ``of`` documents leave the index.
 
-    True if the share is above ``max_loss``, and if they are SMALL_LOSS or more, or all of several documents.
-    A share is never above ``max_loss: 1``.
+    The share must exceed ``max_loss``, and the loss must be SMALL_LOSS or more, or all of several documents.
+    No share exceeds ``max_loss: 1``.
     """
     return lost > max_loss * of and (lost >= SMALL_LOSS or lost == of > 1)

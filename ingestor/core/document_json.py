@@ -21,13 +21,13 @@ class Parsed:
 
 
 def encode(document: Document) -> dict[str, object]:
-    """Return the document as strings, numbers, lists and dicts."""
+    """Encode a document as strings, numbers, lists and dicts."""
     values = {field.name: getattr(document, field.name) for field in fields(document)}
     return values | {"blocks": [_FIELDS(block) for block in document.blocks]}
 
 
 def decode(encoded: dict[str, object]) -> Document:
-    """The inverse of ``encode``, after JSON."""
+    """Decode the result of ``encode``, also after a round trip through JSON."""
     names = ("blocks", "extra", "left_out", "lost", "inner_breaks")
     lists: list[list[Any]] = [values for name in names if isinstance(values := encoded.pop(name, []), list)]
     blocks, extra, left_out, lost, inner_breaks = lists
@@ -42,5 +42,5 @@ def decode(encoded: dict[str, object]) -> Document:
 
 
 def pack(value: object) -> bytes:
-    """JSON bytes, lone surrogates included: Python represents invalid bytes of file names by them."""
+    """Encode a value as JSON bytes; keep lone surrogates, by which Python represents bytes of file names."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

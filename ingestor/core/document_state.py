@@ -10,12 +10,12 @@ from typing import Literal, get_args
 
 State = Literal["absent", "due", "waiting", "settled", "quarantined", "unsupported", "gone"]
 # absent       the journal has no row of it
-# due          its content or recipe is not what was applied last; never tried, or not since that changed
-# waiting      the same after a failed attempt: it is retried
-# settled      what was applied is what is wanted
-# quarantined  its content cannot be read: it has no records until its version or recipe changes
-# unsupported  no parser reads such content: likewise, but no failure
-# gone         its source no longer has it, or no longer feeds this edition: its records are removed
+# due          its content or recipe differs from what was applied last; not tried since
+# waiting      the same after a failed attempt; a retry follows
+# settled      the applied version and recipe are the wanted ones
+# quarantined  its content cannot be read; no records until its version or recipe changes
+# unsupported  no parser reads such content; no records, and no failure
+# gone         its source no longer has it or no longer feeds this edition; its records are being removed
 
 Event = Literal[
     "listed", "reverted", "vanished", "recipe changed", "intended", "written", "refused", "skipped", "failed",
@@ -75,10 +75,10 @@ def state_of(
     *,
     quarantined: bool,
 ) -> State:
-    """The state of a document that has a row.
+    """Return the state of a document that has a row in the journal.
 
-    ``wanted``, ``done``: version and recipe, as the source and the config ask for and as last applied.
-    ``attempts``: failures in a row. ``parser``: that read it.
+    ``wanted``: the version of the source and the recipe of the config. ``done``: version and recipe as last
+    applied. ``attempts``: failures in a row. ``parser``: of the last reading.
     """
     if wanted[0] is None:
         return "gone"
@@ -90,10 +90,10 @@ def state_of(
 
 
 def is_settled(wanted: tuple[str | None, str | None], done: tuple[str | None, str | None]) -> bool:
-    """Whether the applied version and recipe are the wanted ones."""
+    """Return whether the applied version and recipe are the wanted ones."""
     return done == wanted
 
 
-def shown(state: State) -> State:
-    """The state to show to people: a vanished document is due, too."""
+def visible_state(state: State) -> State:
+    """Return the state to show to people: a vanished document counts as due."""
     return "due" if state == "gone" else state

@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intent:
-    """Slots of one document that are about to be written; ``predecessor``: the row that it takes over."""
+    """Slots of one document that are about to be written. ``predecessor``: row whose records are reused."""
 
     row: int
     slots: tuple[int, ...]
@@ -72,7 +72,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Receipt:
-    """The applied state of one document. ``failure`` set: it is quarantined and has no records."""
+    """The applied state of one document. ``failure``: if set, the document is quarantined without records."""
 
     row: int
     version: str
@@ -92,9 +92,10 @@ class Receipt:
 class SourceRow:
     """The state of one source.
 
-    ``held``: why nothing of it is changed. ``trouble``: why its last listing is incomplete. ``accepted``: a
-    person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when. ``documents``:
-    their largest number, see SourceRows.scanned. ``held_root``: identity of the root that lacked them.
+    ``held``: why its documents are kept as they are. ``trouble``: why its last listing is incomplete.
+    ``accepted``: a person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when.
+    ``documents``: largest number of documents (see SourceRows.scanned). ``held_root``: identity of the root
+    that lacked documents.
     """
 
     last_scan: float | None = None
@@ -109,11 +110,11 @@ class SourceRow:
 
     @property
     def ready(self) -> bool:
-        """Whether its documents may be changed."""
+        """Return whether the source's documents may be changed."""
         return self.held is None and self.paused is None
 
     def may_lose(self, root: str) -> bool:
-        """Whether a person accepted what a listing of this root lacks; of another root they saw nothing."""
+        """Return whether a person accepted the loss in a listing of this root; another root needs its own."""
         return self.accepted and self.held_root in (None, root)
 
 
@@ -126,7 +127,7 @@ class Renewal:
 
 
 Role = Literal["staging", "live", "previous", "deleted"]
-Choices = Mapping[str, Any]  # what the documents of an edition are made by: see rechunk/recipes.py
+Choices = Mapping[str, Any]  # strategy, embedder and such of an edition: see rechunk/recipes.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +150,18 @@ class Edition:
 
     @property
     def shards(self) -> int:
-        """Number of collections in Chroma that hold the edition."""
+        """Return the number of collections in Chroma that hold the edition."""
         return int((self.choices or {}).get("shards", 1))
 
     @property
     def places(self) -> tuple[tuple[str, ChromaName], ...]:
-        """UUID, "" if it is not made yet, and name in Chroma of each shard."""
-        names = [ChromaName(name) for name in shard_names(self.shown, self.shards)]
+        """Return UUID ("" before creation) and name in Chroma of each shard."""
+        names = [ChromaName(name) for name in shard_names(self.chroma_name, self.shards)]
         uuids = self.uuids if len(self.uuids) == len(names) else [""] * len(names)
         return tuple(zip(uuids, names, strict=True))
 
     @property
-    def shown(self) -> ChromaName:
+    def chroma_name(self) -> ChromaName:
         """Return the name of this edition in Chroma."""
         if self.role == "live":
             return ChromaName(self.serves)
@@ -183,7 +184,7 @@ def shard_of(id_: str, shards: int) -> int:
 
 
 def shard_names(name: str, shards: int) -> tuple[str, ...]:
-    """The names in Chroma of the shards of a collection; its own name if it has one shard."""
+    """Return the names in Chroma of a collection's shards; its own name if it has one shard."""
     return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
 
 
@@ -193,5 +194,5 @@ def join(uuids: Sequence[str]) -> str:
 
 
 def separate(joined: str | None) -> tuple[str, ...]:
-    """Return the UUIDs that ``join`` joined; none of nothing."""
+    """Return the UUIDs that ``join`` joined; empty for an empty text."""
     return tuple(joined.split(_BETWEEN)) if joined else ()

@@ -1,4 +1,4 @@
-"""Errors: in words, those that end work early, and the waits before retries. Pure.
+"""Describes errors to people, and computes the waits before retries. Pure.
 
 Waits are exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
 2015): the wait is drawn evenly from the range below the ceiling. So many failures of one cause are not
@@ -36,15 +36,15 @@ _ADVICE = {
 
 
 class Slow(Exception):
-    """The document takes longer than a first attempt may: it waits for a turn among the slow documents."""
+    """Error: the document takes longer than a first attempt may; it waits for a turn among slow documents."""
 
 
 class Stopped(Exception):
-    """Nobody wants the work any more, or the program ends: it is abandoned, and nothing of it was written."""
+    """Error: the work was cancelled, or the program ends; nothing was written."""
 
 
 def describe(error: BaseException) -> str:
-    """The error for people: without errno, and with what to do, if known."""
+    """Return an error in words for people: without errno, with the remedy if one is known."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)
@@ -78,18 +78,18 @@ def kind_of(reason: str | None) -> str:
     return " ".join(words.split())[:60] or "other"
 
 
-def ceiling(attempt: int, cap: float = CAP) -> float:
+def longest_wait(attempt: int, cap: float = CAP) -> float:
     """Return the longest wait, in seconds, after failure number ``attempt``."""
     return min(cap, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
 
 
 def delay(attempt: int, random: float, cap: float = CAP) -> float:
     """Return the seconds to wait after failure number ``attempt``; ``random`` is drawn evenly from [0, 1)."""
-    return ceiling(attempt, cap) * random
+    return longest_wait(attempt, cap) * random
 
 
 def has_passed(since: float, seconds: float, now: float) -> bool:
-    """Whether that many seconds passed; True if the clock was put back meanwhile."""
+    """Return whether that many seconds passed; True if the clock was put back meanwhile."""
     return not since <= now < since + seconds
 
 

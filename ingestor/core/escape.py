@@ -1,4 +1,4 @@
-"""Makes foreign text safe to show: it cannot control a terminal or imitate a log line. Pure.
+"""Escapes foreign text, so that it cannot control a terminal or imitate a log line. Pure.
 
 Invisible characters are escaped, too. Marks of direction make a name look like another name; tags and
 selectors carry words that only a language model reads.
@@ -7,7 +7,7 @@ selectors carry words that only a language model reads.
 import json
 import re
 
-# Hyphens, breaks, joiners and selectors that scripts and emoji need; several in a row hide something.
+# Hyphens, breaks, joiners and selectors that scripts and emoji need; several in a row may hide a message.
 _ONCE = r"[\xad\u180b-\u180f\u200b-\u200d\u2060\ufe00-\ufe0f]"
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u200e\u200f"
@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|u(?!d[89a-f
 
 
 def escape_invisible(text: str) -> str:
-    """Text with control and invisible characters escaped as in JSON; tabs and line ends stay."""
+    """Escape control and invisible characters as in JSON; tabs and line ends stay."""
     return _CONTROL.sub(lambda match: _as_json(match[0]), text)
 
 
@@ -30,10 +30,10 @@ def line(text: str) -> str:
 
 
 def raw(text: str) -> str:
-    """The text that ``line`` may have made this of; backslashes of the text itself can look like escapes."""
+    """Undo ``line`` as far as possible: backslashes of the text itself can look like escapes."""
     return _ESCAPED.sub(lambda match: _SHORT.get(match[0]) or json.loads(f'"{match[0]}"'), text)
 
 
 def _as_json(character: str) -> str:
-    """JSON's short forms are words of other escapes, so that every character gets its number."""
+    """Return the escape with the character's number: JSON's short forms are parts of other escapes."""
     return f"\\u{ord(character):04x}" if character < "\U00010000" else json.dumps(character)[1:-1]

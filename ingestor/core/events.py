@@ -1,4 +1,4 @@
-"""Names of what the log reports, with the fields that programs read. docs/log.md explains each. Pure."""
+"""Names of log events; docs/log.md explains each with its fields. Pure."""
 
 from typing import Any, Literal
 

@@ -16,11 +16,13 @@ from ingestor.registry import Options, Plugin
 if TYPE_CHECKING:
     from ingestor.model import Vector
 
-_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)  # making one costs as much as its use
+_SORTED = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False
+)  # made once: making an encoder costs as much as using it
 
 
 def digest(data: bytes) -> Digest:
-    """128 bits of BLAKE2b, as hex."""
+    """Return 128 bits of BLAKE2b, as hex."""
     return Digest(blake2b(data, digest_size=16).hexdigest())
 
 
@@ -29,7 +31,7 @@ def text_digest(text: str) -> Digest:
 
 
 def vector_digest(vector: Vector) -> bytes:
-    """64 bits of BLAKE2b over the float32 bytes of a vector that is exact in float16; else empty.
+    """Return 64 bits of BLAKE2b over the float32 bytes of a vector that is exact in float16; else empty.
 
     Chroma stores a vector's direction and length apart and returns their product, so the last bits of a
     number differ (measured on 1.5.9). Rounding to float16 restores a vector that was exact in float16, and
@@ -44,7 +46,7 @@ def vector_digest(vector: Vector) -> bytes:
 
 
 def round_to_half(vector: Vector) -> Vector:
-    """The nearest vector that is exact in float16, without negative zeros."""
+    """Return the nearest vector that is exact in float16, without negative zeros."""
     import numpy as np
 
     with np.errstate(over="ignore"):
@@ -53,7 +55,7 @@ def round_to_half(vector: Vector) -> Vector:
 
 
 def combine(*parts: object) -> Digest:
-    """A digest of several values, unambiguous in their borders."""
+    """Return a digest of several values: ``("a", "bc")`` and ``("ab", "c")`` differ."""
     quoted = ", ".join([encode_basestring_ascii(str(part)) for part in parts])
     return text_digest(f"[{quoted}]")  # as JSON
 
@@ -65,7 +67,7 @@ def metadata_digest(metadata: Metadata) -> Digest:
 
 
 def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
-    """Kind, version and every option that can change the result."""
+    """Return the fingerprint of kind, version and every option that can change the result."""
     return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": recipe_options(options)})
 
 
@@ -76,7 +78,7 @@ def embedder_fingerprint(
 
     ``identity``: see ports.Pinned; may be None.
 
-    An option counts unless it is declared otherwise, so that one that is forgotten costs time, never truth.
+    An option counts unless it is declared otherwise: a forgotten declaration costs time, never correctness.
     """
     if identity is None:
         return plugin_fingerprint(plugin, options)
@@ -116,8 +118,8 @@ def _former(kind: type[Options]) -> dict[str, Any]:
     return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 
 
-def tuning_options(options: Options) -> dict[str, Any]:
-    """Return the options that change speed only, unchanged."""
+def options_of_speed(options: Options) -> dict[str, Any]:
+    """Return the options that change speed only."""
     fields = type(options).model_fields
     return {name: getattr(options, name) for name in fields if _is_marked(fields[name], "tuning")}
 

@@ -1,8 +1,8 @@
-"""A new listing of a source beside the last one: what differs, and the actions that follow.
+"""Compares a new listing of a source with the last one, and returns the actions that follow.
 
-The changes are found while the listing is read. Memory holds eight bytes for each listed document, the keys
-that vanished, and a page of changed items. The scanner carries the actions out in the journal. `plan` carries
-them out in a copy of the journal, so a sync cannot decide otherwise.
+Items are compared while the listing is read. Memory holds eight bytes for each listed document, the vanished
+keys, and a page of changed items. The scanner executes the actions in the journal. `plan` executes the same
+actions in a copy of the journal, so a sync cannot decide otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of ``size``; the last may be shorter. Never an empty one."""
+    """Yield the items in lists of ``size``; the last list may be shorter, and no list is empty."""
     left = iter(items)
     while page := list(islice(left, size)):
         yield page
@@ -38,10 +38,10 @@ _KEYS = 4096  # keys that are looked up at once
 
 
 class KeySet:
-    """A set of keys in eight bytes each, which are added first and looked up afterwards.
+    """A set of keys in eight bytes each: all keys are added first and looked up afterwards.
 
-    It holds Python's hashes of 64 bits, which are others in each process. That two of a million keys share
-    one has a chance of one in 40 million; one change of a listing is then overlooked until the process ends.
+    The set holds Python's 64-bit hashes, which differ in each process. Two of a million keys share a hash
+    with a chance of one in 40 million. One change of a listing is then overlooked until the process ends.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class KeySet:
             self.add(key)
 
     def __len__(self) -> int:
-        """Number of different keys."""
+        """Return the number of different keys."""
         return len(self._sort())
 
     def absent(self, keys: Iterable[str]) -> Iterator[str]:
@@ -68,8 +68,8 @@ class KeySet:
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
 
     def first(self, keys: Sequence[str]) -> list[int]:
-        """Return how many keys had been added before each of ``keys`` was first added. Each was added."""
-        import numpy as np  # here: commands that list nothing begin sooner
+        """Return how many keys had been added before each of ``keys`` was first added; all were added."""
+        import numpy as np  # here: commands that list nothing start faster
 
         if self._first is None:
             self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
@@ -107,7 +107,7 @@ _PAGE = 5000  # items that differ
 
 
 class Versions(Protocol):
-    """Versions of documents that a source had, by key. Any thread."""
+    """Versions of a source's documents, by key. Callable from any thread."""
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Return the known versions of these keys, skipping unknown keys."""
@@ -120,7 +120,7 @@ class KnownVersions(Versions, Protocol):
     """The versions that a source had in one edition."""
 
     def keys(self, under: Sequence[str]) -> Iterator[str]:
-        """Yield the known keys at and below these keys, of which none lies below another."""
+        """Yield the known keys at and below the keys ``under``; no key of ``under`` lies below another."""
 
     def count(self) -> int:
         """Return the number of documents in the whole source."""
@@ -160,7 +160,7 @@ class Differing(NamedTuple):
 
 
 class DifferingPages(Protocol):
-    """Pages of differing items, in the order in which they are added; a list is such pages."""
+    """A sequence of pages of differing items, such as a list of lists."""
 
     def append(self, page: list[Differing], /) -> None: ...
     def __getitem__(self, number: int, /) -> list[Differing]: ...
@@ -177,7 +177,7 @@ class ListingChanges:
     listed: int
     repeated: KeySet | None = None  # all keys, if some were listed twice
 
-    def changed(self) -> Iterator[Item]:
+    def differences(self) -> Iterator[Item]:
         """Yield the items that are new or have another version."""
         for number in range(len(self.pages)):
             yield from self._page(number)
@@ -189,8 +189,8 @@ class ListingChanges:
     def part(self, number: int) -> Changes:
         """Return a part of the changes; parts are applied one after another.
 
-        The first part has all vanished keys: a document must not be read under its new name while the journal
-        has its old name.
+        The first part has all vanished keys: the journal must drop a document's old name before the document
+        is read under its new name.
         """
         changed = self._page(number) if self.pages else []
         return Changes(changed, () if number else self.vanished)
@@ -200,9 +200,9 @@ class ListingChanges:
 
 
 class ListingComparison:
-    """A listing under way, compared with the items that one edition knows.
+    """Compares a listing, page by page, with the items that one edition knows.
 
-    Of a key that is listed twice the first counts. ``pages``: holds what differs.
+    If a key is listed twice, the first item counts. ``pages``: receives the items that differ.
     """
 
     def __init__(self, known: KnownVersions, pages: DifferingPages) -> None:
@@ -212,7 +212,7 @@ class ListingComparison:
         self._number = self._new = 0
 
     def add(self, items: Sequence[Item]) -> None:
-        """The next items of the listing."""
+        """Compare the next items of the listing."""
         versions = self._known.of([item.key for item in items])
         for item in items:
             version = versions.get(item.key)
@@ -252,7 +252,7 @@ def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
 
 
 def is_as_known(item: Item) -> bool:
-    """Whether an item is a known member of a container that was not opened: its size and time are missing."""
+    """Return whether an item is a known member of an unopened container: its size and time are missing."""
     return INSIDE in item.key and item.size is None
 
 
@@ -260,10 +260,9 @@ def is_as_known(item: Item) -> bool:
 class Listing:
     """The result of a listing.
 
-    ``changes``, ``known``: one for each edition. ``known``: number of documents before, in the whole source;
-    not counted, and 0, for a part in which none vanished.
-    ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
-    complete.
+    ``changes``: one value for each edition. ``known``: for each edition, the number of documents before, in
+    the whole source; 0 for a part in which none vanished. ``identity``: of the source's root. ``trouble``:
+    why the listing is incomplete; None if complete.
     """
 
     changes: tuple[ListingChanges, ...]
@@ -274,21 +273,21 @@ class Listing:
     more: bool = False  # see ports.PartialScan
 
     def loss(self) -> tuple[int, int]:
-        """Return the numbers of vanished and of known documents of the edition that loses most."""
+        """Return the numbers of vanished and of known documents in the edition that loses most."""
         each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
         return max(each, key=lambda one: one[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Note the identity of the root at the first listing, before its documents, for a crash in between."""
+    """Store the root's identity at the first listing, before its documents: a crash may come between them."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observe:
-    """Write a part of the changes into the journal: new versions of one edition, and what vanished."""
+    """Write a part of one edition's changes into the journal: new versions and vanished documents."""
 
     edition: int  # its place in the listing
     changes: ListingChanges
@@ -300,21 +299,24 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Note that a whole listing is in the journal. ``documents``: their number now."""
+    """Record that a complete listing is in the journal. ``documents``: number of documents now."""
 
     documents: int
 
 
 @dataclass(frozen=True, slots=True)
 class ListAgain:
-    """List these keys and what is below them once more, as soon as possible."""
+    """List these keys and all keys below them again, as soon as possible."""
 
     under: tuple[str, ...] = ("",)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Change nothing of the source until a person accepts the loss. ``root``: which root lacks documents."""
+    """Hold the source until a person accepts the loss.
+
+    ``root``: identity of the root that lacks documents.
+    """
 
     reason: str
     root: str
@@ -328,16 +330,16 @@ def reconcile(
 ) -> tuple[Action, ...]:
     """Return the actions that follow from a listing, in their order.
 
-    ``before``, ``now``: the source's row at the start of the listing, and at its end. An acceptance in
-    between holds for the next listing only. ``only_loses``: for each edition, whether it gets no documents.
+    ``before``, ``now``: the source's row at the start and at the end of the listing. An acceptance in between
+    applies to the next listing only. ``only_loses``: for each edition, whether it gets no documents.
 
-    The edition that loses most decides for all. All parts of the first edition precede those of the others,
-    whose documents get their ids from it.
+    The edition that loses most decides for all. All parts of the first edition come first: the documents of
+    other editions get their ids from it.
     """
     moved_root = now.identity not in (None, listing.identity)
-    if moved_root and not listing.scope.whole:  # only a whole listing shows what another root lacks
+    if moved_root and not listing.scope.whole:  # only a complete listing shows what another root lacks
         return (ListAgain(),)
-    # readers never get what appears for an edition that only loses documents, so it makes up for no loss
+    # documents that appear in an edition that only loses reach no reader: they offset no loss
     appeared = 0 if any(only_loses) else min(changes.appeared for changes in listing.changes)
     vanished, known = listing.loss()
     reason = sudden_loss(vanished, appeared, known, now.documents, max_loss, moved_root)

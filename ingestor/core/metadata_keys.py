@@ -1,8 +1,8 @@
-"""The names of all metadata keys that a record can have, but for those that a config names. Pure.
+"""Names of all metadata keys that a record can have, except keys that a config names. Pure.
 
-docs/metadata.md explains each; tests/test_metadata_docs.py holds the page against this file. Which keys the
-records of a collection carry is its profile: ``full`` is all, ``lean`` what filters and citations need, and
-names of keys are these and NEEDED.
+docs/metadata.md explains each key; tests/test_metadata_docs.py compares the page with this file. A
+collection's profile selects the keys of its records: ``full`` has all, ``lean`` has the keys for filters and
+citations. A list of keys selects these and NEEDED.
 """
 
 from typing import Literal
@@ -61,7 +61,7 @@ _NOT_LEAN = frozenset(
 
 
 def carries(profile: Profile, key: str) -> bool:
-    """Whether records of this profile have the key, if it has a value."""
+    """Return whether records of this profile have the key, if it has a value."""
     if profile == "full":
         return True
     if profile == "lean":

@@ -1,9 +1,8 @@
-"""Slots of new chunks, and the writes that follow. Pure.
+"""Assigns slots to new chunks, and compares them with the known records. Pure.
 
-A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved to;
-a changed one takes over the slot of a chunk that vanished (replaced in place: readers see the old or the new,
-never both); only then are new slots taken, or surplus ones dropped. A slot in doubt is always written again
-or dropped.
+A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved to.
+A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new text, never both.
+Only then are new slots taken, or surplus slots dropped. A slot in doubt is always written again or dropped.
 """
 
 from collections import defaultdict, deque
@@ -33,7 +32,7 @@ class Delta:
 
 
 def assign(known: Sequence[Known], wanted: Sequence[Keys]) -> list[int]:
-    """The slot of each wanted chunk: by text and vector, then by text, then whatever is free."""
+    """Return a slot for each wanted chunk: of equal text and vector, else of equal text, else free."""
     sure = sorted((k for k in known if not k.unsure), key=lambda k: k.slot)
     slots: list[int | None] = [None] * len(wanted)
     _match(slots, ((k.slot, (k.text_key, k.vector_key)) for k in sure), [(w.text, w.vector) for w in wanted])

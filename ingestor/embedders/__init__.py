@@ -1,1 +1,1 @@
-"""Texts to vectors: one file per kind."""
+"""Embedders, which turn texts into vectors: one file per kind."""

@@ -1,10 +1,10 @@
 """Ways to run a model: engine, precision and device, here or on another machine.
 
-``auto`` leaves a choice to the machine. Its result is part of the embedder's identity. The hardware is
-detected without loading torch, unless there is an NVIDIA driver.
+``auto`` leaves a choice to the machine. The choice is part of the embedder's identity. Hardware is detected
+without loading torch, unless there is an NVIDIA driver.
 
-OpenVINO runs the models that ``outline`` covers (openvino.py). Everything that is not known to be covered is
-refused with a reason: such a model goes to sentence-transformers instead of giving wrong vectors.
+OpenVINO runs the models that ``outline`` covers (openvino.py). Every other model is refused with a reason,
+and runs on sentence-transformers, so that no vector is wrong.
 """
 
 import json
@@ -33,30 +33,30 @@ def resolve_device(wanted: str) -> str:
 
 
 def is_installed(*packages: str) -> bool:
-    """Whether all packages can be imported, without importing them."""
+    """Return whether all packages can be imported, without importing them."""
     try:
         return all(find_spec(name) is not None for name in packages)
-    except ImportError:  # something forbids it
+    except ImportError:  # an import hook forbids the package
         return False
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 in hardware."""
+    """Return whether the processor multiplies bfloat16 in hardware."""
     return has_amx() or "avx512_bf16" in cpu_flags()
 
 
 def gains_from_avx512_bfloat16() -> bool:
-    """Whether AVX512-BF16 is faster than float32.
+    """Return whether AVX512-BF16 is faster than float32.
 
-    Intel's processors multiply bfloat16 by it at half the rate of instructions. MiniLM by torch on one core,
-    texts of 48 / 208 tokens a second, bfloat16 against float32: 43 / 11 against 68 / 16 (Xeon of the fifth
-    generation whose AMX the virtual machine hides), 307 / 55 against 90 / 21 (AMD Zen 5).
+    Intel's processors execute these instructions at half the rate. Measured with MiniLM by torch on one core,
+    in texts of 48 / 208 tokens a second, bfloat16 against float32. A Xeon of the fifth generation without AMX
+    had 43 / 11 against 68 / 16, AMD Zen 5 had 307 / 55 against 90 / 21.
     """
     return "avx512_bf16" in cpu_flags() and processor().get("vendor_id") != "GenuineIntel"
 
 
 def multiplies_int8() -> bool:
-    """Whether the processor has AVX512-VNNI, for which OpenVINO's multiplication in int8 was measured."""
+    """Return whether the processor has AVX512-VNNI; only with it OpenVINO's int8 was measured."""
     return "avx512_vnni" in cpu_flags()
 
 
@@ -114,13 +114,13 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class TransformerOutline:
-    """A transformer with pooling, and dense layers if any. Its vectors are normalised in any case."""
+    """A transformer with pooling and perhaps dense layers. Vectors are always normalised."""
 
     family: str  # one of the values of FAMILIES
     config: Mapping[str, Any]  # config.json of the transformer
     weights: Path  # model.safetensors of the transformer
     window: int  # tokens
-    first_position: int  # row of the position table that the first token has
+    first_position: int  # row of the position table for the first token
     truncation_side: str
     poolings: tuple[str, ...]
     projections: tuple[Projection, ...]
@@ -233,7 +233,10 @@ class Way:
 
 
 def choose_way(ways: list[Way], model: str) -> Way:
-    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if there is none."""
+    """Return the first way that this machine can run.
+
+    Raises NeedsHuman with the reasons if it can run none.
+    """
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
@@ -283,7 +286,7 @@ def _find_missing(engine: str, device: str, refused: str) -> str:
 
 
 def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:
-    """bfloat16 is emulated by torch where the processor lacks it: slow, and only if it is asked for."""
+    """Return why a precision does not suit the device, or "". Emulated bfloat16 is slow: only on request."""
     if precision == "int8":
         return "int8 needs engine openvino" if engine == "torch" else "" if multiplies_int8() else _NO_INT8
     asked = wanted != "auto" and engine == "torch"

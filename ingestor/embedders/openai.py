@@ -1,15 +1,15 @@
-"""Embeds through any server with OpenAI's API: Ollama, llama.cpp, vLLM, TEI, hosted ones.
+"""Embedder ``openai``: any server with OpenAI's API, such as Ollama, llama.cpp, vLLM, TEI or hosted servers.
 
 The last bits of a server's vectors depend on its version and load. So the first vector of a text is kept in
-the cache. All vectors are scaled to length 1 and rounded to float16. Another `model`, `dimensions`,
-`prompt`, `parameters` or `revision` embeds everything again; another `base_url` does not. Texts are sent to
-the server; without `dimensions`, so is one word, to learn how long its vectors are.
+the cache. All vectors are scaled to length 1 and rounded to float16. Changing `model`, `dimensions`,
+`prompt`, `parameters` or `revision` re-embeds everything; changing `base_url` does not. Texts are sent to the
+server; without `dimensions`, one word is sent, too, to learn the length of vectors.
 
-A refused request is halved until the text is isolated that the server does not take. Before the first halving
-the server must take a harmless text: else it refuses everything, and that says nothing about these texts.
+A refused request is halved until the offending text is isolated. Before the first halving the server must
+accept a harmless text: otherwise the server refuses everything, and the texts are not at fault.
 
-Requests are sent at the server's pace, repeated while it is busy, and their answers checked. The pace keeps
-the limits of every minute, whenever it begins, and the pauses that the server asks for.
+Requests respect the server's limits for every span of a minute and the pauses that the server asks for. They
+are repeated while the server is busy.
 """
 
 import json
@@ -119,8 +119,8 @@ class Sent:
 def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
     """Return the time from which a request of ``tokens`` tokens may be sent, ``now`` or later.
 
-    ``sent``: earlier requests in order, including requests that still wait; none overtakes another. A request
-    of more tokens than a minute allows waits until it has a minute for itself.
+    ``sent``: earlier requests in order, including requests that still wait; no request overtakes another. A
+    request of more tokens than a minute allows gets a minute for itself.
     """
     begin = max([now, *(one.at for one in sent[-1:])])
     times = [begin, *(one.at + MINUTE for one in sent if one.at + MINUTE > begin)]
@@ -138,7 +138,7 @@ def _fits(others: Sequence[Sent], limits: RateLimits, tokens: int) -> bool:
 
 
 class Pace:
-    """Threads share it. ``clock``: seconds that never run backwards."""
+    """Schedule of requests within the limits; threads share an object. ``clock``: monotonic seconds."""
 
     def __init__(self, limits: RateLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
@@ -147,7 +147,7 @@ class Pace:
         self._resumes = 0.0
 
     def take(self, tokens: int) -> float:
-        """Reserve a request of ``tokens`` tokens. Returns the seconds to wait before it is sent."""
+        """Reserve a request of ``tokens`` tokens. Return the seconds to wait before sending."""
         with self._lock:
             now = self._clock()
             begin = max(now, self._resumes)
@@ -163,12 +163,12 @@ class Pace:
 
 
 WIDEST = 65_536  # dimensions
-_DIGITS = 40  # bytes of a number in JSON, with what stands around it
-_ENVELOPE = 1_000_000  # bytes of an answer beside its numbers
+_DIGITS = 40  # bytes of a number in JSON, with separators
+_ENVELOPE = 1_000_000  # bytes of an answer besides its numbers
 
 
 class Malformed(Exception):
-    """Error: the answer is not one of an OpenAI-compatible server to these texts."""
+    """Error: the answer has not the form of an OpenAI-compatible server's answer to these texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _json(content: bytes) -> Any:
     except ValueError:
         pass
     try:
-        return json.loads(content)  # knows NaN, which Python's servers write
+        return json.loads(content)  # accepts NaN, which Python servers write
     except (ValueError, RecursionError):
         raise Malformed("did not answer with JSON; check base_url") from None
 
@@ -247,8 +247,8 @@ def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
     return made if made.any() else None
 
 
-HARMLESS = "word"  # a text that any model can take
-_ABOUT_TEXTS = (400, 413, 422)  # statuses that one text of many may be the reason for
+HARMLESS = "word"  # a text that any model accepts
+_ABOUT_TEXTS = (400, 413, 422)  # statuses that one of many texts may cause
 
 
 class TextsRefused(Exception):
@@ -256,7 +256,10 @@ class TextsRefused(Exception):
 
 
 class Sender:
-    """Threads may share it. ``width``: dimensions of the first answer, None before it."""
+    """Sends requests to one server; threads may share an object.
+
+    ``width``: dimensions of the first answer.
+    """
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -277,14 +280,14 @@ class Sender:
 
     @cached_property
     def count(self) -> Count:
-        """Count tokens by the tokenizer, else by cl100k_base, as OpenAI's models have it."""
+        """Return a counter of tokens: by the tokenizer, else by cl100k_base, as OpenAI's models have it."""
         loaded = self.tokenizer
         if loaded is None:
             return Tokens().counts
         return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
 
     def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
-        """Sends a request, repeatedly. Raises TextsRefused, Transient, NeedsHuman or Stopped."""
+        """Send a request, with retries. Raises TextsRefused, Transient, NeedsHuman or Stopped."""
         tokens = sum(self.count(texts))
         body: dict[str, Any] = {
             "model": self._options.model,
@@ -356,7 +359,7 @@ class Call:
         return answer.vectors
 
     def check(self, reason: str) -> None:
-        """See embedder.resolve."""
+        """Raise the server's error if it refuses a harmless text, too. ``reason``: of the first refusal."""
         if self._harmless_passed:
             return
         describe = self._sender.describe
@@ -383,7 +386,7 @@ _NO_VECTOR = "gave numbers for it that are no vector"
 
 
 def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterator[range]:
-    """Positions of neighbours, each once and in order. A text beyond ``most_tokens`` goes alone."""
+    """Yield ranges of consecutive positions as batches. A text over ``most_tokens`` is a batch alone."""
     start = total = 0
     for position, number in enumerate(tokens):
         if position > start and (position - start == most_texts or total + number > most_tokens):
@@ -433,7 +436,7 @@ _WINDOWS = dict.fromkeys(
 
 
 class OpenAIEmbedder:
-    """See ports.Embedder and ports.Remote. Threads may share it."""
+    """Embedder of an OpenAI-compatible server (see ports.Embedder and ports.Remote). Threads may share it."""
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -443,7 +446,7 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Return the options that the vectors depend on; the server's address is no part of them."""
+        """Return the options that the vectors depend on; the server's address is not among them."""
         values = self._options.model_dump(
             include={"model", "dimensions", "prompt", "parameters", "revision"}, mode="json"
         )
@@ -459,11 +462,11 @@ class OpenAIEmbedder:
         return known or self.embed([HARMLESS]).shape[1]
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens, the prompt's included."""
+        """Count the tokens of each text with the prompt."""
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """See ports.Vocabulary. Nothing is unknown without a ``tokenizer``."""
+        """Count unknown and all tokens (see ports.Vocabulary). None is unknown without a ``tokenizer``."""
         return count_unknown(self._sender.tokenizer, texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

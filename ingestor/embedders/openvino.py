@@ -1,22 +1,22 @@
 """A model of the BERT family in memory, run by OpenVINO: needs neither torch nor transformers.
 
-The encoder, a BERT, RoBERTa or MPNet, is an OpenVINO graph made of its safetensors, and runs in the asked
-precision; the pooling and all behind it in float32. One graph of dynamic shape serves all batches, several of
-them at a time. Texts are batched only with texts of their padded length (exact.py). Then OpenVINO gives each
-text the same bits, whatever the number of texts, threads and streams: the tests in
-``tests/embedders/openvino/test_model.py`` verify that.
+The encoder (BERT, RoBERTa or MPNet) is an OpenVINO graph built from its safetensors. It runs in the chosen
+precision; pooling and later stages run in float32. One graph of dynamic shape serves all batches, several of
+them at a time. Only texts of one padded length share a batch (exact.py). Then OpenVINO gives each text the
+same bits, for any number of texts, threads and streams. ``tests/embedders/openvino/test_model.py`` verifies
+that.
 
 The graph's inputs: ``ids`` and ``positions`` (texts, tokens) int32, ``mask`` (texts, tokens) float32 with 1
 for a token and 0 for padding. Its output: (texts, tokens, width), the last hidden state. Devlin et al. 2018,
 Liu et al. 2019, Song et al. 2020; names and constants as in the implementations of ``transformers``.
 
-Threads that share a batch wait for one another after each of its operations, some hundred times. When other
-work takes one of their cores for a moment, the others wait, too. So batches run on streams with cores of
-their own: with two cores, of which another process took one for a third of the time, two streams gave 1.2
-(float32) to 1.3 (int8) times the vectors of one stream with two threads; alone 1.0 to 1.1 times.
+Threads that share a batch wait for one another after each of some hundred operations. If another process
+takes one core for a moment, all threads wait. So batches run on streams with cores of their own. Measured on
+two cores while another process used one of them a third of the time: two streams gave 1.2 (float32) to 1.3
+(int8) times the vectors of one stream with two threads. On an idle machine they gave 1.0 to 1.1 times.
 
-Pooling reduces each text by itself, over its own tokens alone, and calls no BLAS, which may add in another
-order for another number of rows or threads.
+Pooling reduces each text by itself, over its own tokens. It calls no BLAS, whose order of additions depends
+on the number of rows and threads.
 """
 
 import json
@@ -44,7 +44,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def pool(tokens: Floats, modes: Sequence[str]) -> Floats:
-    """(tokens, width) of one text without padding -> (width * modes,)."""
+    """Pool (tokens, width) of one text without padding into (width * modes,)."""
     return np.concatenate([_pool_by(tokens, mode) for mode in modes])
 
 
@@ -70,7 +70,7 @@ def _pool_by(tokens: Floats, mode: str) -> Floats:
 
 
 def project(vector: Floats, weight: Floats, bias: Floats | None, activation: str) -> Floats:
-    """(in,) by a dense layer of (out, in) -> (out,)."""
+    """Apply a dense layer of (out, in) to a vector (in,); return (out,)."""
     result: Floats = np.einsum("oi,i->o", weight, vector)
     if bias is not None:
         result = result + bias
@@ -84,7 +84,9 @@ class MappedTensors:
     """Tensors of a file, by name. Raises KeyError for a type that numpy does not know, such as bfloat16."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:  # a copy is never made: OpenVINO takes no arrays that are read-only
+        with path.open(
+            "rb"
+        ) as file:  # mapped writable, but never changed: OpenVINO accepts no read-only arrays
             self._file = mmap(file.fileno(), 0, access=ACCESS_COPY)
         start = 8 + int.from_bytes(self._file[:8], "little")
         described = json.loads(self._file[8:start])
@@ -97,11 +99,11 @@ class MappedTensors:
         return tensor.reshape(shape)
 
     def give_back(self) -> None:
-        """Free the memory of what was read; it is read from the file again where it is needed."""
+        """Free the memory of mapped pages; the system reads them from the file again when needed."""
         self._file.madvise(MADV_DONTNEED)
 
 
-MOST = 4  # each needs memory of its own, and documents come a few at a time
+MOST = 4  # streams; each needs memory of its own, and few documents are embedded at a time
 
 _Inputs = Mapping[str, Any]
 
@@ -119,7 +121,9 @@ class Streams:
         running: deque[tuple[openvino.InferRequest, _Inputs]] = deque()  # their inputs are not copied
         try:
             for inputs in batches:
-                if len(running) == 2 * self.number:  # so one is always ready for the stream that ends first
+                if (
+                    len(running) == 2 * self.number
+                ):  # two for each stream, so that the next one is always ready
                     yield _output(running[0][0])
                     self._idle.append(running.popleft()[0])
                 request = self._request()
@@ -161,10 +165,10 @@ _MPNET_NAMES = {
 
 
 def graph(outline: TransformerOutline, weights: Tensors, int8: bool = False) -> openvino.Model:
-    """Return the whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor.
+    """Build the encoder's graph of dynamic shape. Raises KeyError if the weights lack a tensor.
 
-    ``weights``: as in the file of the model. The graph shares their memory, so they must not change.
-    ``int8``: matrices of linear layers are stored in int8, for multiplication in int8.
+    ``weights``: tensors of the model's file. The graph shares their memory, so they must not change.
+    ``int8``: store matrices of linear layers in int8, for multiplication in int8.
     """
     bare = {_plain_name(name): _float32(tensor) for name, tensor in weights.items()}
     return _Builder(outline, bare, int8).model()
@@ -209,7 +213,7 @@ class _Builder:
         )
 
     def _bias(self, ids: Any, mask: Any) -> Any:
-        """Added to the attention scores: (texts, 1 or heads, 1 or tokens, tokens)."""
+        """Return the addend of the attention scores: (texts, 1 or heads, 1 or tokens, tokens)."""
         padding = op.multiply(op.subtract(op.unsqueeze(mask, _integer(1, 2)), _number(1)), _number(_MASKED))
         if self._outline.family != "mpnet":
             return padding
@@ -236,7 +240,7 @@ class _Builder:
         return self._normalize(op.add(self._linear(inner, at + "output.dense"), x), at + "output.LayerNorm")
 
     def _split(self, x: Any) -> Any:
-        """(texts, tokens, width) -> (texts, heads, tokens, width of a head)."""
+        """Reshape (texts, tokens, width) to (texts, heads, tokens, width of a head)."""
         each = _integer(0, 0, self._heads, self._width // self._heads)
         return op.transpose(op.reshape(x, each, True), _integer(0, 2, 1, 3))
 
@@ -256,9 +260,9 @@ class _Builder:
 
 
 def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArray[np.int64]:
-    """(window, window): the bucket of each distance between two tokens, as T5 and MPNet have them.
+    """Return the bucket of each distance between two tokens, as in T5 and MPNet; shape (window, window).
 
-    One half of the buckets is for tokens before, the other for tokens behind. Near tokens have buckets of
+    One half of the buckets is for earlier tokens, the other for later tokens. Near tokens have buckets of
     their own; tokens further away share a bucket by the logarithm of the distance.
     """
     places = np.arange(window)
@@ -279,7 +283,7 @@ def _constant(tensor: npt.NDArray[Any]) -> Any:
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:
-    """Values as multiples, -127 to 127, of a step: a 127th of the largest magnitude in their row."""
+    """Store values as multiples, -127 to 127, of a step: a 127th of the largest magnitude in their row."""
     step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
     step[step == 0] = 1
     steps = _constant(np.rint(matrix / step).astype(np.int8))
@@ -295,12 +299,12 @@ def _integer(*values: int) -> Any:
 
 
 _SHAPES = 64  # (texts, tokens) whose kernels are kept
-_ENOUGH = 256  # tokens of a batch: with more, streams end far apart and are no faster
-_GROUP = 64  # values of a token's vector that share a step where int8 is multiplied
+_ENOUGH = 256  # tokens of a batch; larger batches are no faster, because streams end far apart
+_GROUP = 64  # values of a token's vector that share a step in int8
 
 
 class OpenVinoModel:
-    """Threads may share it. Raises NeedsHuman when the model can't be loaded or is not the published one."""
+    """A model run by OpenVINO; threads may share an object. Raises NeedsHuman for unusable weights."""
 
     def __init__(self, weights: Weights, outline: TransformerOutline, precision: str, threads: int) -> None:
         weights.verify()
@@ -319,7 +323,7 @@ class OpenVinoModel:
         self.dimensions: int = widths[-1] if widths else self._width * len(outline.poolings)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """See LoadedModel. About ``budget`` tokens are embedded at a time."""
+        """Yield vectors in parts (see LoadedModel). About ``budget`` tokens are embedded at a time."""
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         lengths = [len(encoding) for encoding in encodings]
         chosen = batches(lengths, self.window, min(budget // self._streams.number, _ENOUGH))
@@ -333,7 +337,7 @@ class OpenVinoModel:
                     yield EmbeddedPart(batch.members, unit(np.array(vectors)))
         finally:
             if self._mapped is not None:
-                self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
+                self._mapped.give_back()  # OpenVINO keeps packed matrices, and uses few rows of tables
         empty = [at for at, length in enumerate(lengths) if not length]
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
@@ -353,7 +357,7 @@ class OpenVinoModel:
         return {"ids": ids, "positions": self._positions(ids, mask), "mask": mask}
 
     def _positions(self, ids: Any, mask: Any) -> Any:
-        """Rows of the position table. RoBERTa and MPNet do not count padding tokens, wherever they stand."""
+        """Return rows of the position table. RoBERTa and MPNet skip padding tokens."""
         first = self._outline.first_position
         if self._outline.family == "bert":
             return np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape).copy()
@@ -373,9 +377,9 @@ def _compile(
     settings = {
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
         "EXECUTION_MODE_HINT": "ACCURACY" if precision == "float32" else "PERFORMANCE",
-        "NUM_STREAMS": MOST,  # fewer where there are fewer cores or threads
+        "NUM_STREAMS": MOST,  # at most; fewer with fewer cores or threads
         "CPU_RUNTIME_CACHE_CAPACITY": _SHAPES,
-        "ENABLE_CPU_PINNING": False,  # the machine's other work may have any core
+        "ENABLE_CPU_PINNING": False,  # other processes may use any core
         **({"DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP} if precision == "int8" else {}),
         **({"INFERENCE_NUM_THREADS": threads} if threads else {}),
     }

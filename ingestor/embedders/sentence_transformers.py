@@ -1,12 +1,12 @@
-"""Embeds with any sentence-transformers model; all-MiniLM-L6-v2 comes with this program.
+"""Embedder ``sentence-transformers``: any such model; all-MiniLM-L6-v2 comes with this program.
 
-Vectors are unit vectors, exact in float16, and functions of their text alone (exact.py). OpenVINO runs the
+Vectors are unit vectors, exact in float16, and depend on their text alone (exact.py). OpenVINO runs the
 models of the BERT family that ``engines.outline`` covers; sentence-transformers and torch run all others. The
-identity names all that decides the vectors but the make of the processor and the versions of OpenVINO and
-torch. Their differences are in the last bits, and not worth embedding a collection again.
+identity omits the make of the processor and the versions of OpenVINO and torch: they change last bits only,
+which do not justify re-embedding.
 
-The first text that is embedded loads the model. Options and identity need only the model's configuration; for
-most models dimensions, window and counts do, too.
+The model is loaded when the first text is embedded. Options and identity need only the model's configuration;
+so do dimensions, window and counts for most models.
 """
 
 from __future__ import annotations
@@ -60,20 +60,23 @@ class SentenceTransformersOptions(Options):
 
 
 class LoadedModel(Protocol):
-    """A loaded model. Threads may share it."""
+    """A model in memory. Threads may share it."""
 
     dimensions: int
     window: int  # tokens
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Unit vectors of all texts; others may be embedded between two parts."""
+        """Yield unit vectors of all texts in parts; between two parts other calls may embed."""
         ...
 
     def counter(self) -> Tokenizer: ...
 
 
 class SentenceTransformersEmbedder:
-    """See ports.Embedder. Threads may share it. NeedsHuman says that the model can't be had."""
+    """Embedder of a local model (see ports.Embedder).
+
+    Threads may share it. Raises NeedsHuman without a model.
+    """
 
     def __init__(self, options: SentenceTransformersOptions) -> None:
         self._options = options
@@ -81,7 +84,7 @@ class SentenceTransformersEmbedder:
         self._loaded: LoadedModel | None = None
 
     def alternatives(self) -> Iterator[tuple[SentenceTransformersEmbedder, bool]]:
-        """See ports.Adaptive."""
+        """Yield an embedder for each precision and device that the options allow (see ports.Adaptive)."""
         for way in self._ways:
             other = SentenceTransformersEmbedder(self._options)
             other._weights, other._ways, other._way = self._weights, self._ways, way
@@ -89,7 +92,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """JSON values of everything that decides the vectors, collected without loading the model."""
+        """Return everything that decides the vectors, as JSON values, without loading the model."""
         way = self._way
         identity: dict[str, object] = {
             "weights": self._weights.pin,
@@ -129,7 +132,7 @@ class SentenceTransformersEmbedder:
         return vectors
 
     def reader_model(self) -> ReaderModel:
-        """Readers embed their questions by sentence-transformers on the CPU, under the same prompt."""
+        """Return sentence-transformers on the CPU, with the same prompt, for readers' questions."""
         prompt = self._prompts.query
         prompted = {"prompts": {"query": prompt}, "default_prompt_name": "query"} if prompt else {}
         return ReaderModel(
@@ -143,12 +146,12 @@ class SentenceTransformersEmbedder:
         )
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens, the prompt's included, since it shares the window."""
+        """Count the tokens of each text with the prompt, which shares the window."""
         prompted = [self._prompts.document + text for text in texts]
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """See ports.Vocabulary."""
+        """Count unknown and all tokens (see ports.Vocabulary)."""
         return model_files.count_unknown(self._counter, texts)
 
     @cached_property
@@ -194,8 +197,8 @@ def _openvino(files: model_files.Weights, way: engines.Way, threads: int) -> Loa
 
 
 def _torch(files: model_files.Weights, way: engines.Way, threads: int) -> LoadedModel:
-    # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
-    # and starve one another on a busy one: 3 s became 8 to 13 there.
+    # Only effective before torch is loaded. Spinning threads are no faster on an idle machine, and starve one
+    # another on a busy machine, where 3 s became 8 to 13 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from ingestor.embedders.torch_model import TorchModel
 

@@ -1,11 +1,11 @@
-"""A sentence-transformers model in memory. The only module that needs torch: import it when you must.
+"""A sentence-transformers model in memory. Only this module needs torch, so it is imported at first use.
 
-The transformer runs in the asked precision, all that follows it (pooling, projection) in float32. Batches are
-those of exact.py. On devices other than a CPU every batch is filled up to one number of rows, because there
-the kernel may depend on the number. No such device was tested.
+The transformer runs in the chosen precision, later stages (pooling, projection) in float32. exact.py forms
+the batches. On devices other than a CPU every batch is filled to a fixed number of rows, because the kernel
+may depend on that number. No such device was tested.
 
-The library itself prepares inputs that are no plain tokenized text, one text at a time: chat templates,
-static embeddings, prompts left out of the pooling.
+The library prepares inputs that are no plain tokenized text, one text at a time. Examples are chat templates,
+static embeddings, and prompts that pooling ignores.
 """
 
 import os
@@ -26,12 +26,12 @@ from ingestor.embedders.model_files import Weights, disable_truncation, unusable
 from ingestor.model import EmbeddedPart, Vectors
 
 _ARITHMETIC = {  # read from the environment at the first matrix product of the process
-    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",  # the widest that may be used
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",  # the widest instruction set that may be used
     "MKL_CBWR": "AVX512,STRICT" if "avx512f" in cpu_flags() else "AVX2,STRICT",
 }
 _ENDLESS = 2**31 - 1  # tokens, of a model that names no window
-_Features = dict[str, Any]  # tensors, by the names that the model's stages know them by
-_Input = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
+_Features = dict[str, Any]  # tensors, by the names that the model's stages expect
+_Input = tuple[tuple[int, ...], _Features]  # positions of texts, and the model's input for them
 
 
 class TorchModel:
@@ -54,7 +54,7 @@ class TorchModel:
             self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """See LoadedModel. A batch has about ``budget`` tokens."""
+        """Yield vectors in parts (see LoadedModel). A batch has about ``budget`` tokens."""
         empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
         for members, features in (
@@ -72,7 +72,7 @@ class TorchModel:
         return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:
-        """Whether a text's tokens are all that the model wants to know of it."""
+        """Return whether the model needs nothing but a text's tokens."""
         kinds = getattr(self._first, "modality_config", {})
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
@@ -120,8 +120,9 @@ class TorchModel:
 def fix_arithmetic() -> None:
     """Make the sums of matrix products independent of batch and threads, unless torch has multiplied before.
 
-    With AMX a text's bfloat16 vector has other bits in a batch of another size; without strict
-    reproducibility MKL's float32 sums depend on the number of threads (torch 2.13, Granite Rapids).
+    With AMX, a text's bfloat16 vector has other bits in a batch of another size. Without strict
+    reproducibility, MKL's float32 sums depend on the number of threads. Both were seen with torch 2.13 on
+    Granite Rapids.
     """
     before = {name: os.environ.get(name) for name in _ARITHMETIC}
     os.environ.update({name: before[name] or value for name, value in _ARITHMETIC.items()})

@@ -133,7 +133,7 @@ def _compare_page(
     findings.checked += len(records)
     reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
     if closer is not None:
-        findings.words += closer.words.differing(records)
+        findings.words += closer.words.find_differing(records)
         reached = reachable(index, records)
         vectors = closer.cache.get(embedder, [text_digest(record.text) for record in records])
     for record in records:

@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.core.errors import Stopped, ceiling, has_passed
+from ingestor.core.errors import Stopped, has_passed, longest_wait
 from ingestor.model import Sums
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index
@@ -76,7 +76,7 @@ class Attempts:
         other, self.version = self.version != version, version
         self.versions += other
         if self.versions > _AT_ONCE:
-            self.until = now + ceiling(self.versions - _AT_ONCE, _RAREST)
+            self.until = now + longest_wait(self.versions - _AT_ONCE, _RAREST)
         logs = other and has_passed(self.logged, _QUIET, now)
         self.logged = now if logs else self.logged
         return logs

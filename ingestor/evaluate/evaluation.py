@@ -59,7 +59,7 @@ class Evaluation:
 
     @property
     def changes(self) -> bool:
-        """Whether the config would change; a recommended mode of search changes no config."""
+        """Return whether the config would change; a recommended mode of search changes no config."""
         pick = self.outcomes[self.verdict.pick].cut.strategy
         known = [each.cut.strategy for each in self.outcomes if each.cut.strategy.configured]
         return bool(pick.extras) or not any(pick.cuts_as(each) for each in known)

@@ -384,7 +384,7 @@ def _verb(groups: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_subject(words: str) -> bool:
-    """Whether the words before a verb are likely a noun phrase."""
+    """Return whether the words before a verb are likely a noun phrase."""
     each = words.strip('“”"‘’').split()
     first = each[0].lower() if each else ""
     return (
@@ -440,7 +440,7 @@ def _relate(text: str, lower: set[str]) -> str:
 
 
 def _is_plain_phrase(phrase: str) -> bool:
-    """Whether a noun phrase says something by itself, and likely holds no verb."""
+    """Return whether a noun phrase says something by itself, and likely holds no verb."""
     words = phrase.lower().split()
     return (
         _GENERAL.isdisjoint(words)

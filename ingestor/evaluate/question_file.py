@@ -222,7 +222,7 @@ def quotations(
 
 
 def has(sample: Sample, excerpt: Excerpt) -> bool:
-    """Whether an excerpt is in the text of its document."""
+    """Return whether an excerpt is in the text of its document."""
     return excerpt.end <= len(sample.documents[excerpt.document].document.text)
 
 

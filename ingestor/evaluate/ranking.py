@@ -27,15 +27,15 @@ from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import Measured, SampleCut, StrategyCosts, costs
 from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough, scores
 from ingestor.evaluate.workplace import Workplace
-from ingestor.lexical.file import LexicalFile, reading
+from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ByWords, ranked
+from ingestor.lexical.ranking import ByWords, rank_by_words
 from ingestor.model import Metadata, Record, RecordId, Vectors
 from ingestor.pipeline.language import identify
 from ingestor.pipeline.metadata import title_of
-from ingestor.search.fusion import document_of, fused
+from ingestor.search.fusion import document_of, fuse
 from ingestor.search.rerankers import Scores as RerankerScores
-from ingestor.search.rerankers import best_first, scored, scores_of
+from ingestor.search.rerankers import best_first, finite_scores, scores_of
 from ingestor.search.search import DEPTH
 from ingestor.search.values import Mode
 from ingestor.state.cache import VectorCache
@@ -72,7 +72,7 @@ def search(
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
     with _words(chunks) as (db, number):
-        by_words = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
+        by_words = [rank_by_words(db, number, question, max(DEPTH, count)) for question in questions]
         if mode == "lexical":
             return [[_place(id_) for id_, _ in each.order[:count]] for each in by_words]
         ids = chunks.ids
@@ -107,7 +107,7 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
             number = file.number((_SAMPLE,))
         finally:
             file.close()
-        with reading(path) as db:
+        with open_for_reading(path) as db:
             yield db, number
 
 
@@ -120,7 +120,7 @@ def _fuse(
     others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
     if words.named:
         others |= {id_: float(cosines[at]) for at, id_ in enumerate(ids) if document_of(id_) in words.named}
-    return [_place(one.id) for one in fused(dense, words.order, others, words.most, count, named=words.named)]
+    return [_place(one.id) for one in fuse(dense, words.order, others, words.most, count, named=words.named)]
 
 
 def _place(id_: RecordId) -> int:
@@ -135,12 +135,12 @@ _DIGITS = 3  # of the scores of the fixed question; later ones may differ from r
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """Result of a reranker. ``ranked``: chunk numbers for each question, best first.
+    """Result of a reranker. ``rank_by_words``: chunk numbers for each question, best first.
 
     ``seconds``: mean time of a question.
     """
 
-    ranked: list[list[int]]
+    rank_by_words: list[list[int]]
     seconds: float
 
 
@@ -158,7 +158,7 @@ def rerank_best(
     Raises Transient or NeedsHuman, as the reranker does.
     """
     scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)
-    probed = [f"{score:.{_DIGITS}g}" for score in scored(scores, _QUESTION, _TEXTS)]
+    probed = [f"{score:.{_DIGITS}g}" for score in finite_scores(scores, _QUESTION, _TEXTS)]
     name = json.dumps([rerank.url, rerank.model, probed])
     orders, seconds = list[list[int]](), list[float]()
     for at, (question, best) in enumerate(zip(questions, rankings, strict=True)):
@@ -182,7 +182,7 @@ def _rate(
         kept = json.loads(known)
         return kept["scores"], kept["seconds"]
     begun = perf_counter()
-    made = scored(scores, question, texts)
+    made = finite_scores(scores, question, texts)
     seconds = perf_counter() - begun
     cache.put_answer(key, json.dumps({"scores": made, "seconds": seconds}))
     return made, seconds

@@ -59,7 +59,7 @@ class Sample:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the sample holds every document that could be read."""
+        """Return whether the sample holds every document that could be read."""
         return len(self.documents) + len(self.unread) >= self.listed
 
     @property
@@ -126,7 +126,7 @@ def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> I
             continue
         if scan.trouble is not None:
             unread.append((source.name, scan.trouble))
-        yield from ((source.name, item) for item in scan.changes[0].changed())
+        yield from ((source.name, item) for item in scan.changes[0].differences())
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:

@@ -9,7 +9,7 @@ from pydantic import SecretStr, ValidationError
 
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.config.servers import Rerank
-from ingestor.core.fingerprint import meaningful, plugin_fingerprint, tuning_options
+from ingestor.core.fingerprint import meaningful, options_of_speed, plugin_fingerprint
 from ingestor.llm.options import Endpoint
 from ingestor.model import Document, SourceName
 from ingestor.registry import Options, find
@@ -68,7 +68,7 @@ class Strategy:
         return tuple(sorted(each for each in self.beside.words if each.startswith("parsing.")))
 
     def cuts_as(self, other: "Strategy") -> bool:
-        """Whether both make the same chunks and vectors."""
+        """Return whether both make the same chunks and vectors."""
         same = is_same_choice(self.choice, other.choice) and self.own == other.own
         return same and self.parser_settings == other.parser_settings
 
@@ -196,7 +196,7 @@ def _list_implied(options: Options) -> set[str]:
 def _dump_tuning(options: Options) -> dict[str, Any]:
     """Return the given options that change no result; a secret becomes the name of a variable."""
     given = {
-        name: value for name, value in tuning_options(options).items() if name in options.model_fields_set
+        name: value for name, value in options_of_speed(options).items() if name in options.model_fields_set
     }
     plain = {name: f"${{{name.upper()}}}" for name, value in given.items() if isinstance(value, SecretStr)}
     return options.model_dump(mode="json", include=set(given)) | plain
@@ -220,7 +220,7 @@ def _multiple(tokens: float) -> int:
 
 
 def is_same_choice(one: Choice, other: Choice) -> bool:
-    """Whether two choices give the same chunks."""
+    """Return whether two choices give the same chunks."""
     return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)
 
 

@@ -25,7 +25,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Reason why a request is refused, with the status of HTTP."""
+    """Reason why a request is refused, with its HTTP status."""
 
     status: int
     message: str
@@ -71,8 +71,9 @@ class AccessRules:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a Host is allowed. Addresses always are: a browser sends one only for pages of that
-        server."""
+        """Return whether a Host is allowed.
+
+        Addresses always are: a browser sends an address only for pages of that server."""
         match = _HOST.fullmatch(host)
         if not match:
             return False
@@ -95,7 +96,7 @@ def rules(
 
 
 def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
-    """Whether the request has the token with the digest ``wanted``; compared in constant time."""
+    """Return whether the request has the token with the digest ``wanted``; compared in constant time."""
     given = values(headers, b"x-chroma-token")
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
@@ -105,7 +106,7 @@ def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach a server at this address."""
+    """Return whether only programs on this machine reach a server at this address."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -113,12 +114,12 @@ def is_loopback(host: str) -> bool:
 
 
 def is_guessable(token: str, host: str) -> bool:
-    """Whether a token is too short for a server that other machines reach."""
+    """Return whether a token is too short for a server that other machines reach."""
     return len(token) < LEAST_TOKEN and not is_loopback(host)
 
 
 def gives_token(headers: Sequence[Header]) -> bool:
-    """Whether the request has a token, right or wrong."""
+    """Return whether the request has a token, right or wrong."""
     return any(name in (b"authorization", b"x-chroma-token") for name, _ in headers)
 
 
@@ -127,12 +128,15 @@ def digest(token: bytes) -> bytes:
 
 
 def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
-    """Every value of one header."""
+    """Return every value of one header."""
     return [value for each, value in headers if each == name]
 
 
 def _is_same_site(headers: Sequence[Header], ours: Container[str]) -> bool:
-    """Whether the request comes from a page of this server, or from no page. ``ours``: in lower case."""
+    """Return whether the request comes from a page of this server, or from no page.
+
+    ``ours``: in lower case.
+    """
     origins = values(headers, b"origin")
     sites = values(headers, b"sec-fetch-site")
     return all(origin.decode("latin-1").lower() in ours for origin in origins) and all(

@@ -1,6 +1,7 @@
-"""Users of programs on this machine that connect to a server of ours, as the kernel knows them: sock_diag(7).
+"""Finds the users of programs on this machine that connect to our servers, by the kernel's sock_diag(7).
 
-Only the standard library is imported: the guard's process opens this before it leaves the machine's network.
+Only the standard library is imported: the guard's process opens its socket before it leaves the machine's
+network.
 """
 
 import os
@@ -13,7 +14,7 @@ _MAPPED = "::ffff:"  # begins an IPv4 address in a socket of IPv6
 
 
 class PeerUsers:
-    """Questions to the kernel, asked in the network and with the user ids of the process that opens it."""
+    """Socket for queries to the kernel, in the network and with the user ids of the process that opens it."""
 
     def __init__(self) -> None:
         self._ours, self._asked = {0, os.geteuid()}, 0
@@ -35,9 +36,9 @@ class PeerUsers:
             self._kernel.close()
 
     def is_ours(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
-        """Whether a program of this user or of root, on this machine, opened the connection.
+        """Return whether a program of this user or of root, on this machine, opened the connection.
 
-        Every loopback peer counts as one if the kernel cannot be asked.
+        Without an answer of the kernel, every loopback peer counts as one.
         """
         if not _plain(peer[0]).startswith("127.") and peer[0] != "::1":
             return False
@@ -63,9 +64,9 @@ class PeerUsers:
             if serial == self._asked:
                 break  # an earlier answer came too late
         if kind != _BY_FAMILY or reply[_HEADER + 4 : _HEADER + 4 + len(wanted)] != wanted:
-            return None  # none, or a listener on the peer's port
+            return None  # no socket, or a listener on the peer's port
         *_, user, inode = struct.unpack_from("=IIIII", reply, _HEADER + 52)
-        return user if inode else None  # a closed one counts as root's
+        return user if inode else None  # the kernel reports root for a closed socket
 
 
 def _plain(address: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests to a server of ours: their limits, how a body is read, who may send them, and refusals.
+"""Requests to our servers: limits, reading of bodies, access checks, and refusals.
 
 ``Bounded`` and ``Guarded`` are ASGI applications around another one. A request whose body comes too slowly is
 answered with 408. The body of a refused request is read for a moment, so that its client sees the answer
@@ -34,7 +34,9 @@ _CLOSE = {"Connection": "close"}
 class ServerLimits:
     """Limits of every request. Times are seconds."""
 
-    connections: int = 128  # open ones; beyond them one that waits for its client is closed
+    connections: int = (
+        128  # open connections; beyond this number, the one that has waited longest for its client is closed
+    )
     spare: int = 16  # connections beyond those, for ``always`` alone
     always: frozenset[str] = frozenset()  # paths that are answered on spare connections, too
     head: int = HEAD_LIMIT  # bytes of a request's line and headers
@@ -227,7 +229,7 @@ class _Request:
         self.answered = False
 
     async def receive(self) -> Message:
-        """Raises RequestRefused when the body comes too slowly."""
+        """Return the next message of the body. Raises RequestRefused if the body comes too slowly."""
         self._asked = monotonic() if self._asked is None else self._asked
         if not self._unread:
             return await self._receive()
@@ -291,7 +293,7 @@ class Guarded:
 
 
 def _is_visit(scope: Scope) -> bool:
-    """Whether somebody followed a link: the link may be on a page of another site, which sees no answer."""
+    """Return whether somebody followed a link. Another site's page may have it, but sees no answer."""
     headers = scope["headers"]
     modes, places = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
     return scope["method"] == "GET" and modes == [b"navigate"] and places == [b"document"]

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ingestor.http_server.requests import Bounded, ServerLimits
 
-_BACKLOG = 64  # connections that the system holds for us
+_BACKLOG = 64  # connections that the system queues until they are accepted
 _PHRASES = {
     400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"
 }  # fmt: skip
@@ -27,8 +27,8 @@ _PHRASES = {
 class Connection(H11Protocol):
     """Connection of uvicorn with the limits that uvicorn lacks; each server has a class of its own.
 
-    When places run out, the connection closes that has waited longest for its client. Requests find their
-    connection in ``scope["state"]``.
+    If there are too many connections, the one that has waited longest for its client is closed. Requests have
+    their connection in ``scope["state"]``.
     """
 
     limits: ServerLimits
@@ -111,11 +111,11 @@ class Connection(H11Protocol):
     # --- limits
 
     def _is_idle(self) -> bool:
-        """Whether no request is worked on."""
+        """Return whether no request is in progress."""
         return self.cycle is None or self.cycle.response_complete
 
     def _awaits_client(self) -> bool:
-        """Whether the next move is the client's: a request, the rest of a body, or reading the answer."""
+        """Return whether the client must act next: send a request or a body's rest, or read the answer."""
         sends = self.conn.their_state is h11.SEND_BODY
         ours = self.flow.read_paused or self.conn.they_are_waiting_for_100_continue
         unread = self.transport.get_write_buffer_size() > 0
@@ -174,7 +174,10 @@ def build_connection_class(limits: ServerLimits) -> type[Connection]:
 
 
 class Server:
-    """Serves an application. Bound when made; raises OSError when the address cannot be used."""
+    """Server of an application, which binds its port at once.
+
+    Raises OSError if the address cannot be used.
+    """
 
     def __init__(self, app: ASGIApp, host: str, port: int, limits: ServerLimits | None = None) -> None:
         limits = limits or ServerLimits()

@@ -1,1 +1,1 @@
-"""The lexical index: which words are in which record, in one SQLite file beside the journal."""
+"""The lexical index: the words of each record, in one SQLite file beside the journal."""

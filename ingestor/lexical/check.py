@@ -1,7 +1,7 @@
 """Comparison of the lexical index of a collection with Chroma's records. Reads only.
 
-``status`` asks only whether a collection is complete: the modules that find words are imported where they
-are used.
+``status`` needs only whether a collection is complete, so modules that search words are imported at first
+use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a collection. ``number``: of its tables; None if it has none: every record differs."""
+    """The lexical index of a collection.
+
+    ``number``: of its tables; None without tables: every record differs.
+    """
 
     db: sqlite3.Connection | None = None
     number: int | None = None
@@ -54,7 +57,7 @@ class Words:
             return None
 
     def agree(self, texts: Mapping[RecordId, str | None]) -> bool:
-        """Whether all these records are indexed, by this text where it is known; True if unready."""
+        """Return whether all these records are indexed, with the given text if not None. True if unready."""
         from ingestor.core.fingerprint import text_digest
         from ingestor.lexical.index import read_keys
 
@@ -66,8 +69,8 @@ class Words:
             and all(text is None or kept[id_].hex() == text_digest(text) for id_, text in texts.items())
         )
 
-    def differing(self, records: Sequence[Record]) -> list[RecordId]:
-        """Records that are not indexed by the words of their context and text in their language."""
+    def find_differing(self, records: Sequence[Record]) -> list[RecordId]:
+        """Return the records whose indexed words differ from the words of their context and text."""
         from ingestor.lexical.index import read_rows, row_of
 
         ids = [record.id for record in records]
@@ -75,7 +78,7 @@ class Words:
         return [record.id for record in records if stored.get(record.id) != row_of(record)]
 
     def surplus(self, present: Sequence[KeySet]) -> list[RecordId]:
-        """Ids in the lexical index that are in none of ``present``."""
+        """Return ids in the lexical index that are in none of ``present``."""
 
         def list_surplus(db: sqlite3.Connection, number: int) -> list[RecordId]:
             ids: Iterator[str] = (id_ for (id_,) in db.execute(f"SELECT id FROM records_{number}"))
@@ -86,7 +89,7 @@ class Words:
         return self._read(list_surplus, [])
 
     def _read(self, read: Callable[[sqlite3.Connection, int], T], otherwise: T) -> T:
-        """Return what is read; ``otherwise`` if there are no words, or the file cannot be read."""
+        """Return the result of ``read``; ``otherwise`` without tables, or if the file cannot be read."""
         if self.db is None or self.number is None:
             return otherwise
         try:
@@ -97,7 +100,10 @@ class Words:
 
 @contextmanager
 def words_of(file: AbstractContextManager[sqlite3.Connection], uuids: Uuids) -> Iterator[Words]:
-    """The words of a collection; none if the file cannot be read. ``file``: opened for reading."""
+    """Yield the lexical index of a collection; empty if the file cannot be read.
+
+    ``file``: context that opens the file for reading.
+    """
     with ExitStack() as stack:
         try:
             db = stack.enter_context(file)

@@ -1,9 +1,9 @@
-"""The SQLite file of all lexical indexes: opened, told apart from foreign and damaged files, made again.
+"""The SQLite file of all lexical indexes: opens it, recognises foreign and damaged files, and rebuilds it.
 
-It can be deleted at any time: what it holds is made again from Chroma. A collection is known by the UUIDs of
-its shards. Its tables are its own, so that its word counts are its own and its removal is cheap. They are its
-records with their terms (``terms.py``), FTS5's index of these terms, and those of ``tables.py``. FTS5 only
-splits terms at spaces. One thread writes; other processes read (WAL).
+The file can be deleted at any time: its content is rebuilt from Chroma. The UUIDs of its shards identify a
+collection. Each collection has tables of its own, so its word counts are its own, and its removal is cheap.
+The tables are its records with their terms (``terms.py``), FTS5's index of these terms, and the tables of
+``tables.py``. FTS5 only splits terms at spaces. One thread writes; other processes read (WAL).
 """
 
 import logging
@@ -24,7 +24,7 @@ from ingestor.state.files import refuse_link
 
 log = logging.getLogger("ingestor")
 
-Uuids = tuple[str, ...]  # of the shards of a collection, by which it is known
+Uuids = tuple[str, ...]  # of a collection's shards; they identify the collection
 
 _APPLICATION = 0x16E57C4F
 _SCHEMA = 5
@@ -55,22 +55,22 @@ _TRIGGERS = (
 
 
 class Unusable(Exception):
-    """There is no file that can be read: none at all, a damaged one, or one of other rules."""
+    """Error: the file is missing, damaged, or written by other rules."""
 
 
 def mark() -> int:
     """Return a checksum of the schema and of the rules that decide the terms of a text.
 
-    A file with another mark is built again.
+    A file with another mark is rebuilt.
     """
     decisive = (_SCHEMA, rules.VERSION, rules.LONGEST, Stemmer.version(), sorted(rules.ALGORITHMS.items()))
     return crc32(repr(decisive).encode()) & 0x7FFFFFFF
 
 
 class LexicalFile:
-    """The file for its one writer. ``synchronous`` is lowered only by simulations.
+    """The file for its only writer. ``synchronous``: lowered only by simulations.
 
-    ``renewals``: times that the file was made again, each of which emptied it.
+    ``renewals``: number of times that the file was rebuilt, and so emptied.
     """
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
@@ -82,10 +82,10 @@ class LexicalFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and durable when it ends.
+        """Run a transaction, which is durable when the context ends.
 
-        Raises Transient when the file cannot be written now, Unusable when it was damaged or deleted. Then it
-        is empty, and no collection in it is complete.
+        Raises Transient if the file cannot be written now, Unusable if it was damaged or deleted. Then the
+        file is empty, and no collection in it is complete.
         """
         self._require()
         try:
@@ -103,17 +103,17 @@ class LexicalFile:
             raise Unusable(str(error)) from error
 
     def examine(self) -> None:
-        """Raises Unusable if others cannot read it any more; it is then empty."""
+        """Check that readers can read the file. Raises Unusable otherwise; the file is then empty."""
         self._require()
         try:
-            with reading(self._path):
+            with open_for_reading(self._path):
                 pass
         except Unusable as error:
             self._renew(str(error))
             raise
 
     def number(self, uuids: Uuids) -> int:
-        """Return the number of a collection's tables, which are made if they do not exist."""
+        """Return the number of a collection's tables, which are created if missing."""
         uuid = join(uuids)
         with self.transaction() as db:
             stored = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
@@ -139,7 +139,7 @@ class LexicalFile:
             db.execute("DELETE FROM collections WHERE uuid = ?", (uuid,))
 
     def _require(self) -> None:
-        """Raises Unusable if somebody deleted or replaced the file: writes would be lost."""
+        """Raise Unusable if the file was deleted or replaced: writes would be lost."""
         try:
             here = self._path.stat()
         except FileNotFoundError:
@@ -158,10 +158,10 @@ class LexicalFile:
             return self._connect()
 
     def _renew(self, why: str) -> None:
-        """Raises Transient when the new file cannot be written now; the next use tries again."""
+        """Rebuild the file, empty. Raises Transient if it cannot be written now; the next use retries."""
         self._db.close()
         self.renewals += 1
-        self._inode = 0, 0  # no file's: one that is made by half may have the number of the former one
+        self._inode = 0, 0  # matches no file: an unfinished new file may have the old file's number
         self._remove(why)
         self._db = self._open()
 
@@ -191,9 +191,9 @@ class LexicalFile:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
-    with closing(LexicalReaders(path)) as readers, readers.reading() as db:
+def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
+    with closing(LexicalReaders(path)) as readers, readers.connect() as db:
         yield db
 
 
@@ -204,7 +204,7 @@ def _require_mark(db: sqlite3.Connection) -> None:
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether an error means damage, or a table that is missing."""
+    """Return whether an error means damage, or a table that is missing."""
     name = getattr(error, "sqlite_errorname", "")
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith(
         ("no such table", "vtable constructor")
@@ -235,7 +235,7 @@ _MAPPED = 2**31 - 1  # bytes of the file that SQLite reads without copying them 
 
 
 class LexicalReaders:
-    """Any thread. There are as many connections as were ever used at once."""
+    """Connections for reading, callable from any thread. Idle connections are reused."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, Lock()
@@ -243,8 +243,11 @@ class LexicalReaders:
         self._closed = False
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for this thread alone. Raises Unusable, also later; it is then not used again."""
+    def connect(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to this thread alone.
+
+        After an error, also later, raises Unusable and drops it.
+        """
         try:
             stored = self._path.stat()
             file, db = self._take((stored.st_dev, stored.st_ino))
@@ -264,7 +267,7 @@ class LexicalReaders:
         db.close()
 
     def close(self) -> None:
-        """Connections in use are closed by those who use them."""
+        """Close idle connections; a connection in use is closed when it is returned."""
         with self._lock:
             self._closed = True
             while self._idle:

@@ -1,6 +1,6 @@
-"""Brings the lexical index of each open collection in step with its records, a slice at a time.
+"""Fills the lexical index of each open collection from its records, a slice at a time.
 
-Nothing is embedded. All methods belong to the thread that writes.
+Nothing is embedded. Only the writing thread calls these methods.
 """
 
 import logging
@@ -18,13 +18,13 @@ from ingestor.units import counted
 
 log = logging.getLogger("ingestor")
 
-LOOK_EVERY = 5.0  # seconds between two looks at the file
-_AGAIN = 10.0  # seconds after which a filling that failed is tried again
+LOOK_EVERY = 5.0  # seconds between two checks of the file
+_AGAIN = 10.0  # seconds after which a failed filling is retried
 _SLICE = 250  # records
 
 
 class Filling:
-    """Brings one lexical index in step. Call ``step`` until ``done``, and between any two writes."""
+    """Fills one lexical index. Call ``step`` until ``done``, and between any two writes."""
 
     def __init__(self, dense: Index, lexical: LexicalIndex) -> None:
         self._dense, self._lexical = dense, lexical
@@ -34,7 +34,7 @@ class Filling:
         self.done = False
 
     def step(self) -> None:
-        """Do a slice. Raises what both indexes raise; the next step then begins a new round."""
+        """Index a slice of records. Raises the errors of both indexes; the next step then starts over."""
         ids, self._ids = self._ids, None
         if ids is None:
             self._begin()
@@ -55,7 +55,7 @@ class Filling:
         self._ids, self._seen, self._moved = self._dense.ids(), KeySet(), 0
 
     def _finish(self) -> None:
-        """Drop surplus words: records that were written meanwhile are unseen, and deletions hide others."""
+        """Drop surplus words and mark the index complete, unless records changed meanwhile."""
         unseen = [RecordId(id_) for id_ in self._seen.absent(self._lexical.ids())]
         surplus = set(unseen) - {record.id for record in self._dense.read(unseen)}
         self._lexical.drop(sorted(surplus))
@@ -86,11 +86,11 @@ class Upkeep:
         self._fillings: dict[Uuids, Filling] = {}
         self._renewals = file.renewals
         self._not_before, self._looked = 0.0, clock()
-        self.sweeping = True  # collections may have been deleted
+        self.sweeping = True  # whether collections may have been deleted
         self._complained = ""
 
     def open(self, dense: Index, uuids: Uuids) -> LexicalIndex:
-        """Return the lexical index of a collection, which is filled from now on."""
+        """Return the lexical index of a collection, and start filling it."""
         lexical = LexicalIndex(self._file, uuids)
         self._opened[uuids] = dense, lexical
         self._fillings[uuids] = Filling(dense, lexical)
@@ -99,7 +99,7 @@ class Upkeep:
     def mend(self, uuids: Uuids, ids: Sequence[RecordId]) -> None:
         """Mark the lexical index as incomplete, and discard it if any words differ.
 
-        ``ids``: records whose words differ. All words are indexed again if there are any.
+        ``ids``: records whose words differ. If there are any, all words are indexed again.
         """
         with suppress(Unusable):  # the file is made again
             if ids:
@@ -114,31 +114,31 @@ class Upkeep:
 
     @property
     def complete(self) -> bool:
-        """Whether every open collection has its lexical index."""
+        """Return whether every open collection has its lexical index."""
         return not (self._fillings or self.sweeping or self._renewals != self._file.renewals)
 
     def due(self) -> bool:
-        """Whether the next ``work`` should follow at once."""
+        """Return whether ``work`` should be called again at once."""
         return not self.complete and self._clock() >= self._not_before
 
     def work(self) -> None:
-        """Bring lexical indexes in step for a moment, and examine the file at times.
+        """Fill lexical indexes for a moment, and examine the file at intervals.
 
-        Errors are logged, and the work is tried again.
+        Errors are logged, and the work is retried.
         """
         now = self._clock()
         if now < self._not_before or (self.complete and now < self._looked + LOOK_EVERY):
             return
         try:
-            if now >= self._looked + LOOK_EVERY:  # even while nothing is written
+            if now >= self._looked + LOOK_EVERY:  # also while nothing is written
                 self._looked = now
                 self._file.examine()
             self._refill_renewed()
             self._sweep()
             self._fill()
         except Unusable:
-            pass  # the file is empty now, which the next call notices
-        except (Transient, Gone, Torn, NeedsHuman) as error:  # the writer deals with what ails Chroma
+            pass  # the file is empty now; the next call notices that
+        except (Transient, Gone, Torn, NeedsHuman) as error:  # the writer handles Chroma's errors
             log.debug("lexical index: %s; will retry", error, extra=event("words_failed"))
             self._not_before = self._clock() + _AGAIN
         except Exception as error:
@@ -147,7 +147,7 @@ class Upkeep:
             self._complained, self._not_before = repr(error), self._clock() + _AGAIN
 
     def _refill_renewed(self) -> None:
-        """Fill every open collection again if the file was made again."""
+        """Fill every open collection again if the file was rebuilt."""
         if self._renewals != self._file.renewals:
             self._renewals = self._file.renewals
             self._fillings = {uuids: Filling(*both) for uuids, both in self._opened.items()}
@@ -167,7 +167,7 @@ class Upkeep:
             del self._fillings[uuids]
             try:
                 filling.step()
-            except (Gone, Torn):  # it will be opened again
+            except (Gone, Torn):  # the collection will be opened again
                 raise
             except Exception:
                 self._fillings[uuids] = filling  # last: others take their turn

@@ -1,6 +1,6 @@
-"""The lexical index of one collection: written like an ``Index``, less vectors and metadata.
+"""The lexical index of one collection, written like an ``Index``, but without vectors.
 
-Three keys of the metadata count. The language decides how words are stemmed. The context (see
+It uses three keys of the metadata. The language decides how words are stemmed. The context (see
 text/context.py) is indexed with the text. The title names the document.
 """
 
@@ -41,7 +41,7 @@ _NOTHING = Decided("", "", "")
 
 
 class LexicalIndex:
-    """The words of a collection. Every write is a transaction.
+    """Lexical index of a collection. Every write is a transaction.
 
     See LexicalFile.transaction for errors.
     """
@@ -50,7 +50,10 @@ class LexicalIndex:
         self._file, self._uuids = file, uuids
 
     def upsert(self, records: Sequence[Record], *, whole: bool = False) -> None:
-        """Index these texts. ``whole``: keys that the metadata leaves out have no value, else an old one."""
+        """Index these texts.
+
+        ``whole``: keys missing in the metadata have no value, rather than their old one.
+        """
         given = {record.id: record for record in records}
         old, new = list[int](), list[tuple[RecordId, Row]]()
         with self._tables() as (db, number):
@@ -66,8 +69,10 @@ class LexicalIndex:
             _replace(db, number, old, new)
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> list[RecordId]:
-        """Keep new titles. Return the records that get another language or context, which must be upserted
-        with their text."""
+        """Store new titles.
+
+        Return the records whose language or context changed: upsert them with their text.
+        """
         wanted = {id_: changes for id_, changes in metadata if not changes.keys().isdisjoint(_KEYS)}
         changed: list[RecordId] = []
         if not wanted:
@@ -111,7 +116,7 @@ class LexicalIndex:
 
     @property
     def complete(self) -> bool:
-        """Whether the index holds every record of its collection; else readers do without it."""
+        """Return whether every record of the collection is indexed; readers ignore an incomplete index."""
         with self._tables() as (db, number):
             query = "SELECT complete FROM collections WHERE number = ?"
             return bool(db.execute(query, (number,)).fetchone()[0])
@@ -122,14 +127,14 @@ class LexicalIndex:
 
     @contextmanager
     def _tables(self) -> Iterator[tuple[sqlite3.Connection, int]]:
-        """A transaction, and the number of the collection's tables."""
+        """Run a transaction; yield its connection and the number of the collection's tables."""
         number = self._file.number(self._uuids)
         with self._file.transaction() as db:
             yield db, number
 
 
 def row_of(record: Record, before: Decided = _NOTHING) -> Row:
-    """The words that a record of Chroma gives. ``before``: for keys that its metadata leaves out."""
+    """Return the row for a record of Chroma. ``before``: values for keys that its metadata lacks."""
     decided = _decide(record.metadata, before)
     changed = (*terms(decided.context, decided.language), *terms(record.text, decided.language))
     return Row(bytes.fromhex(text_digest(record.text)), decided, " ".join(filter(None, changed)))
@@ -164,7 +169,7 @@ def read_keys(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) ->
 def _rows(
     db: sqlite3.Connection, number: int, ids: Collection[RecordId]
 ) -> Iterator[tuple[RecordId, int, bytes, Decided]]:
-    """Id, row, digest of the text and the rest of those of ``ids`` that exist."""
+    """Yield id, row number, text digest and deciding metadata of the ``ids`` that exist."""
     query = "SELECT id, row, text_key, language, context, title FROM records_{0} WHERE id IN ({1})"
     for page in pages(dict.fromkeys(ids), _PAGE):
         for id_, row, key, *decided in db.execute(query.format(number, ", ".join("?" * len(page))), page):

@@ -1,4 +1,4 @@
-"""The records that hold a question's words, ranked by FTS5's BM25 [Robertson & Zaragoza 2009]."""
+"""Ranks the records that contain a question's words, by FTS5's BM25 [Robertson & Zaragoza 2009]."""
 
 import math
 import sqlite3
@@ -24,13 +24,13 @@ _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where 
 
 @dataclass(frozen=True, slots=True)
 class ByWords:
-    """Answer of the words' index.
+    """Answer of the lexical index.
 
     ``order``: records and their scores, best first. ``named``: documents whose titles share words with the
-    question, and how surely it names each, from 0 to 1.
+    question, with the certainty that the question names the document, from 0 to 1.
 
-    ``most``: the score that no record reaches, however often it holds every word of the question. Words that
-    no record holds count in it with the weight of the rarest.
+    ``most``: upper bound of scores, as if every word of the question occurred very often. Words without a
+    record count with the weight of the rarest word.
     """
 
     order: list[tuple[RecordId, float]]
@@ -61,7 +61,7 @@ class _Asked:
         return _weight(self.held[term], self.records) * self.trust[term]
 
 
-def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
+def rank_by_words(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
     """Return the best records, with scores above 0. ``number``: number of the collection's tables.
 
     Raises Gone if the collection was dropped meanwhile.
@@ -87,8 +87,9 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
 def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
     """Return the documents that a question names by their titles: the titles with nearly the greatest weight.
 
-    A word weighs as much here as in texts; a word in no text weighs as much as the rarest. A title certainly
-    names its document if its words weigh half as much as the rarest word: such as a name and a year.
+    A word has the same weight as in texts; a word in no text has the weight of the rarest word. A title
+    certainly names its document if its words weigh half as much as the rarest word, such as a name and a
+    year.
     """
     rarest = _weight(1, asked.records)
     weights = {**dict.fromkeys(asked.terms, rarest), **{term: asked.weight(term) for term in asked.held}}
@@ -99,8 +100,8 @@ def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str
     return {document: weight / certain for document, weight in matches.items() if weight > least}
 
 
-def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
-    """The terms of a question that tell records apart: a quarter of the records at most hold them."""
+def distinctive_terms(db: sqlite3.Connection, number: int, question: str) -> set[str]:
+    """Return the terms of a question that distinguish records: at most a quarter of the records have them."""
     with _one_moment(db):
         asked = _parse_question(db, number, question)
     most = max(3, asked.records / 4)
@@ -126,7 +127,7 @@ def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Aske
 
 
 def _rarest(held: Mapping[str, int]) -> Sequence[str]:
-    """Return the rarest terms, as many as can be searched quickly; all terms in a small collection."""
+    """Return as many of the rarest terms as can be searched quickly; all terms in a small collection."""
     rarest = sorted(held, key=lambda term: (held[term], term))
     total = accumulate(held[term] for term in rarest)
     return [
@@ -136,7 +137,7 @@ def _rarest(held: Mapping[str, int]) -> Sequence[str]:
 
 @contextmanager
 def _one_moment(db: sqlite3.Connection) -> Iterator[None]:
-    """Everything is read as it was at the first query."""
+    """Read one consistent snapshot in this context."""
     if db.in_transaction:
         yield
         return

@@ -1,4 +1,4 @@
-"""Rules of terms by which an index is known to fit, apart from terms.py, which takes long to import. Pure."""
+"""Version and limits of the rules of terms, apart from terms.py, which takes long to import. Pure."""
 
 # Languages as metadata has them (ISO 639-1), and their names in Snowball; terms.py has the rules of Hebrew.
 ALGORITHMS = {

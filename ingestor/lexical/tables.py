@@ -1,9 +1,9 @@
-"""Tables beside the records of a collection: the vocabulary with words that are alike, and the titles.
+"""Tables beside the records of a collection: the vocabulary, for corrections, and the titles.
 
-The vocabulary has how many records hold each term; FTS5 would count them anew for each question. Trigrams of
-its words find the words that a mistyped one probably meant. A question names documents by their titles.
-Triggers keep titles: a title counts the records that have it, and goes with the last of them. (The records of
-a document have one title, but for the moment in which it changes.)
+The vocabulary has the number of records with each term; FTS5 would count them again for each question.
+Trigrams of its words find corrections of a mistyped word. A question can name documents by their titles.
+Triggers maintain titles: a title counts its records, and is deleted with the last of them. All records of a
+document have one title, except for the moment in which the title changes.
 """
 
 import sqlite3
@@ -59,7 +59,7 @@ TRIGGERS = (
 
 
 def change_vocabulary(db: sqlite3.Connection, number: int, old: Iterable[str], new: Iterable[str]) -> None:
-    """Count records that go and that come. Each record: its terms with spaces between them."""
+    """Update the counts for deleted and new records. ``old``, ``new``: terms of each record, with spaces."""
     counts = Counter(term for terms in new for term in set(terms.split()))
     counts.subtract(term for terms in old for term in set(terms.split()))
     added = [(term, count, may_be_mistyped(term)) for term, count in counts.items() if count > 0]
@@ -75,7 +75,7 @@ def change_vocabulary(db: sqlite3.Connection, number: int, old: Iterable[str], n
 
 
 def read_held(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict[str, int]:
-    """Count the records that hold each term, for terms that any record holds."""
+    """Return the number of records with each term; omit terms without records."""
     query = f"SELECT term, held FROM vocabulary_{number} WHERE term IN ({{}})"
     return {
         term: held
@@ -85,7 +85,7 @@ def read_held(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict
 
 
 def may_be_mistyped(term: str) -> bool:
-    """Numbers and names of several parts are meant as they are written."""
+    """Return whether a term may be mistyped: numbers and names of several parts are taken literally."""
     return len(term) >= SHORTEST and term.isalpha()
 
 

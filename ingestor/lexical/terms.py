@@ -1,4 +1,4 @@
-"""Text to the terms that are indexed, and by which it is found. Pure.
+"""Turns text into the terms that are indexed and searched. Pure.
 
 - Words are lower-cased and stemmed by the record's language, with Snowball's algorithms [Porter 2001].
   Words with joiners, such as Persian, are also indexed without them. Hebrew has rules of our own (decision
@@ -26,7 +26,7 @@ _ACCENTS = {  # marks of Latin, Greek and Cyrillic letters, and the vowel signs 
     *range(0x300, 0x370), *range(0x591, 0x5C8), *range(0x64B, 0x653), 0x670,
 }  # fmt: skip
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
+DENSE = (  # scripts that are indexed as pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
     f"\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff{_HAN}"
 )
 _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
@@ -55,12 +55,12 @@ _PLAIN = re.compile(f"(?:[^\\W\\d_]|[{_MARKS}])+")
 
 
 def terms(text: str, language: str | None = None) -> list[str]:
-    """The terms of a text in its order, with repetitions. ``language``: BCP 47, None if unknown."""
+    """Return the terms of a text in order, with repetitions. ``language``: BCP 47, None if unknown."""
     return list(_terms(text, primary(language)))
 
 
 def question_words(text: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
-    """Each word of a question once, as its terms in each of the languages and in none."""
+    """Return each word of a question once, as its terms in each of the languages and without a language."""
     known = ["", *sorted({primary(language) for language in languages} - {""})]
     in_each = zip(*(_by_token(text, language, question=True) for language in known), strict=True)
     words = (tuple(dict.fromkeys(filter(None, chain.from_iterable(forms)))) for forms in in_each)
@@ -68,7 +68,7 @@ def question_words(text: str, languages: Iterable[str]) -> list[tuple[str, ...]]
 
 
 def places(text: str, language: str | None, wanted: Set[str]) -> Iterator[tuple[int, int]]:
-    """Yield the places of words that give one of the ``wanted`` terms: names whole, or words in them."""
+    """Yield the places of words with one of the ``wanted`` terms: whole names, or words in names."""
     code = primary(language)
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "dense":
@@ -81,7 +81,7 @@ def places(text: str, language: str | None, wanted: Set[str]) -> Iterator[tuple[
 
 
 def _places_within(name: str, start: int, language: str, wanted: Set[str]) -> Iterator[tuple[int, int]]:
-    """The words of a name such as ``BackupTooOld`` or ``var/tmp/restore``."""
+    """Yield places of wanted words inside a name such as ``BackupTooOld`` or ``var/tmp/restore``."""
     for run in _RUN.finditer(name):
         at = start + run.start()
         for word in _HUMPS.split(run[0]):
@@ -91,7 +91,7 @@ def _places_within(name: str, start: int, language: str, wanted: Set[str]) -> It
 
 
 def _dense_places(run: str, start: int, wanted: Set[str]) -> Iterator[tuple[int, int]]:
-    """Wanted pairs that overlap are one place."""
+    """Yield places of wanted pairs; overlapping pairs are one place."""
     at = 0
     while at < len(run):
         end = at
@@ -109,7 +109,7 @@ def _terms(text: str, language: str) -> Iterator[str]:
 
 
 def _by_token(text: str, language: str, *, question: bool = False) -> Iterator[Iterable[str]]:
-    """The terms of each token; a run of a script without spaces is one token."""
+    """Yield the terms of each token; a run of a script without spaces is one token."""
     tokens = _ASCII_TOKEN.finditer(text) if text.isascii() else _TOKEN.finditer(normalize("NFKC", text))
     for token in tokens:
         if token.lastgroup == "name":
@@ -123,7 +123,7 @@ def _by_token(text: str, language: str, *, question: bool = False) -> Iterator[I
 
 
 def _of_word(word: str, language: str) -> tuple[str, ...]:
-    """The terms of a word, or of a name of several."""
+    """Return the terms of a word, or of a name of several words."""
     if _is_plain(word):
         plain = word.translate(_JOINERS)
         forms = (word,) if plain == word else (word, plain)
@@ -131,11 +131,11 @@ def _of_word(word: str, language: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_name(word, language)))
 
 
-_kept = lru_cache(_KEPT)(_of_word)  # a few words make most of any text
+_kept = lru_cache(_KEPT)(_of_word)  # few words make up most of any text
 
 
 def _is_plain(token: str) -> bool:
-    """Whether a token is a word, and no name of several."""
+    """Return whether a token is one word, not a name of several."""
     return _PLAIN.fullmatch(token) is not None and not _HUMPS.search(token)
 
 
@@ -149,7 +149,7 @@ def _pairs(run: str, *, alone: bool) -> Iterator[str]:
 
 
 def _name(token: str, language: str) -> Iterator[str]:
-    """The whole, then its parts between punctuation, then their words."""
+    """Yield the whole name, then its parts between punctuation, then their words."""
     yield _whole(token)
     if "," in token:
         yield _cut(token.replace(",", "").lower())
@@ -212,6 +212,6 @@ def _stems(words: list[str], language: str) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    """Without accents: many people leave them out."""
+    """Remove accents, which many people omit."""
     letters = (letter for letter in normalize("NFD", word) if ord(letter) not in _ACCENTS)
     return normalize("NFC", "".join(letters))

@@ -1,6 +1,6 @@
 """Run several requests at the same time.
 
-The threads are daemons: the program does not wait for a server that does not answer.
+The threads are daemon threads: at its end the program does not wait for a server's answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ingestor.ports import Stop
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LOOK = 0.1  # seconds between two looks at the flag
+_LOOK = 0.1  # seconds between two checks of the flag
 
 
 def in_parallel(
@@ -26,9 +26,9 @@ def in_parallel(
 ) -> list[R]:
     """Run ``work`` on each part in at most ``lanes`` threads; return the results in order of the parts.
 
-    Raises the first error of ``work``, and Stopped soon after ``stop`` is set, even if work is under way. No
-    further part is begun then. After an error of ``work`` parts under way are awaited; ``on_error`` is called
-    before, to end their waits.
+    Raises Stopped soon after ``stop`` is set, even if work is running, and the first error of ``work``. No
+    further part starts then. After an error of ``work``, ``on_error`` is called to end the waits of running
+    parts, and these are awaited.
     """
     over = Stop()
     waiting: SimpleQueue[int] = SimpleQueue()

@@ -1,11 +1,11 @@
-"""A language model behind any OpenAI-compatible endpoint: one POST a question, the answer as text.
+"""Client of a language model behind an OpenAI-compatible endpoint: one POST for each question.
 
-Each caller passes the ``Answers`` that handle its questions: they may know an answer already, count
-questions, or refuse every question. A cached answer depends on the question alone. The question holds the
-model's name and every setting that may change the answer, and neither the endpoint's address nor its key.
+Each caller passes the ``Answers`` that handle its questions: a cache, a counter, or a refusal of every
+question. A cached answer depends on the question alone. The question includes the model's name and every
+setting that may change the answer, but neither the endpoint's address nor its key.
 
-After an invalid answer the model is asked again, with the reason (``ask_until_valid``). Invalid answers are
-cached as valid ones are, so that the same question has the same end every time.
+After an invalid answer the question is repeated with the reason (``ask_until_valid``). Invalid answers are
+cached, too, so that the same question always has the same result.
 """
 
 import json
@@ -50,14 +50,14 @@ class Completion:
     cost: float = 0.0
 
 
-Ask = Callable[[Messages], str | None]  # None: must not be asked now
+Ask = Callable[[Messages], str | None]  # None: questions are not allowed now
 
 
 class Answers(Protocol):
-    """Store or channel of answers, through which questions are asked. Threads share an object."""
+    """Store or channel through which questions pass. Threads share an object."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
-        """Return a known answer, or else the text of ``ask``; None if ``ask`` must not be called now."""
+        """Return a known answer, else the text of ``ask``; None if ``ask`` must not be called now."""
         ...
 
     def wait(self, seconds: float) -> None:
@@ -67,15 +67,15 @@ class Answers(Protocol):
 
 @runtime_checkable
 class Asking(Protocol):
-    """A chunker that asks a language model."""
+    """A chunker that uses a language model."""
 
     def through(self, answers: Answers) -> Chunker:
-        """Return the same chunker, asking through ``answers``."""
+        """Return the same chunker with its questions passed through ``answers``."""
         ...
 
 
 class DirectAnswers:
-    """Asks every question and stores nothing; an implementation of ``Answers``."""
+    """``Answers`` that send every question to the model and store nothing."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text
@@ -85,7 +85,7 @@ class DirectAnswers:
 
 
 class LanguageModel:
-    """An ``Ask``. Threads may share it. Raises Transient, or NeedsHuman where the config must change."""
+    """An ``Ask`` that threads may share. Raises Transient, or NeedsHuman if the config must change."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint, self._answers = endpoint, answers
@@ -158,7 +158,7 @@ def ask_until_valid(
 ) -> T | None:
     """Return the first answer that ``read`` accepts (no ValueError) in ``times`` tries, or None.
 
-    ``invalid``: called with the reason why an answer is not accepted.
+    ``invalid``: called with the reason of each rejected answer.
     """
     for _ in range(times):
         answer = ask(messages)
@@ -174,7 +174,10 @@ def ask_until_valid(
 
 
 def json_list(answer: str) -> list[Any]:
-    """The JSON list in an answer; text around it is ignored. Raises ValueError, in words for the model."""
+    """Return the JSON list in an answer; ignore other text.
+
+    Raises ValueError with a message for the model.
+    """
     value = _json(answer, "[", "]")
     if not isinstance(value, list):
         raise ValueError("the answer is not a JSON list")

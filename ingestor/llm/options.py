@@ -19,7 +19,7 @@ def _address(url: str) -> str:
 
 
 class ModelServer(Options):
-    """Server to ask. ``base_url`` is no part of a recipe: a model may move."""
+    """Options of a server. ``base_url`` is no part of a recipe: a model may move."""
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
         ..., description="address of an OpenAI-compatible server, usually ending in `/v1`"
@@ -41,7 +41,7 @@ class ModelServer(Options):
 
 
 class Endpoint(ModelServer):
-    """Model to ask, and its server."""
+    """Options of a language model and its server."""
 
     model: str = Field(
         min_length=1, description="model, as the server names it; a changed name repeats every request"

@@ -1,11 +1,10 @@
 """Requests to a server of models with OpenAI's API, and their outcomes.
 
-Requests end: after a limit of seconds in all, and with an answer of limited size. The library httpx limits
-the time between two bytes, so a server that sends one every second is never late. Here each read waits until
-the deadline of its request instead. Answers are asked for uncompressed, and others are refused: a megabyte
-that is sent may be a thousand once it is unpacked.
+Every request has a limit of seconds and of the answer's size. The library httpx limits the time between two
+bytes only, so a server that sends a byte every second would never be late. Here each read waits until the
+deadline of its request. Only uncompressed answers are accepted: a sent megabyte may unpack to a gigabyte.
 
-The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
+The key is sent as a header and appears nowhere else: it is removed where a server quotes it.
 """
 
 import json
@@ -19,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
-from ingestor.core.errors import ceiling, retry_after
+from ingestor.core.errors import longest_wait, retry_after
 from ingestor.llm.options import ModelServer
 from ingestor.ports import NeedsHuman
 
@@ -31,14 +30,14 @@ _until: ContextVar[float] = ContextVar("_until")  # monotonic seconds; each thre
 
 
 class UnusableAnswer(Exception):
-    """An answer that is not read to the end: too long, or compressed."""
+    """Error: an answer is too long or compressed, and was not read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     status: int
     reason: str
-    headers: Mapping[str, str]  # whatever their case
+    headers: Mapping[str, str]  # names in any case
     content: bytes
 
 
@@ -83,7 +82,7 @@ def _read(response: "httpx.Response", most: int) -> bytes:
 
 
 def _trace(seconds: float, event: str, about: Mapping[str, Any]) -> None:
-    """Start the time with a connection, not while one is awaited. httpcore calls this at each step."""
+    """Start the deadline once a connection is free. httpcore calls this function at each step."""
     if event.endswith(("connect_tcp.complete", "start_tls.complete")):
         stream = about["return_value"]
         stream.read = partial(_read_in_time, stream.read)
@@ -103,20 +102,20 @@ def _read_in_time(read: Any, size: int, timeout: float | None = None) -> bytes:
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 30.0  # seconds; the engine, which can do something else meanwhile, waits longer ones
+LONGEST_WAIT = 30.0  # seconds; longer waits are left to the engine, which does other work meanwhile
 _SHOWN = 10_000  # bytes of an error that is no JSON
 _MOST_TOKENS = 10**9  # of an answer, as the server counts
 _AGAIN = frozenset({408, 409, 425, 429})  # besides 5xx: the same request may succeed later
 _TOO_LONG = re.compile(
     r"too (large|long)|exceeds?\b.*\b(context|length|tokens)|maximum context", re.IGNORECASE
 )
-_UNPAID = "insufficient_quota"  # the code of a 429 that no waiting ends
+_UNPAID = "insufficient_quota"  # code of a 429 that waiting does not end
 TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than the model reads
 _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
 
 
 class TryAgain(Exception):
-    """Worth another try; ``after``: seconds that the server asks for."""
+    """Error: a retry may help. ``after``: seconds that the server asks to wait."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -124,7 +123,7 @@ class TryAgain(Exception):
 
 
 class RequestNotTaken(Exception):
-    """The server does not take this request. ``code``: the words by which programs know the reason."""
+    """Error: the server refuses this request. ``code``: the server's machine-readable reason."""
 
     def __init__(self, status: int, reason: str, code: str, model: str) -> None:
         advice = _ADVICE.get(status, "").format(model)
@@ -133,7 +132,10 @@ class RequestNotTaken(Exception):
 
 
 class ModelRequests:
-    """Requests to one server. Threads may share an object. ``called``: name of the server in messages."""
+    """Sends requests to one server.
+
+    Threads may share an object. ``called``: name of the server in messages.
+    """
 
     def __init__(self, server: ModelServer, called: str, model: str) -> None:
         self._server, self._called, self._model = server, called, model
@@ -158,7 +160,9 @@ class ModelRequests:
     def _raise_refusal(self, reply: Reply) -> bytes:
         explanation, code = _reason(reply)
         reason = self.quote(explanation)
-        if reply.status >= 500 and _TOO_LONG.search(reason):  # llama.cpp calls that an error of its own
+        if reply.status >= 500 and _TOO_LONG.search(
+            reason
+        ):  # llama.cpp reports too long a text as a server error
             code += f" {TOO_LONG}"
         elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
             after = retry_after(reply.headers.get("retry-after"), time.time())
@@ -198,7 +202,7 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
         try:
             return ask()
         except TryAgain as busy:
-            seconds = ceiling(attempt) if busy.after is None else busy.after
+            seconds = longest_wait(attempt) if busy.after is None else busy.after
             if attempt > retries or seconds > LONGEST_WAIT:
                 raise
         wait(seconds)

@@ -1,1 +1,1 @@
-"""Documents prepared in processes on other machines."""
+"""Prepares documents in processes on other machines."""

@@ -1,9 +1,8 @@
-"""Ray: documents as its tasks, models as its actors. Nothing else imports Ray.
+"""Connection to a Ray cluster: documents are tasks, models are actors. No other module imports Ray.
 
-Ray queues tasks until a node has room, starts processes for them and uses these again. An autoscaler sees
-what waits as demand. A task that waits for vectors leaves its CPUs to others, and a model
-reserves none unless the config says so. So a single CPU prepares and embeds. No task is named after a
-document.
+Ray queues tasks until a node has room, and reuses the processes that it starts. An autoscaler counts waiting
+tasks as demand. A task that waits for vectors releases its CPUs, and a model reserves no CPU unless the
+config sets that. So a single CPU can prepare and embed. Names of tasks never contain a document's name.
 """
 
 import asyncio
@@ -32,12 +31,12 @@ from ingestor.ports import NeedsHuman, Transient
 
 log = logging.getLogger("ingestor")
 
-IDLE = 60.0  # seconds after which a process that embeds ends if it has no work
-_TICK = 1.0  # seconds: how soon a waiting thread notices the stop
-_CONNECT = 10.0  # seconds; Ray itself would wait for minutes, and not say for what
-_PATIENCE = 60.0  # seconds after which the log says that no node has room
-_MESSAGES = 10_000  # questions and replies that the relay holds at the same time
-_GO, _END = b"go", b"end"  # replies to a document that starts, and to one that nobody waits for
+IDLE = 60.0  # seconds without work after which an embedding process ends
+_TICK = 1.0  # seconds until a waiting thread notices the stop
+_CONNECT = 10.0  # seconds; Ray itself would wait for minutes without a message
+_PATIENCE = 60.0  # seconds until the lack of room is logged
+_MESSAGES = 10_000  # questions and replies in the relay at the same time
+_GO, _END = b"go", b"end"  # replies to a document that may start, and to a cancelled document
 _MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'chroma-ingestor[ray]'"
 
 
@@ -62,7 +61,7 @@ class Relay:
         self._replies[number].put_nowait(reply)
 
     async def forget(self, number: int, finished: bool) -> None:
-        """Drop what is left of a document, and end all waits for its next question or reply."""
+        """Drop a document's messages, and end all waits for its next question or reply."""
         if not finished:
             self._abandoned.add(number)
         self._questions.pop(number, asyncio.Queue[bytes]()).put_nowait(_END)
@@ -77,7 +76,7 @@ def _here() -> Started:
 
 
 def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: bytes) -> bytes:
-    """Prepare a document, in a process on a node."""
+    """Prepare a document in a process on a node."""
     import ray
 
     def ask(question: bytes) -> bytes:
@@ -93,7 +92,7 @@ def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: byt
 
 
 class Room:
-    """Resources that each process of a kind takes. Want of room is logged once, until one has started."""
+    """Resources of each process of a kind. A lack of room is logged once, until a process starts."""
 
     def __init__(self, cpus: float, gpus: float = 0.0) -> None:
         self.cpus, self.gpus = cpus, gpus
@@ -109,7 +108,7 @@ class Room:
             self._at_work, self._since = self._at_work - 1, monotonic()
 
     def report_want(self, since: float) -> None:
-        """Log that there is no room, if nothing of this kind has been at work for a minute."""
+        """Log that no node has room, if no process of this kind has worked for a minute."""
         with self._lock:
             short = not self._at_work and monotonic() - max(since, self._since) > _PATIENCE
             report, self._reported = short and not self._reported, short or self._reported
@@ -121,9 +120,9 @@ class Room:
 
 
 class RayDocument:
-    """A document at work in a process on a node. One thread.
+    """A document that a process on a node prepares; used by one thread.
 
-    Whoever gets Started from ``next`` calls ``start`` with it.
+    When ``next`` returns Started, the caller passes it to ``start``.
     """
 
     def __init__(self, cluster: "RayCluster", number: int, result: Any) -> None:
@@ -143,7 +142,7 @@ class RayDocument:
         except ProcessLost:
             if self.node or not self._finished or not cluster.first_of(question):
                 raise
-        return cluster.get(question, "")  # it ended just after it had started
+        return cluster.get(question, "")  # the process ended just after its start
 
     def start(self, started: Started) -> None:
         self.node = started.node
@@ -154,9 +153,9 @@ class RayDocument:
         self._cluster.relay.reply.remote(self._number, packed)
 
     def close(self) -> None:
-        """Abandon the document unless it is finished: its process ends it at its next question.
+        """Cancel the document unless it is finished; its process stops at its next question.
 
-        ``ray.cancel`` is not used: Ray 2.60 ends the daemon if the task's result arrives meanwhile.
+        ``ray.cancel`` is not used: Ray 2.60 crashes the daemon if the task's result arrives meanwhile.
         """
         if self.node:
             self._cluster.room.leave()
@@ -166,7 +165,7 @@ class RayDocument:
 
 @dataclass(eq=False, slots=True)
 class _Process:
-    """An actor that embeds. ``started``: its packed report. ``node``: "" until the report has arrived."""
+    """An embedding actor. ``started``: its packed report. ``node``: "" until the report arrives."""
 
     actor: Any
     started: Any
@@ -175,9 +174,9 @@ class _Process:
 
 
 class RayModels:
-    """Processes of one model: as many as are asked at the same time, while a node has room. Any thread.
+    """Processes of one model: one for each parallel call, while nodes have room. Any thread may call.
 
-    Without reserved resources Ray places a process where a CPU is free, and counts none afterwards.
+    Without reserved resources Ray places a process where a CPU is free, and reserves no CPU afterwards.
     """
 
     def __init__(
@@ -266,7 +265,7 @@ class RayCluster:
         self.room = Room(workers.cpus)
         self._stopped = threading.Event()
         self._numbers = count()
-        self._refused: dict[str, str] = {}  # node ids, and why they get no work
+        self._refused: dict[str, str] = {}  # by node id: reason why the node gets no work
         self._prepare, self._check = ray.remote(_prepare), ray.remote(check_setups)
         beside = {"resources": {"node:__internal_head__": 0.001}, "num_cpus": 0, "max_restarts": -1}
         self.relay = ray.remote(Relay).options(max_concurrency=_MESSAGES, **beside).remote()
@@ -276,16 +275,16 @@ class RayCluster:
         self._stopped.set()
 
     def first_of(self, *awaited: Any) -> Sequence[Any]:
-        """Return the first awaited value, if one is there within a second. Raises Stopped after ``stop``."""
+        """Return the first awaited value if it arrives within a second. Raises Stopped after ``stop``."""
         if self._stopped.is_set():
             raise Stopped
         ready: Sequence[Any] = self.ray.wait(list(awaited), num_returns=1, timeout=_TICK)[0]
         return ready
 
     def get(self, awaited: Any, node: str) -> bytes:
-        """Wait for a value of a process. ``node``: its node; "" before it has started.
+        """Wait for a value of a process. ``node``: its node; "" before its start.
 
-        Raises ProcessLost, Stopped; Transient if the node lacks something that the process needs.
+        Raises ProcessLost, Stopped, or Transient if the node lacks a package or file that the process needs.
         """
         try:
             while not self.first_of(awaited):
@@ -300,7 +299,7 @@ class RayCluster:
         return packed
 
     def prepare(self, tools_of: ToolsOf, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
-        """Queue a packed task until a node has room. ``again``: preferably on another node than before."""
+        """Queue a packed task until a node has room. ``again``: prefer another node than before."""
         options = self.options(num_cpus=self.room.cpus, max_retries=0, name="PreparingProcess")
         if again:
             options["scheduling_strategy"] = "SPREAD"
@@ -328,9 +327,9 @@ class RayCluster:
         return [node for node in large if node not in self._refused]
 
     def check(self, tools_of: ToolsOf, setups: Sequence[Setup]) -> list[str]:
-        """Make these tools on every node, and return what is wrong, with the names of the nodes.
+        """Build these tools on every node, and return the problems with the names of the nodes.
 
-        Ray repeats a lost check twice. A node that loses all of them is checked when it gets work.
+        Ray repeats a lost check twice. A node that loses all checks is checked when it gets work.
         """
         strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         checks = {
@@ -385,7 +384,7 @@ def connect(options: Workers) -> Iterator[RayCluster]:
     before, records = signal.getsignal(signal.SIGTERM), logging.getLogRecordFactory()
     try:
         ray = _join(options.address, own)
-    finally:  # Ray takes SIGTERM for itself, and adds a field to every line of the log
+    finally:  # Ray replaces the handler of SIGTERM, and adds a field to every log line
         logging.setLogRecordFactory(records)
         if main and before is not None:
             signal.signal(signal.SIGTERM, before)
@@ -398,7 +397,7 @@ def connect(options: Workers) -> Iterator[RayCluster]:
 
 
 def require_answer(address: str) -> None:
-    """Raise NeedsHuman if nothing listens at the host and port of an address, where it names them."""
+    """Raise NeedsHuman if an address names host and port, and nothing listens there."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
@@ -423,7 +422,7 @@ def _join(address: str, more: dict[str, Any]) -> Any:
         for line in data["lines"]:
             log.info("Ray: %s", line, extra=event("node"))
 
-    # Ray prints errors of nodes on standard output, where commands answer, and has no option against it.
+    # Ray prints errors of nodes on standard output, which is for commands' answers; no option changes that.
     ray._private.worker.print_to_stdstream = log_lines
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **more)

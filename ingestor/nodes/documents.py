@@ -1,8 +1,8 @@
-"""Prepares documents on nodes, in the place of ``pipeline.prepare.prepare``: same arguments, same answer.
+"""Prepares documents on nodes, with the arguments and results of ``pipeline.prepare.prepare``.
 
-The daemon keeps journal, caches and writer. It reads the document, or finds its text in the cache, and sends
-nothing if nothing changed. The node parses and chunks, and asks the daemon for
-vectors, where the texts of all documents meet in batches.
+The daemon keeps journal, caches and writer. It reads the document, or takes its text from the cache, and
+sends nothing if nothing changed. The node parses and chunks the document, and requests vectors from the
+daemon, which batches the texts of all documents.
 """
 
 import logging
@@ -40,7 +40,7 @@ Resting = Callable[[], AbstractContextManager[None]]
 
 
 class Conversation(Protocol):
-    """See cluster.RayDocument."""
+    """Protocol of cluster.RayDocument."""
 
     node: str
 
@@ -51,19 +51,19 @@ class Conversation(Protocol):
 
 
 class Nodes(Protocol):
-    """See cluster.RayCluster. ``work``: queues a packed task."""
+    """Protocol of cluster.RayCluster. ``work``: queues a packed task."""
 
     def work(self, setup: Setup, task: bytes, *, again: bool) -> Conversation: ...
     def refuse(self, refused: Mismatch) -> NeedsHuman | None: ...
 
 
 class OnNodes:
-    """Prepares documents on nodes: see ``pipeline.prepare.prepare``. Any thread.
+    """Prepares documents on nodes (see ``pipeline.prepare.prepare``). Any thread may call.
 
-    ``setup_of``: returns the setup of tools; None: their documents are prepared here. ``most``: documents at
-    the same time. ``in_flight``: bytes of documents in transit; a larger document goes alone. ``resting``:
-    entered while a document waits for a process. ``behind``: whether the calling thread's document waits for
-    all others.
+    ``setup_of``: returns the setup of tools, or None if this process prepares their documents. ``most``:
+    number of documents at the same time. ``in_flight``: bytes of documents in transit; a larger document is
+    sent alone. ``resting``: context entered while a document waits for a process. ``behind``: whether the
+    calling thread's document yields to all others.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class OnNodes:
         self.lost = 0  # processes that died at work
 
     def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
-        """Raises what ``prepare`` raises, and BadDocument for a document that kills its processes."""
+        """Prepare a document. Raises the errors of ``prepare``, and BadDocument if it kills its processes."""
         setup = self._setup_of(job.entry.feed, tools)
         if setup is None:
             return prepare(job, tools, predecessor)
@@ -114,7 +114,7 @@ class OnNodes:
         self._budget.stop()
 
     def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
-        """Prepare a document in the first process that lives to the end."""
+        """Prepare a document, in another process if one is lost."""
         entry, packed = task.job.entry, pack(task)
 
         def attempt(again: bool) -> Done | FailedCall | Mismatch:
@@ -167,7 +167,7 @@ class OnNodes:
 
 
 def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
-    """Return the task, with the document's bytes or its text; or the writes, if nothing changed."""
+    """Return the task with the document's bytes or text; if nothing changed, the result without a task."""
     entry, fetched = job.entry, list[Blob]()
     assert entry.item is not None
 
@@ -181,7 +181,7 @@ def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
         return same
     new = not (entry.known or entry.digest)
     vanished = predecessor(entry, reading.content) if new else None
-    job = replace(job, others_by_now=None)  # it can be called here alone
+    job = replace(job, others_by_now=None)  # only this process can call it
     if fetched:
         return Task(job, blob=fetched[-1], predecessor=vanished)
     recipe = tools.reader.recipes[reading.parser]

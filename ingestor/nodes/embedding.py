@@ -1,6 +1,6 @@
-"""An embedder whose vectors processes on nodes compute, many texts at once; questions are embedded here.
+"""Embedder that sends documents' texts to processes on nodes, and embeds questions in this process.
 
-A vector depends on its text alone (ports.Embedder), so it makes no difference which process gets which texts.
+A vector depends on its text alone (ports.Embedder), so any process may embed any text.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from ingestor.nodes.deaths import outlive
 from ingestor.nodes.messages import FailedCall, pack, unpack
 from ingestor.ports import Asymmetric, BadDocument, Embedder, NeedsHuman, Stop, Transient
 
-SLICE = 64  # texts that a process gets at once, of similar lengths
+SLICE = 64  # texts of similar length that a process gets at once
 
 
 class OnNodesEmbedder:
-    """See ports.Embedder and ports.Remote.
+    """Embedder on nodes (see ports.Embedder and ports.Remote).
 
     ``own``: the same model in this process, for questions. ``on_node``: returns packed vectors of packed
-    texts (see cluster.RayModels). ``most``: calls of it at the same time.
+    texts (see cluster.RayModels). ``most``: number of its calls at the same time.
     """
 
     def __init__(self, own: Embedder, on_node: Callable[[bytes], bytes], most: int) -> None:
@@ -49,7 +49,7 @@ class OnNodesEmbedder:
         return self._own.embed(texts)
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """Raises Stopped, too."""
+        """Embed texts (see ports.Remote). Raises Stopped, too."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
 

@@ -1,4 +1,4 @@
-"""Processes of the daemon on nodes: some prepare documents, others embed."""
+"""The daemon's processes on nodes: some prepare documents, others embed."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ class Fleet:
         self._cluster, self._workers = cluster, workers
         self._tools_of, self._embedder_of = tools_of, embedder_of
         self._setups: dict[tuple[Feed, str], Setup] = {}
-        self._coming: dict[tuple[Feed, str], Setup] = {}  # of a config that is being taken over
+        self._coming: dict[tuple[Feed, str], Setup] = {}  # setups of a config that is being loaded
         self._embedders: dict[str, OnNodesEmbedder] = {}  # by key of their setup
         self._checked = False
         self.preparing = OnNodes(self, self._setup_of, workers.count, workers.in_flight, resting, behind)
@@ -41,7 +41,7 @@ class Fleet:
     def adopt_setups(self) -> None:
         """Use only the setups that are known now; the first call checks every node.
 
-        Raises NeedsHuman with every node whose versions, plugins or models differ. A node that comes later is
+        Raises NeedsHuman with every node whose versions, plugins or models differ. A node that joins later is
         checked when it gets work.
         """
         self._setups, self._coming = self._coming, {}
@@ -51,9 +51,7 @@ class Fleet:
             self._checked = True
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
-        """Return an embedder that embeds documents on nodes; an embedder that calls a server is returned
-        unchanged.
-        """
+        """Return an embedder that works on nodes; return an embedder that calls a server unchanged."""
         if not self._workers.embedders or isinstance(own, Remote):
             return own
         if setup.key not in self._embedders:

@@ -27,8 +27,8 @@ _EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose 
 class Task:
     """A document to prepare.
 
-    ``blob``, ``parsed``: one of them is its content; the process reads nothing else. ``predecessor``:
-    vanished document whose records the document takes over.
+    ``blob``, ``parsed``: one of both is the content; the process reads nothing else. ``predecessor``:
+    vanished document whose records are reused.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Report: a process has made its tools, and starts its work. ``node_id``: Ray's id.
+    """Report that a process has built its tools and starts its work. ``node_id``: Ray's id.
 
     ``node``: name for people.
     """
@@ -50,7 +50,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Error: a process cannot make the same tools as the daemon. ``problem``: the reason."""
+    """Report that a process cannot build the daemon's tools. ``problem``: the reason."""
 
     node_id: str
     node: str
@@ -117,7 +117,7 @@ def failed_call(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCa
 
 
 def pack(value: object) -> bytes:
-    """Pack a value. A plugin goes as its name: nodes find it in their own packages."""
+    """Pack a value. A plugin is packed as its name: nodes load it from their own packages."""
     packed = BytesIO()
     _Packer(packed, 5).dump(value)
     return packed.getvalue()
@@ -154,5 +154,5 @@ class _Packer(pickle.Pickler):
         if isinstance(value, Plugin):
             kind, groups = value.kind, get_args(Group)
             group = next(each for each in groups if kind in kinds(each) and find(each, kind) is value)
-            return installed_plugin, (group, kind)
+            return find_plugin, (group, kind)
         return NotImplemented

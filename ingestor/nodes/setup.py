@@ -1,6 +1,6 @@
-"""Setups: how a process on a node makes the same tools, or the same model, as the daemon.
+"""Setups, from which a process on a node builds the daemon's tools or model.
 
-Documents that two versions prepared would not fit together, so versions and fingerprints are compared.
+Documents prepared by different versions would not match, so versions and fingerprints are compared.
 """
 
 import platform
@@ -36,9 +36,9 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Recipe by which a process makes the tools of one source, or a model.
+    """Description from which a process builds the tools of one source, or a model.
 
-    ``key``: differs wherever the tools differ. ``recipes``: fingerprints by part, as the daemon has them.
+    ``key``: differs if the tools differ. ``recipes``: the daemon's fingerprints, by part.
     """
 
     key: str
@@ -48,11 +48,11 @@ class Setup:
 
 
 ToolsOf = Callable[[bytes], Tools]
-EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # and its recipe
+EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # model and its recipe
 
 
 def make_tools(tools_of: ToolsOf, setup: Setup) -> Tools:
-    """Make the tools of a setup in this process. Raises NeedsHuman if they differ from the daemon's."""
+    """Build the tools of a setup in this process. Raises NeedsHuman if they differ from the daemon's."""
     require_same(setup.versions, versions(), "install the same on every node")
     tools = tools_of(setup.packed)
     require_same(setup.recipes, recipes_of(tools), "the config or a package differs")
@@ -60,7 +60,7 @@ def make_tools(tools_of: ToolsOf, setup: Setup) -> Tools:
 
 
 def make_embedder(embedder_of: EmbedderOf, setup: Setup) -> Embedder:
-    """Make the model of a setup in this process. Raises NeedsHuman if it differs from the daemon's."""
+    """Build the model of a setup in this process. Raises NeedsHuman if it differs from the daemon's."""
     require_same(setup.versions, versions(), "install the same on every node")
     embedder, recipe = embedder_of(setup.packed)
     require_same(setup.recipes, {MODEL: recipe}, "the model or the processor differs")
@@ -68,7 +68,7 @@ def make_embedder(embedder_of: EmbedderOf, setup: Setup) -> Embedder:
 
 
 def recipes_of(tools: Tools) -> dict[str, str]:
-    """Return fingerprints of all that decides the records of a source, by part."""
+    """Return fingerprints of everything that decides the records of a source, by part."""
     parsers = {f"parser {kind}": str(recipe) for kind, recipe in tools.reader.recipes.items()}
     return {
         **parsers,
@@ -79,7 +79,7 @@ def recipes_of(tools: Tools) -> dict[str, str]:
 
 
 def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) -> None:
-    """Raises NeedsHuman, naming what differs."""
+    """Raise NeedsHuman with the differences, if there are any."""
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if not names:
         return

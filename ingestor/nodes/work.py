@@ -1,7 +1,7 @@
-"""Work of processes on nodes: prepare a document, or embed texts. Knows nothing of Ray.
+"""Work of processes on nodes, independent of Ray: prepares a document, or embeds texts.
 
-The same function as everywhere prepares a document, so its records are the same, bit for bit. The daemon is
-asked for vectors.
+The same function as in the daemon prepares a document, so its records are equal, bit for bit. Vectors are
+requested from the daemon.
 """
 
 import logging
@@ -20,7 +20,7 @@ from ingestor.nodes.messages import (
     Started,
     Task,
     WantedVectors,
-    failed_call,
+    failure_of,
     pack,
     unpack,
 )
@@ -31,15 +31,15 @@ from ingestor.ports import Embedder, NeedsHuman
 
 log = logging.getLogger("ingestor")
 
-_tools: dict[str, Tools] = {}  # made in this process, by key of their setup
+_tools: dict[str, Tools] = {}  # tools of this process, by key of their setup
 
 
 def prepare_document(
     tools_of: ToolsOf, setup: Setup, task: bytes, ask: Callable[[bytes], bytes], here: Started
 ) -> bytes:
-    """Prepare a packed task. ``ask`` sends the daemon a message and returns its reply.
+    """Prepare a packed task; return a packed Done, FailedCall or Mismatch.
 
-    Returns a packed Done, FailedCall or Mismatch.
+    ``ask``: sends the daemon a message and returns its reply.
     """
     lines = _Lines()
     log.addHandler(lines)
@@ -52,7 +52,7 @@ def prepare_document(
         ask(pack(here))
         return pack(_prepare(unpack(task), _tools[setup.key], ask, lines.seen))
     except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
-        return pack(failed_call(error, lines.seen))
+        return pack(failure_of(error, lines.seen))
     finally:
         log.removeHandler(lines)
 
@@ -73,7 +73,7 @@ def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Seq
 
 
 def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
-    """Make the tools of all setups. Returns the reason why that fails."""
+    """Build the tools of all setups. Return the reason if that fails, else None."""
     try:
         for setup in setups:
             _tools[setup.key] = make_tools(tools_of, setup)
@@ -90,14 +90,14 @@ class EmbeddingProcess:
         self._embedder: Embedder
 
     def start(self) -> bytes:
-        """Load the model. Returns a packed Started, Mismatch or FailedCall."""
+        """Load the model. Return a packed Started, Mismatch or FailedCall."""
         here = self._here()
         try:
             self._embedder = make_embedder(self._embedder_of, self._setup)
         except NeedsHuman as error:
             return pack(Mismatch(here.node_id, here.node, str(error)))
         except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
-            return pack(failed_call(error))
+            return pack(failure_of(error))
         return pack(here)
 
     def embed(self, texts: bytes) -> bytes:
@@ -105,11 +105,11 @@ class EmbeddingProcess:
         try:
             return pack(self._embedder.embed(unpack(texts)))
         except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
-            return pack(failed_call(error))
+            return pack(failure_of(error))
 
 
 class _Lines(logging.Handler):
-    """Handler that keeps log lines for the daemon: other users may read the log of this process."""
+    """Log handler that keeps lines for the daemon, since other users may read the log of this process."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -120,7 +120,7 @@ class _Lines(logging.Handler):
 
 
 class _Carried:
-    """Parsed document that came with a task; documents to keep go back with the answer."""
+    """Memory with the task's parsed document; stores new documents to return them with the answer."""
 
     def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
         self._parsed, self._kept = parsed, kept

@@ -53,7 +53,7 @@ class ShownPlan:
 
     @property
     def works(self) -> bool:
-        """Whether a sync would change anything."""
+        """Return whether a sync would change anything."""
         if self.parsed is None:
             return False
         settled = ("unchanged", "quarantined", "unsupported", "due")

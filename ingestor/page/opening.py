@@ -131,7 +131,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
 
 
 def is_page(path: str) -> bool:
-    """Whether a path belongs to the pages, which check the token themselves."""
+    """Return whether a path belongs to the pages, which check the token themselves."""
     return path == "/" or path.startswith(("/page/", "/static/"))
 
 

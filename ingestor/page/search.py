@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from ingestor.http_server.requests import RequestRefused
 from ingestor.lexical.check import words_of
-from ingestor.lexical.ranking import telling
+from ingestor.lexical.ranking import distinctive_terms
 from ingestor.lexical.terms import places
 from ingestor.page.documents import CHUNKS
 from ingestor.preview.view import show_controls
@@ -29,7 +29,7 @@ from ingestor.search.values import (
     Mode,
     Question,
     below_header,
-    checked,
+    check_question,
     place_of,
     title_of,
 )
@@ -96,12 +96,12 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
         return {**values, **fixed, "columns": []}
     modes: Sequence[Mode] = [each for each in get_args(Mode) if mode in ("all", each)]
     with problems():
-        question = checked(Question(query, collection, n, where=_filter(source, where)))
+        question = check_question(Question(query, collection, n, where=_filter(source, where)))
     wanted = set[str]()
     for name in names if collection == ALL else [collection]:
-        with words_of(daemon.lexical.reading(), collection_of(daemon, name).uuids) as words:
+        with words_of(daemon.lexical.connect(), collection_of(daemon, name).uuids) as words:
             if words.db is not None and words.number is not None:
-                words_asked = telling(words.db, words.number, query)
+                words_asked = distinctive_terms(words.db, words.number, query)
                 wanted |= {word for word in words_asked if len(word) > 1 or not word.isascii()}
     columns = [_column(daemon, replace(question, mode=each), wanted) for each in modes]
     return {**values, **fixed, "columns": columns}

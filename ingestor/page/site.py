@@ -100,7 +100,7 @@ class Sessions:
         self.form_token = token_urlsafe()  # of this daemon; shown on its pages alone
 
     def admits(self, request: Request) -> bool:
-        """Whether the sender may see the pages."""
+        """Return whether the sender may see the pages."""
         headers: Sequence[Header] = request.scope["headers"]
         return (
             self._token is None
@@ -127,7 +127,7 @@ class Sessions:
         return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
 
     def is_our_form(self, given: str) -> bool:
-        """Whether a form came from a page of this daemon."""
+        """Return whether a form came from a page of this daemon."""
         return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 

@@ -58,7 +58,7 @@ class Downloads:
             if kept is None:
                 return None
             data = os.pread(kept.file.fileno(), kept.size, 0)
-        return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.told)
+        return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.configured_type)
 
     def keep(self, item: Item, blob: Blob) -> None:
         """Keep a mail, unless the disk has no room."""
@@ -66,7 +66,7 @@ class Downloads:
             file = TemporaryFile()  # noqa: SIM115 - closed when it is dropped
             file.write(blob.data)
             file.flush()
-            empty = Blob(b"", blob.name, blob.content_type, blob.told)
+            empty = Blob(b"", blob.name, blob.content_type, blob.configured_type)
             self._drop((item.key, item.version))
             self._kept[item.key, item.version] = _Kept(file, len(blob.data), empty)
             while len(self._kept) > _MOST or sum(kept.size for kept in self._kept.values()) > _MOST_BYTES:

@@ -439,7 +439,7 @@ def make_plan(
         tokens_per_second=speed,
         seconds=seconds,
         problems=tuple(rehearsal.problems),
-        skipped=tuple(rehearsal.skipped.found()),
+        skipped=tuple(rehearsal.skipped.by_frequency()),
         unseen=rehearsal.unseen,
         unusable=sick,
         running=is_running(config),

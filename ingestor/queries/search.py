@@ -28,7 +28,7 @@ from ingestor.queries.access import (
     no_collection,
 )
 from ingestor.rechunk.recipes import profile_of
-from ingestor.search.values import Answer, Question, checked
+from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
 from ingestor.state.files import Locked, lexical_path
 from ingestor.state.reports import Reports
@@ -49,7 +49,7 @@ def search(config: Config, question: Question, searching: Searching | None = Non
     ``searching``: what stays open after the answer; None: everything is closed. Raises BadRequest for an
     unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
-    from ingestor.search.several import fused, labelled, names_of
+    from ingestor.search.several import fuse_answers, label, names_of
     from ingestor.service.client import DaemonClient
     from ingestor.text.tokens import Tokens
 
@@ -58,7 +58,7 @@ def search(config: Config, question: Question, searching: Searching | None = Non
     if UNDECODED.search(question.query):
         raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
     try:
-        checked(question)
+        check_question(question)
     except ValueError as error:
         raise BadRequest(str(error)) from error
     with journal_of(config) as journal, ExitStack() as stack:
@@ -75,10 +75,10 @@ def search(config: Config, question: Question, searching: Searching | None = Non
                 return answer
         here = searching or stack.enter_context(closing(Searching(config)))
         if names is None:
-            return labelled(here.answer(question), str(question.collection))
+            return label(here.answer(question), str(question.collection))
         start = time.monotonic()
         answers = {name: here.answer(replace(question, collection=name)) for name in names}
-        return fused(question, answers, {}, Tokens().counts, time.monotonic() - start)
+        return fuse_answers(question, answers, {}, Tokens().counts, time.monotonic() - start)
 
 
 def unsearchable(config: Config) -> int:
@@ -141,7 +141,7 @@ class Searching:
     def _answered(self, question: Question) -> Answer:
         from ingestor.chroma.filters import find_left_out
         from ingestor.lexical.check import words_of
-        from ingestor.lexical.file import reading
+        from ingestor.lexical.file import open_for_reading
         from ingestor.search.search import Searcher
 
         if self._collections is None:
@@ -156,7 +156,7 @@ class Searching:
             profile = profile_of(edition.choices or {})
             if left_out := find_left_out(question.where, profile):
                 raise BadRequest(f"where {left_out}")
-        with words_of(reading(lexical_path(self.config)), edition.uuids) as words:
+        with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:
             parts = self._parts
             ask = Searcher(
                 index, words, parts.query_vectors, parts.tokens.counts, time.monotonic, self._reranker

@@ -7,10 +7,10 @@ from ingestor.app.handover import Renames, renamed
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
-from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
+from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, visible_state
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import reading
+from ingestor.lexical.file import open_for_reading
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import collections_of, has_file, is_running, journal_of
@@ -180,7 +180,7 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
         if collection in unseen or state == "unsupported":
             continue
         called, source = named(name)
-        counted = "due" if state in PENDING else shown(state)
+        counted = "due" if state in PENDING else visible_state(state)
         numbers = {counted: getattr(source, counted) + documents}
         if state == "waiting":
             numbers["waiting"] = source.waiting + documents
@@ -233,11 +233,11 @@ def _collections(
             collection = _with_means(collection, *strategies_and_model(edition.choices))
         if probe is not None and edition.uuids:
             sick = [(shard, why) for _, shard in edition.places if (why := probe(shard))]
-            reasons = (why if shard == edition.shown else f"{shard}: {why}" for shard, why in sick)
+            reasons = (why if shard == edition.chroma_name else f"{shard}: {why}" for shard, why in sick)
             reason = "; ".join(reasons) or None
             collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)
         if records:
-            with words_of(reading(lexical_path(config)), edition.uuids) as words:
+            with words_of(open_for_reading(lexical_path(config)), edition.uuids) as words:
                 collection = replace(collection, lexical=words.unready())
         found[name] = collection
     return found

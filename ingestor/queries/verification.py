@@ -18,7 +18,7 @@ from ingestor.core.entries import Edition
 from ingestor.core.listings import observations
 from ingestor.engine.comparison import Closer, Findings, compare, mend
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import reading
+from ingestor.lexical.file import open_for_reading
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.pipeline import listing
 from ingestor.ports import NeedsHuman, Torn, Transient
@@ -136,7 +136,7 @@ def _examine(
             return Findings(
                 broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
             )
-        with words_of(reading(lexical), edition.uuids) as words:
+        with words_of(open_for_reading(lexical), edition.uuids) as words:
             return compare(journal, index.parts, edition, Closer(cache, words))
     except Torn as error:
         return Findings(broken=str(error))

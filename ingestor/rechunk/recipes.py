@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config, SourceConfig
 from ingestor.core.entries import Choices
-from ingestor.core.fingerprint import complete, recipe_options, tuning_options
+from ingestor.core.fingerprint import complete, options_of_speed, recipe_options
 from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
@@ -138,7 +138,7 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
         return today
     try:
         plugin = find(group, stored["kind"])
-        tuning = tuning_options(today.options) if today.plugin.kind == plugin.kind else {}
+        tuning = options_of_speed(today.options) if today.plugin.kind == plugin.kind else {}
         options = plugin.options.model_validate({**tuning, **complete(plugin.options, stored["options"])})
     except (UnknownKind, ValidationError) as error:
         raise NotReproducible(f"{stored['kind']}: {error}") from error

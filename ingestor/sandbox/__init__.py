@@ -1,1 +1,1 @@
-"""Processes that read hostile bytes, and the walls around them."""
+"""Confined processes that parse hostile bytes."""

@@ -1,8 +1,8 @@
 """Process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
 
-Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and so does
-this process. The order of the steps matters: namespaces need a process of one thread, and numpy starts
-threads when it is imported. So all walls are up before anything but the standard library is imported.
+Its standard input is a socket to the parent. When the parent ends for any reason, the socket and this process
+end, too. The order of the steps matters: namespaces need a process of one thread, and numpy starts threads
+when it is imported. So the process is confined before it imports anything outside the standard library.
 """
 
 import os
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ingestor.confinement.walls import confine
 
-_MOST_WORDS = 2**16  # bytes of a message why it does not start
+_MOST_WORDS = 2**16  # bytes of the reason why the process does not start
 
 
 def main(memory: int, folders: list[str]) -> None:

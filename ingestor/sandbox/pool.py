@@ -1,12 +1,12 @@
-"""Parsers of binary formats, and the code that opens archives and mails, run in processes of their own.
+"""Pool of confined processes that parse binary formats and open archives and mails.
 
-A process that hangs, crashes or takes all memory costs one document and nothing else.
+If a process hangs, crashes or takes all memory, one document fails and nothing else.
 
-A process is started when the first document needs it, reads one document at a time, and is replaced after
-some hundreds. It has limits of memory, CPU time and wall time, and gives up files, network and most system
-calls before it reads anything (confinement/walls.py). It ends with this process. Every parser runs there,
-unless the class that its plugin builds has ``isolated = False`` (never) or ``"large"`` (only for large
-documents). Its module is imported here, for the plugin's sake, but only the child runs it.
+A process starts when the first document needs it, reads one document at a time, and is replaced after some
+hundreds. It has limits of memory, CPU time and wall time, and loses files, network and most system calls
+before it reads anything (confinement/walls.py). It ends with this process. Every parser runs there, unless
+the class that its plugin builds has ``isolated = False`` (never) or ``"large"`` (only for large documents).
+This process imports the parser's module, but only the child runs it.
 """
 
 import logging
@@ -37,22 +37,22 @@ log = logging.getLogger("ingestor")
 T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
-_MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # of one container
-_HARMLESS = 100_000  # bytes of text that a parser may read in the daemon itself
+_MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # batches of one container
+_HARMLESS = 100_000  # bytes of text that a parser may read in the daemon
 _FIRST_SHARE, _LEAST_FIRST = 12, 1.0  # see Isolation.take_turns; CPU seconds
 _SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
 
 
 class Defect(Exception):
-    """A parser failed in a way that it does not know; a note holds its traceback."""
+    """Error: a parser raised an unexpected exception; a note has its traceback."""
 
 
 class TookTooLong(BadDocument):
-    """The document exceeded its CPU time or wall time."""
+    """Error: the document exceeded its CPU time or wall time."""
 
 
 class TurnLost(Transient):
-    """The document did not get its CPU time: another attempt may."""
+    """Error: the document did not get its CPU time; a retry may."""
 
 
 class Isolation:
@@ -68,18 +68,18 @@ class Isolation:
         self._lock = Lock()
         self._layers: dict[str, str] = {}
         self._running: set[Process] = set()
-        self._free = _lane(limits.processes + 1)  # one is always left for quick documents
+        self._free = _lane(limits.processes + 1)  # one process is always left for quick documents
         self._quick = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
         self._slow = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
-        self._first: float | None = None  # CPU seconds of a first attempt; None: it has all
+        self._first: float | None = None  # CPU seconds of a first attempt; None: no special limit
         self._known_slow: set[Digest] = set()
         self._resting: Callable[[], AbstractContextManager[None]] = nullcontext
         self._behind: Callable[[], bool] = lambda: False
-        self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
+        self._opening = _lane(1)  # separate, so that listings do not wait for slow documents
 
     @property
     def level(self) -> str:
-        """Describe how well the processes are confined; "" before the first was started."""
+        """Describe how well the processes are confined; "" before the first start."""
         return describe(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
@@ -89,7 +89,14 @@ class Isolation:
         of the parser. Raises Transient if no process can be started or the machine is too busy, Slow if
         another attempt may have more time, Stopped after ``stop``.
         """
-        request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
+        request = [
+            "parse",
+            kind,
+            options.model_dump_json(),
+            blob.name,
+            blob.content_type,
+            blob.configured_type,
+        ]
 
         def ask(process: Process, seconds: float) -> dict[str, Any]:
             process.ask(request, blob.data, seconds)
@@ -106,9 +113,9 @@ class Isolation:
     ) -> None:
         """Limit a document's first attempt to a twelfth of the CPU time; after that it ends with Slow.
 
-        Slow documents then leave one process to the others: they cannot hold up everything. ``resting`` is
-        entered by a thread while it waits for a process. ``behind``: whether what the thread does is for a
-        collection that readers do not see yet, so that it waits for all else.
+        Slow documents then leave one process to the others, and cannot block everything. ``resting``: context
+        that a thread enters while it waits for a process. ``behind``: whether the thread works for a
+        collection that readers do not see yet; such work waits for all other work.
         """
         self._resting, self._behind = resting, behind
         self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
@@ -139,7 +146,7 @@ class Isolation:
 
     @property
     def unpack(self) -> "Opener":
-        """Opens archives, mailboxes and mails."""
+        """Return an opener of archives, mailboxes and mails."""
         return Opener(self._unpack, f"{self._limits.memory} {self._limits.seconds:g}")
 
     def _unpack(self, blob: Blob, archives: bool) -> Unpacked | None:
@@ -166,11 +173,11 @@ class Isolation:
         return unpacked
 
     def stop(self) -> None:
-        """Raise Stopped, soon, in every thread that waits for a document."""
+        """Raise Stopped soon in every thread that waits for a document."""
         self._stopped.set()
 
     def close(self) -> None:
-        """End the processes, also busy ones. Threads that wait for them get Stopped."""
+        """End all processes, also busy ones. Threads that wait for them get Stopped."""
         self.stop()
         with self._lock:
             running = tuple(self._running)
@@ -186,7 +193,7 @@ class Isolation:
             self._running.discard(process)
 
     def _seconds(self, size: int) -> float:
-        """Return the CPU seconds for a container: a document's limit from about 20 MB on, a twentieth for the
+        """Return the CPU seconds for a container: a document's limit from 20 MB on, a twentieth for the
         smallest.
 
         A listing waits for the container, and a small container that takes long is hostile.
@@ -209,7 +216,7 @@ class Isolation:
         return result
 
     def _ask_fresh(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Ask a process; if it dies of what earlier documents left behind, ask a fresh process."""
+        """Call a process; if it dies, perhaps of an earlier document, call a fresh process."""
         try:
             if process is not None:
                 try:
@@ -228,7 +235,7 @@ class Isolation:
             raise BadDocument(str(died)) from None
 
     def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Return the process, if it can be asked again, and its answer."""
+        """Call a process; return the process if it can be used again, and its answer."""
         try:
             result = ask(process)
         except BaseException:
@@ -257,7 +264,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """Opener of containers. ``limits``: in words; other limits may open a container that these refuse."""
+    """Opener of containers. ``limits``: as text; other limits may open a container that these refuse."""
 
     _open: Callable[[Blob, bool], Unpacked | None]
     limits: str
@@ -272,7 +279,7 @@ class Opener:
 
 
 class Isolated:
-    """A parser whose work is done in another process."""
+    """Parser that works in another process."""
 
     def __init__(self, kind: str, options: Options, isolation: Isolation) -> None:
         self._kind, self._options, self._isolation = kind, options, isolation
@@ -283,7 +290,7 @@ class Isolated:
 
 
 class IsolatedIfLarge:
-    """A parser whose work is done in another process, unless the content is so small that it is harmless."""
+    """Parser that works in another process, unless the content is small enough to be harmless."""
 
     def __init__(self, here: Parser, elsewhere: Isolated) -> None:
         self._here, self._elsewhere = here, elsewhere
@@ -295,7 +302,7 @@ class IsolatedIfLarge:
 
 
 def _lane(processes: int) -> _Lane:
-    """The process that was used last comes first."""
+    """Return a pool of processes, of which the last used one is taken first."""
     lane: _Lane = LifoQueue(processes)
     for _ in range(processes):
         lane.put(None)
@@ -303,7 +310,7 @@ def _lane(processes: int) -> _Lane:
 
 
 def _idle(lane: _Lane) -> Iterator[Process]:
-    """Take the idle processes out of a lane."""
+    """Remove and yield the idle processes of a lane."""
     for _ in range(lane.maxsize):
         try:
             process = lane.get_nowait()
@@ -314,7 +321,7 @@ def _idle(lane: _Lane) -> Iterator[Process]:
 
 
 def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
-    """Add members in order: a broken container follows the members that came out of it."""
+    """Add members in order; a broken container follows the members that were read from it."""
     members: list[Member] = []
     rest = memoryview(content)
     for row in listed:

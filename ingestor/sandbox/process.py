@@ -1,6 +1,6 @@
-"""Confined process, seen from the daemon: started, asked, watched, and ended.
+"""Starts, calls, watches and ends a confined process; runs in the daemon.
 
-The answers of a process are not trusted, because the process has read hostile bytes.
+Answers of the process are not trusted, because the process has read hostile bytes.
 """
 
 import errno
@@ -35,8 +35,8 @@ from ingestor.sandbox.wire import (
     send_watched,
 )
 
-_START = 120.0  # seconds in which a process must have started
-_WORKS = 0.03  # share of the elapsed time that a parser at work gets of a busy processor
+_START = 120.0  # seconds in which a process must start
+_WORKS = 0.03  # share of a busy processor's time that a working parser gets at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,22 @@ class Died(Exception):
 
 
 class TooSlow(Died):
-    """The document took too long. A retry would too."""
+    """Error: the document took too long, and a retry would, too."""
 
 
 class Starved(Died):
-    """The machine was too busy to give the document its CPU time."""
+    """Error: the machine was too busy to give the document its CPU time."""
 
 
 class Killed(Died):
-    """Another program killed the process, most likely the system because memory is short."""
+    """Error: another program killed the process, most likely the system because memory is short."""
 
 
 class Process:
-    """Running child. ``over``: the child can't be asked again; ``layers``: see confinement/walls.py."""
+    """Running child. ``over``: whether it can't be used again. ``layers``: see confinement/walls.py."""
 
     def __init__(self, limits: Limits, stopped: Event) -> None:
-        """Raises Transient when it does not start, Stopped."""
+        """Start the child. Raises Stopped, or Transient if the child does not start."""
         self._limits, self._stopped = limits, stopped
         self._seconds, self._deadline = _START, time.monotonic() + _START
         self._used, self._extensions, self._begun = 0.0, 0, time.monotonic()
@@ -105,7 +105,7 @@ class Process:
             undo.pop_all()
 
     def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
-        """Begin a request with a limit of CPU seconds; ``frame`` returns the answers. Raises Died."""
+        """Send a request with a limit of CPU seconds; ``frame`` returns the answers. Raises Died."""
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
@@ -129,7 +129,7 @@ class Process:
         return reply
 
     def frame(self, most: int) -> bytes:
-        """The next frame. Raises Died or Stopped soon after the deadline or the stop."""
+        """Return the next frame. Raises Died or Stopped soon after the deadline or the stop."""
         try:
             return receive(self._pipe, most, self._watch)
         except Oversized as error:
@@ -188,7 +188,7 @@ class Process:
         return Died(f"the parser crashed ({what}{f': {reason}' if reason else ''}); exclude it")
 
     def _late(self) -> Died:
-        """Return why the deadline passed: the process works and lacks CPU time, or waits for nothing."""
+        """Return why the deadline passed: the process lacks CPU time, or hangs."""
         used = (processor_seconds(self._child.pid) or 0.0) - self._used
         if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
             return self._too_slow()
@@ -200,7 +200,7 @@ class Process:
 
 @cache
 def _plugin_folders() -> list[str]:
-    """Folders of installed parsers, also outside the search path, for the child to read."""
+    """Return the folders of installed parsers, also outside the search path, which the child may read."""
     tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
     folders: list[str] = []
     for spec in filter(None, map(find_spec, sorted(tops))):

@@ -1,4 +1,4 @@
-"""Turns of threads at a bounded number of processes: work for readers goes before that of a rebuild."""
+"""Turns of threads at a bounded number of processes; work for readers goes before work for a rebuild."""
 
 from collections.abc import Callable
 from threading import Condition
@@ -7,9 +7,10 @@ from ingestor.core.errors import Stopped
 
 
 class ProcessTurns:
-    """Turns. ``at_once``: how many are taken at the same time. Work that is behind leaves one of them free.
+    """Turns of threads. ``at_once``: number of simultaneous turns. Work that is behind leaves one of them
+    free.
 
-    ``stopped``: whether who waits is to get Stopped; it is asked every ``tick`` seconds.
+    ``stopped``: called every ``tick`` seconds; waiting threads get Stopped once it returns True.
     """
 
     def __init__(self, at_once: int, stopped: Callable[[], bool], tick: float) -> None:
@@ -19,14 +20,14 @@ class ProcessTurns:
         self._ahead = 0  # threads that wait with other work
 
     def take_free(self, *, behind: bool) -> bool:
-        """Take a turn if one is free now. Returns whether it did."""
+        """Take a turn if one is free now. Return whether a turn was taken."""
         with self._changed:
             may_take = self._may_take(behind)
             self._taken[behind] += may_take
             return may_take
 
     def take(self, *, behind: bool) -> None:
-        """Wait for a turn; work that is behind waits until no other does. Raises Stopped."""
+        """Wait for a turn; work that is behind waits until no other work waits. Raises Stopped."""
         with self._changed:
             self._ahead += not behind
             try:
@@ -45,7 +46,7 @@ class ProcessTurns:
             self._changed.notify_all()
 
     def _may_take(self, behind: bool, *, waits: bool = False) -> bool:
-        """Whether a turn is free for such work. ``waits``: whether the thread already waits."""
+        """Return whether a turn is free for such work. ``waits``: whether the thread already waits."""
         if sum(self._taken.values()) >= self._at_once:
             return False
         if behind:

@@ -1,6 +1,6 @@
 """Frames of bytes between the daemon and a parsing process.
 
-Never pickles: the answers come from a process that has read hostile bytes.
+Frames are never pickles: answers come from a process that has read hostile bytes.
 """
 
 import socket
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import IO
 
 OUT_OF_MEMORY = 77  # exit status of the process that parses
-EXTENSIONS = 14  # times that long again, while the document's parser works
+EXTENSIONS = 14  # further periods of the same length, while the document's parser works
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
 TICK = 0.5  # seconds until a wait notices a stop
 LARGEST = 2**30  # bytes of a document
 # Of one frame of JSON, which the daemon reads: bytes.
 GREETING = 2**16
-DESCRIPTIONS = 4 * 10**6  # of members, or how opening ended
+DESCRIPTIONS = 4 * 10**6  # descriptions of members, or the result of opening
 DOCUMENT = 400 * 10**6
 BATCH = 2**18  # bytes of members, or of their descriptions, that are sent together
 CROWD = 1000  # members that are sent together
@@ -23,11 +23,11 @@ _LENGTH = struct.Struct("!Q")
 
 
 class Oversized(Exception):
-    """The other side announced more than it may send."""
+    """Error: the other side announced more bytes than it may send."""
 
 
 def send(pipe: socket.socket, *frames: bytes) -> None:
-    """Raises OSError when the other side is gone."""
+    """Send frames. Raises OSError if the other side has ended."""
     for frame in frames:
         pipe.sendall(_LENGTH.pack(len(frame)))
         pipe.sendall(frame)
@@ -48,7 +48,7 @@ def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes)
 
 
 def take(stream: IO[bytes]) -> bytes:
-    """The next frame, without a second copy of it in memory. Raises EOFError when the other side is gone."""
+    """Read the next frame without a second copy in memory. Raises EOFError if the other side has ended."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -62,9 +62,10 @@ def take(stream: IO[bytes]) -> bytes:
 def receive(pipe: socket.socket, most: int, watch: Callable[[], None]) -> bytes:
     """Read the next frame, of at most ``most`` bytes.
 
-    ``watch`` is called after each part of it, and every ``TICK`` seconds; what it raises ends the waiting.
+    ``watch``: called after each part of the frame, and every ``TICK`` seconds; its exceptions end the
+    waiting.
 
-    Raises EOFError when the other side is gone, Oversized.
+    Raises Oversized, or EOFError if the other side has ended.
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size, watch))
     if length > most:

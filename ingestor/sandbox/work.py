@@ -1,4 +1,4 @@
-"""Work of a confined process: parse one document, or open one container, at a time.
+"""Work of a confined process: parses one document, or opens one container, at a time.
 
 A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. The members of a
 container come before it, in batches: a frame of JSON that describes them and a frame with their bytes.
@@ -25,14 +25,14 @@ from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
 from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, EXTENSIONS, OUT_OF_MEMORY, PATIENCE, send, take
 
-_DOCUMENTS = 200  # until the process is replaced, because libraries leak memory
-_ALLOCATIONS = 100_000  # between two collections: a document is a tree that grows, with no cycles to find
+_DOCUMENTS = 200  # documents until the process is replaced, because libraries leak memory
+_ALLOCATIONS = 100_000  # between two garbage collections: a growing document has no cycles to collect
 _TEXT = 100_000_000  # characters
 _LONGEST_REASON = 10_000  # characters of a reason, or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
-    """Answer requests until the process has parsed enough, met too large a request, or lost its parent.
+    """Answer requests until the process must be replaced, a request is too large, or the parent ends.
 
     ``layers``: state of the confinement, for the parent.
     """
@@ -72,7 +72,7 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def _allow(seconds: float) -> None:
-    """Limit CPU time from now on, and elapsed time in case the parent is gone."""
+    """Limit CPU time from now on, and elapsed time in case the parent has ended."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
     signal.alarm(math.ceil(seconds * PATIENCE * (1 + EXTENSIONS)) + 10)
@@ -139,7 +139,7 @@ def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None
 
 
 def _memory_used() -> int:
-    """Bytes of memory that this process holds now; 0 where the system does not tell.
+    """Return the bytes of memory that this process uses now; 0 if the system does not report them.
 
     Not ru_maxrss, which starts with the parent's memory.
     """

@@ -1,1 +1,1 @@
-"""Search: hits by vectors and by words, fused; passages with what stands around them."""
+"""Search: fuses hits by vectors and by words, and builds passages with their surroundings."""

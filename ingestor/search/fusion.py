@@ -1,4 +1,4 @@
-"""Candidates of a search: two rankings fused, by vectors and by words, and near-duplicates among them. Pure.
+"""Fuses the rankings by vectors and by words, and recognises near-duplicates. Pure.
 
 Records are ordered by a weighted sum of their cosine, their BM25 score, and how surely the question names
 their document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits;
@@ -10,7 +10,7 @@ The best record's score has its cosine as it is, and other scores are in proport
 scores are low if nothing answers the question.
 
 A shingle is a run of three words [Broder 1997]. Two texts are near-duplicates if they share more than 0.8 of
-the shingles of the larger one. An excerpt is no duplicate of a longer text.
+the larger text's shingles. An excerpt is no duplicate of a longer text.
 """
 
 import re
@@ -24,8 +24,8 @@ from ingestor.model import RecordId
 from ingestor.search.values import Ranks
 
 LEAST, MOST = 0.6, 0.7  # the share of BM25; the cosine has the rest
-ENOUGH = 0.5  # of what the words of a question can give: with a hit of so much, BM25 has most
-NAMED = 0.4  # what a document counts that the question names, beside the 1 of both
+ENOUGH = 0.5  # share of the upper bound: if the best hit has this much, BM25 has its largest share
+NAMED = 0.4  # weight of a named document, beside 1 for cosine and BM25 together
 _SAME = 1e-6  # cosines of equal texts differ by rounding
 
 
@@ -49,7 +49,7 @@ def by_words(order: Sequence[tuple[RecordId, float]], most: float, n: int) -> li
     ]
 
 
-def fused(
+def fuse(
     dense: Sequence[tuple[RecordId, float]],
     lexical: Sequence[tuple[RecordId, float]],
     cosines: Mapping[RecordId, float],
@@ -63,8 +63,8 @@ def fused(
 
     ``cosines``: cosines of further candidates, such as records that only ``lexical`` has.
 
-    ``most``, ``named``: see ranking.ByWords. A record by words whose vector was not found counts as the most
-    distant. If it is gone, it has no text either, and the next one takes its place.
+    ``most``, ``named``: see ranking.ByWords. A record by words without a vector counts as the most distant
+    record. If it was deleted, it has no text either, and the next record replaces it.
     """
     bm25 = dict(lexical)
     ranked = {id_: cosine for id_, cosine in cosines.items() if id_ in bm25} | dict(dense)
@@ -102,19 +102,19 @@ def _between(value: float) -> float:
 
 
 SHARED = 0.8
-_WORDS = 3  # of a shingle
+_WORDS = 3  # words of a shingle
 _WORD = re.compile(rf"[{DENSE}]|[^\W{DENSE}]+")
 
 
 class Distinct:
-    """The texts so far, each unlike all others."""
+    """Texts of which no two are near-duplicates."""
 
     def __init__(self) -> None:
         self._sizes: dict[RecordId, int] = {}
         self._holders: dict[tuple[str, ...], list[RecordId]] = defaultdict(list)
 
     def add(self, id_: RecordId, text: str) -> RecordId:
-        """Return the first text that this one is a near-duplicate of; else keep it, and return its own id."""
+        """Return the id of a text's first near-duplicate; if there is none, keep the text, return its id."""
         shingles = set(_shingles(text))
         shared = Counter(holder for each in shingles for holder in self._holders.get(each, ()))
         for holder in self._sizes:
@@ -127,7 +127,7 @@ class Distinct:
 
 
 def _shingles(text: str) -> Iterator[tuple[str, ...]]:
-    """Runs of words in lower case; the whole text if it has fewer words than a run."""
+    """Yield runs of words in lower case; the whole text if it has fewer words than a run."""
     words = _WORD.findall(text.casefold()) or [text]
     for at in range(max(1, len(words) - _WORDS + 1)):
         yield tuple(words[at : at + _WORDS])

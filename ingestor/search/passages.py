@@ -1,8 +1,8 @@
-"""Hits to passages: with what stands around them, merged, within a budget, in document order. Pure.
+"""Builds passages from hits and their surroundings: merged, within a budget, in document order. Pure.
 
-Records of one document are merged where their spans overlap or touch, or where the one follows the other
-(``chunk_index``). Chunks lose only whitespace. So the gap is filled with as many line ends as the lines tell,
-then with spaces. The text is as long as its span. A text that is not its span (written by a
+Records of one document are merged if their spans overlap or touch, or if one follows the other
+(``chunk_index``). Chunks omit only whitespace. So a gap is filled with line ends, as many as the line numbers
+show, then with spaces. A text is as long as its span. A text that differs from its span (written by a
 language model, or of several spans) stays alone.
 """
 
@@ -66,8 +66,8 @@ def within(
 ) -> tuple[list[RecordId], list[Record]]:
     """Return the first hits with their surroundings that fit into ``budget`` tokens, and all their records.
 
-    A hit whose surroundings do not fit comes alone; the first hit that does not fit alone is the end.
-    ``around``: returns the records around a hit, the hit itself first.
+    A hit whose surroundings do not fit is returned alone. The first hit that does not fit alone ends the
+    list. ``around``: returns the records around a hit, the hit itself first.
     """
     chosen: dict[RecordId, Record] = {}
     used: list[RecordId] = []
@@ -88,7 +88,7 @@ def within(
 
 
 def neighbours_of(record: Record) -> dict[str, RecordId]:
-    """The records that ``relationships`` names, by its keys."""
+    """Return the ids of records that ``relationships`` names, by its keys."""
     try:
         related = json.loads(str(record.metadata.get("relationships") or "{}"))
     except ValueError:
@@ -97,7 +97,7 @@ def neighbours_of(record: Record) -> dict[str, RecordId]:
 
 
 def cost(records: Sequence[Record], count: Count) -> int:
-    """The tokens of the records and of what joins them."""
+    """Count the tokens of the records and of the separators between them."""
     return sum(count([record.text for record in records])) + len(records)
 
 
@@ -133,7 +133,7 @@ def _part(record: Record) -> _Part:
 
 
 def _join(one: _Part, other: _Part) -> _Part | None:
-    """Both as one passage; None if they are apart."""
+    """Join two parts; None if they are apart."""
     a, b = one.passage, other.passage
     if one.document != other.document or not (one.exact and other.exact):
         return None
@@ -155,9 +155,10 @@ def _join(one: _Part, other: _Part) -> _Part | None:
 
 
 def _gap(a: Passage, b: Passage, length: int) -> str:
-    """White space between two chunks of a document: its length is known, and its lines if it is the file's.
+    """Return the whitespace between two chunks of a document, of known length.
 
-    Parsers of other formats put two line ends between blocks, and one between rows.
+    The number of line ends is known if the text is the file's. Parsers of other formats put two line ends
+    between blocks, and one between rows.
     """
     ends = max(0, b.lines[0] - a.lines[1]) if a.lines is not None and b.lines is not None else 2
     return ("\n" * min(ends, length)).ljust(length)
@@ -178,14 +179,16 @@ class _Store(Protocol):
 
 
 class Around:
-    """Passages around hits. ``expand``: how much of them, see values.Question."""
+    """Finds the records around hits. ``expand``: how much, see values.Question."""
 
     def __init__(self, store: _Store, expand: Expand) -> None:
         self._store, self._expand = store, expand
-        self._selected: dict[str, list[Record]] = {}  # hits of one section ask for the same
+        self._selected: dict[
+            str, list[Record]
+        ] = {}  # cached, since hits of one section need the same records
 
     def of(self, hit: Record) -> list[Record]:
-        """The hit, then the records around it."""
+        """Return the hit, then the records around it."""
         others = self._others(hit)
         return [hit, *(record for record in others if record.id != hit.id)]
 
@@ -199,7 +202,7 @@ class Around:
         if key is None:
             return self._select(document)
         value = hit.metadata.get(key)
-        if value is None:  # a document without headings is one section; a chunk without a parent is alone
+        if value is None:  # a document without headings is one section; a chunk without a parent stays alone
             whole = self._select(document) if self._expand == "section" else []
             return [record for record in whole if record.metadata.get("heading_path") is None]
         return self._select({"$and": [document, {key: value}]})

@@ -1,9 +1,8 @@
-"""The first hits in the order of a reranker: a cross-encoder in this process, or a server.
+"""Reorders the first hits by a reranker: a cross-encoder in this process, or a server.
 
-A server takes the form of text-embeddings-inference (``{"query", "texts"}``, answered by ``[{"index",
-"score"}]``), or of Cohere, Jina and vLLM (``{"model", "query", "documents"}``, answered
-by ``{"results": [{"index", "relevance_score"}]}``). A search does not wait for one that is slow or
-still loads.
+A server has the API of text-embeddings-inference (``{"query", "texts"}``, answered by ``[{"index",
+"score"}]``), or of Cohere, Jina and vLLM (``{"model", "query", "documents"}``, answered by ``{"results":
+[{"index", "relevance_score"}]}``). A search does not wait for a reranker that is slow or still loading.
 """
 
 import json
@@ -28,13 +27,13 @@ Scores = Callable[[str, Sequence[str]], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Reranker:
-    """Scores of a model for the first ``hits`` hits."""
+    """A model's ``scores``, applied to the first ``hits`` hits."""
 
     scores: Scores
     hits: int
 
 
-def reranked(
+def rerank(
     reranker: Reranker, question: str, best: Sequence[Ranked], texts: Sequence[str]
 ) -> tuple[list[Ranked], str | None]:
     """Return the best hits in the reranker's order; hits that the reranker did not score follow unchanged.
@@ -47,15 +46,15 @@ def reranked(
     if not seen:
         return list(best), None
     try:
-        order = best_first(scored(reranker.scores, question, texts[: len(seen)]))
+        order = best_first(finite_scores(reranker.scores, question, texts[: len(seen)]))
     except (Transient, NeedsHuman) as error:
         return list(best), f"{NOT_RERANKED}{error}"
     in_order = (replace(seen[at], reranked=score) for at, score in order.items())
     return [*in_order, *best[len(seen) :]], None
 
 
-def remembered(reranker: Reranker) -> Reranker:
-    """Return a reranker for one question that scores no text twice, and is not asked again once it failed."""
+def cache_scores(reranker: Reranker) -> Reranker:
+    """Return a reranker for one question that scores no text twice, and is not called after a failure."""
     known: dict[str, float] = {}
     failed: list[Transient | NeedsHuman] = []
 
@@ -64,7 +63,9 @@ def remembered(reranker: Reranker) -> Reranker:
             raise failed[0]
         fresh = [text for text in dict.fromkeys(texts) if text not in known]
         try:
-            known.update(zip(fresh, scored(reranker.scores, question, fresh) if fresh else (), strict=True))
+            known.update(
+                zip(fresh, finite_scores(reranker.scores, question, fresh) if fresh else (), strict=True)
+            )
         except (Transient, NeedsHuman) as error:
             failed.append(error)
             raise
@@ -73,8 +74,8 @@ def remembered(reranker: Reranker) -> Reranker:
     return Reranker(scores, reranker.hits)
 
 
-def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
-    """A finite score for each text. Raises Transient or NeedsHuman."""
+def finite_scores(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
+    """Return a finite score for each text. Raises Transient or NeedsHuman."""
     answer = scores(question, texts)
     if len(answer) != len(texts) or not all(map(isfinite, answer)):
         raise Transient(f"the reranker did not return {len(texts)} numbers")
@@ -82,14 +83,14 @@ def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
 
 
 def best_first(scores: Sequence[float]) -> dict[int, float]:
-    """The scores by their numbers, best first; of equals the first."""
+    """Return the scores by number of the text, best first; equal scores in order of the texts."""
     return {at: scores[at] for at in sorted(range(len(scores)), key=lambda at: (-scores[at], at))}
 
 
 def scores_of(options: Rerank, *, patient: bool) -> Scores:
-    """Return the scores of the configured reranker.
+    """Return the scoring function of the configured reranker.
 
-    ``patient``: sets no time limit for a cross-encoder, which takes seconds to load.
+    ``patient``: set no time limit for a cross-encoder, which takes seconds to load.
     """
     if options.url is not None:
         return in_time(endpoint(options), options.timeout, AT_ONCE)
@@ -120,7 +121,7 @@ _MOST = 5_000_000  # bytes of an answer: servers may repeat the texts
 
 
 def endpoint(options: Rerank) -> Scores:
-    """Return the scores of a reranker server. ``options`` must have a ``url``."""
+    """Return the scoring function of a reranker server. ``options`` must have a ``url``."""
     url = str(options.url).rstrip("/").removesuffix("/rerank")
     server = ModelServer(
         base_url=url, api_key=options.api_key, timeout=options.timeout, retries=0, concurrency=AT_ONCE
@@ -154,11 +155,11 @@ def _scores(content: bytes, number: int) -> list[float]:
 
 
 _BATCH = 32  # texts
-_LONGEST = 512  # tokens of question and text together, where the model's files do not say
+_LONGEST = 512  # tokens of question and text together, unless the model's files set a limit
 
 
 def cross_encoder(model: str) -> Scores:
-    """Return the scores of a cross-encoder, which is loaded by the first call.
+    """Return the scoring function of a cross-encoder, which is loaded by the first call.
 
     ``model``: a folder, or a name on the Hugging Face hub.
     """

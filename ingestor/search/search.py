@@ -1,7 +1,7 @@
-"""The steps of a search in Chroma and in the lexical index. ``fusion`` weighs the answers of both.
+"""Steps of a search in Chroma and in the lexical index; ``fusion`` weighs the results of both.
 
-A whole answer shows one state of the collection. A write between its parts makes it void: the lexical file
-changed, or Chroma returned other records than the lexical index holds. It is then made again.
+An answer shows one state of the collection. It is computed again if a write came between its parts: the
+lexical file changed, or Chroma returned other records than the lexical index has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 from ingestor.core.listings import pages
 from ingestor.lexical.check import Words
-from ingestor.lexical.ranking import ByWords, ranked
+from ingestor.lexical.ranking import ByWords, rank_by_words
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.fusion import Distinct, Ranked
 from ingestor.search.passages import Around, Count, cost, document_of, passages, within
-from ingestor.search.rerankers import Reranker, remembered, reranked
+from ingestor.search.rerankers import Reranker, cache_scores, rerank
 from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
 
 
@@ -32,7 +32,7 @@ class Store(Protocol):
 
     def read(self, ids: Sequence[RecordId]) -> list[Record]: ...
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]: ...
 
@@ -41,10 +41,10 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class Observed:
-    """A store that notes the records which it returns.
+    """A store that remembers the records that it returned.
 
-    ``texts``: their texts; None if only their ids or vectors were returned. ``steady``: no record was gone or
-    changed between two calls.
+    ``texts``: their texts; None if only their ids or vectors were returned. ``steady``: whether no record was
+    deleted or changed between two calls.
     """
 
     store: Store
@@ -77,8 +77,8 @@ class Observed:
         self.steady &= {record.id for record in picked} == set(ids)
         return picked
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        return self.store.matching(ids, where)
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+        return self.store.filter_ids(ids, where)
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         return self._note_all(self.store.select(where, most))
@@ -101,21 +101,21 @@ class Observed:
 
 DEPTH = 50  # candidates of each list
 _NAMED = 8  # documents that a question names whose records are candidates
-SPARE = 10  # hits that take the places of records that are deleted meanwhile
-_PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
-_BUDGET_HITS = 100  # hits that a budget may take
-_DISTINCT = 20  # distinct hits that are looked for if there is a budget
-AGAIN = 3  # times an answer is made again if the collection changed meanwhile
-_DEEPER = 4  # times as many candidates are looked at if most are near-duplicates
+SPARE = 10  # further hits that replace records deleted meanwhile
+_PAGE, _LOOKED_AT = 200, 2000  # lexical hits to which a filter is applied at once, and in all
+_BUDGET_HITS = 100  # hits at most, if there is a budget
+_DISTINCT = 20  # distinct hits to search, if there is a budget
+AGAIN = 3  # times that an answer is computed again if the collection changed meanwhile
+_DEEPER = 4  # factor of further candidates if most are near-duplicates
 
 Order = list[tuple[RecordId, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """The parts of a search. ``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
+    """Searches one collection. ``embed``: returns a question's vectors. ``count``: counts tokens of texts.
 
-    ``reranker``: orders the first hits anew.
+    ``clock``: returns seconds. ``reranker``: reorders the first hits.
     """
 
     store: Store
@@ -126,13 +126,14 @@ class Searcher:
     reranker: Reranker | None = None
 
     def answer(self, question: Question) -> Answer:
-        """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise.
+        """Answer a question. Raises ValueError if Chroma refuses the filter, and errors of Chroma and
+        embedder.
 
-        The last of AGAIN + 1 answers counts if every one met a write.
+        If a write disturbs each of AGAIN + 1 attempts, the last answer is returned.
         """
         start = self.clock()
         vectors = cache(lambda: self.embed([question.query]))
-        reranker = None if self.reranker is None else remembered(self.reranker)
+        reranker = None if self.reranker is None else cache_scores(self.reranker)
         for _ in range(AGAIN + 1):
             before, store = self.words.moment(), Observed(self.store)
             picked = replace(self, store=store, reranker=reranker)._answer(question, vectors)
@@ -141,7 +142,7 @@ class Searcher:
         return replace(picked, seconds=self.clock() - start)
 
     def _answer(self, question: Question, vectors: Callable[[], Vectors]) -> Answer:
-        """Return one answer, whatever was written meanwhile; ``seconds`` is open."""
+        """Return one answer without checking for writes; ``seconds`` is not set yet."""
         unready = self.words.unready() if question.mode != "dense" else None
         mode: Mode = "dense" if unready is not None else question.mode
         n = question.n if question.budget_tokens is None else _BUDGET_HITS
@@ -152,7 +153,7 @@ class Searcher:
         unranked = None
         if self.reranker is not None:
             seen_texts = [records[one.id].text for one in best]
-            best, unranked = reranked(self.reranker, question.query, best, seen_texts)
+            best, unranked = rerank(self.reranker, question.query, best, seen_texts)
         best = best[:n]
         used, shown = self._select_shown(question, best, records)
         copies = {one.id: tuple(_copy(records[id_]) for id_ in search.copies.get(one.id, ())) for one in used}
@@ -178,7 +179,7 @@ class Searcher:
     def _select_shown(
         self, question: Question, best: Sequence[Ranked], records: Mapping[RecordId, Record]
     ) -> tuple[Sequence[Ranked], list[Record]]:
-        """The hits that fit the budget, and the records that passages are made of."""
+        """Return the hits that fit the budget, and the records for passages."""
         expanded = Around(self.store, question.expand)
         if question.budget_tokens is None:
             return best, [record for one in best for record in expanded.of(records[one.id])]
@@ -195,7 +196,7 @@ class Searcher:
 class _Search:
     """The ranking of one question: ``n`` hits.
 
-    ``vectors``: the question's. ``enough``: distinct hits for which more candidates are looked at.
+    ``vectors``: of the question. ``enough``: number of distinct hits below which more candidates are ranked.
     ``known``: records that were read. ``copies``: near-duplicates of hits.
     """
 
@@ -208,7 +209,7 @@ class _Search:
     copies: dict[RecordId, list[RecordId]] = field(default_factory=dict)
 
     def run(self, mode: Mode) -> list[Ranked]:
-        """The best records. Records that are gone meanwhile are replaced, and so are near-duplicates."""
+        """Return the best records. The next records replace deleted records and near-duplicates."""
         vectors = None if mode == "lexical" else self.vectors()
         depth = max(DEPTH, self.n) if self.question.is_distinct() else self.n
         while True:
@@ -231,9 +232,9 @@ class _Search:
         return fusion.by_vectors([(hit.id, hit.score) for hit in hits], depth)
 
     def _first(self, best: Sequence[Ranked], at_once: int) -> list[Ranked]:
-        """The first ``n`` of the candidates that are still there, and differ if distinct ones are wanted.
+        """Return the first ``n`` candidates that still exist; without near-duplicates, if the question asks.
 
-        ``at_once``: candidates that are read together; their near-duplicates are all known.
+        ``at_once``: number of candidates that are read together.
         """
         picked: list[Ranked] = []
         distinct, self.copies = Distinct(), {}
@@ -253,17 +254,20 @@ class _Search:
         return picked[: self.n]
 
     def _hybrid(self, vectors: Vectors, depth: int) -> list[Ranked]:
-        """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
+        """Rank by vectors and words.
+
+        Only ids and scores are read: texts of all candidates would take most time.
+        """
         wide = max(DEPTH, depth)
         (dense,) = self.by.store.nearest(vectors, wide, self._where)
         lexical, near = self._lexical(wide), {id_ for id_, _ in dense}
         others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         cosines |= self._of_named(vectors, lexical.named, wide)
-        return fusion.fused(dense, lexical.order, cosines, lexical.most, 2 * wide, named=lexical.named)
+        return fusion.fuse(dense, lexical.order, cosines, lexical.most, 2 * wide, named=lexical.named)
 
     def _of_named(self, vectors: Vectors, named: Mapping[str, float], n: int) -> Order:
-        """The nearest records of the documents that the question names."""
+        """Return the nearest records of the documents that the question names."""
         first = sorted(named, key=lambda document: (-named[document], document))[:_NAMED]
         if not first:
             return []
@@ -277,19 +281,19 @@ class _Search:
         return dict(self.question.where) if self.question.where else None
 
     def _lexical(self, n: int) -> ByWords:
-        """The best ``n`` that the filter lets pass, of the best _LOOKED_AT."""
+        """Return the best ``n`` records by words that pass the filter, among the best _LOOKED_AT."""
         db, number = self.by.words.db, self.by.words.number
         if db is None or number is None:
             return ByWords([], 0.0)
         where = self.question.where
-        picked = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
+        picked = rank_by_words(db, number, self.question.query, _LOOKED_AT if where else n)
         return replace(picked, order=self._filter(picked.order, n)) if where else picked
 
     def _filter(self, order: Order, n: int) -> Order:
         passed: Order = []
         for start in range(0, len(order), _PAGE):
             page = order[start : start + _PAGE]
-            allowed = self.by.store.matching([id_ for id_, _ in page], self.question.where or {})
+            allowed = self.by.store.filter_ids([id_ for id_, _ in page], self.question.where or {})
             passed += [row for row in page if row[0] in allowed]
             if len(passed) >= n:
                 break

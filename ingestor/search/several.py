@@ -1,4 +1,4 @@
-"""Fusion of the answers of several collections by the rank of their hits. Pure.
+"""Fuses the answers of several collections by the rank of their hits. Pure.
 
 Scores of different models cannot be compared. So the first hits of all collections come first, then the
 second ones. Scores decide among hits of one rank. Near-duplicates in several collections are one hit, if the
@@ -18,7 +18,7 @@ ALL = "*"
 
 
 def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | None:
-    """The collections that a question names; None if it is about one collection."""
+    """Return the collections that a question names; None if it names one."""
     if wanted == ALL or (not isinstance(wanted, str) and ALL in wanted):
         return sorted(known)
     return None if isinstance(wanted, str) else list(dict.fromkeys(wanted))
@@ -40,7 +40,7 @@ def labelled(answer: Answer, collection: str) -> Answer:
     )
 
 
-def fused(
+def fuse_answers(
     question: Question,
     answers: Mapping[str, Answer],
     refused: Mapping[str, str],
@@ -102,7 +102,7 @@ def _join_copies(answer: Answer) -> Answer:
 
 
 def _in_order(passages: Sequence[Passage], hits: Sequence[Found]) -> list[Passage]:
-    """The passages that hold a hit, by their best one."""
+    """Return the passages that contain a hit, ordered by their best hit."""
     rank = {(hit.collection, hit.id): at for at, hit in enumerate(hits)}
     best = list[tuple[int, Passage]]()
     for passage in passages:
@@ -112,7 +112,7 @@ def _in_order(passages: Sequence[Passage], hits: Sequence[Found]) -> list[Passag
 
 
 def _within(passages: Sequence[Passage], budget: int, count: Count) -> tuple[list[Passage], int | None]:
-    """The passages that fit, best first; and what the best one needs."""
+    """Return the passages that fit the budget, best first, and the budget that the best passage needs."""
     costs = [tokens + 1 for tokens in count([one.text for one in passages])] if passages else []
     kept, left = list[Passage](), budget
     for passage, tokens in zip(passages, costs, strict=True):

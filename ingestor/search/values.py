@@ -36,7 +36,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether Chroma's JSON can hold a value."""
+    """Return whether Chroma's JSON can hold a value."""
     if isinstance(value, str):
         return _is_unicode(value)
     if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _check_filter(where: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raise ValueError with the required form if ``where`` is no filter of Chroma."""
+    """Return the filter. Raises ValueError with the required form if ``where`` is no filter of Chroma."""
     excess = find_excess(where)
     if excess is None and not _is_plain(where):
         excess = "must hold plain JSON: texts, numbers, lists and objects"
@@ -72,7 +72,7 @@ Name = Annotated[str, Field(min_length=1)]
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to a collection, to several, or by ``*`` to all.
+    """A question to one collection, to several, or to all (``*``).
 
     ``where``: a metadata filter of Chroma. ``budget_tokens``: budget of all passages, in place of ``n``.
     ``distinct``: show one of several near-duplicates; by default with a budget and with ``expand``.
@@ -94,7 +94,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The place in each list, from 1; None: not in it."""
+    """Rank in each list, from 1; None if not in the list."""
 
     dense: int | None = None
     lexical: int | None = None
@@ -112,7 +112,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A hit. ``score``: from 0 to 1, how much of the question was found; see search.fusion.
+    """A hit. ``score``: from 0 to 1; see search.fusion.
 
     ``reranked``: the reranker's score, if it saw the hit. ``also_in``: near-duplicates, best first.
     """
@@ -132,9 +132,9 @@ class Passage:
     """Text of one document. Offsets count code points from 0, lines from 1, pages from 0.
 
     ``lines``: lines of the file; None if the text is not the file's. ``link``: the place in a web page.
-    ``heading_path`` begins with the document's title. ``score``: score of its best hit. ``previous``,
+    ``heading_path``: headings, beginning with the document's title. ``score``: of its best hit. ``previous``,
     ``next``: adjacent records of the document. ``also_in``: near-duplicates of its hits. ``table_header``:
-    header of the table that the text begins inside.
+    header of the table in which the text begins.
     """
 
     text: str
@@ -159,14 +159,17 @@ class Passage:
 
 
 _RULE, _CELL = re.compile(r"[|\s:=-]+"), re.compile(r"(?<!\\)\|")  # of a table in Markdown
-_WORDS = re.compile(r"\w+(?: \w+){3,7}")  # without markup between, which the page may write otherwise
-NOT_RERANKED = "not reranked: "  # begins a fallback of which the mode knows nothing
+_WORDS = re.compile(
+    r"\w+(?: \w+){3,7}"
+)  # words without markup between them, which the page may write differently
+NOT_RERANKED = "not reranked: "  # start of a fallback that does not concern the mode
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer. ``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why
-    hits were not reranked. ``needed_tokens``: the least budget that the best hit fits, if none fits this one.
+    """An answer. ``mode``: the mode that was used. ``fallback``: why another mode was used, or no reranker.
+
+    ``needed_tokens``: least budget for the best hit, if no hit fits the budget.
     """
 
     hits: tuple[Found, ...]
@@ -178,7 +181,7 @@ class Answer:
 
 
 def heading_of(metadata: Metadata) -> str | None:
-    """The heading path, with the document's own title first if the path lacks it."""
+    """Return the heading path, with the document's own title first if the path lacks the title."""
     path, own = metadata.get("heading_path"), title_of(metadata)
     known = None if path is None else str(path)
     if own is None:
@@ -189,7 +192,7 @@ def heading_of(metadata: Metadata) -> str | None:
 
 
 def title_of(metadata: Metadata) -> str | None:
-    """The document's own title; None if the file's name replaces it."""
+    """Return the document's own title; None if the file's name replaces it."""
     title, name = metadata.get("title"), metadata.get("file_name") or metadata.get("path")
     own = "" if title is None else " ".join(str(title).split())
     return own if own and own != PurePath(str(name or "")).stem else None
@@ -237,8 +240,8 @@ def question_of(value: object) -> Question:
     return _valid(value)
 
 
-def checked(question: Question) -> Question:
-    """Return a question that can be answered. Raises BadQuestion."""
+def check_question(question: Question) -> Question:
+    """Return the question if it can be answered. Raises BadQuestion otherwise."""
     return _valid({name: getattr(question, name) for name in question.__slots__})
 
 
@@ -276,7 +279,7 @@ def _answer() -> TypeAdapter[Answer]:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """Return the answer as JSON has it; ``collection`` only in an answer from several collections."""
+    """Return the answer as JSON values; ``collection`` only in an answer from several collections."""
     value: dict[str, Any] = _answer().dump_python(answer, mode="json")
     shown = (*value["hits"], *value["passages"])
     for each in (*shown, *(copy for one in shown for copy in one["also_in"])):
@@ -286,5 +289,5 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def answer_of(value: object) -> Answer:
-    """Return the opposite of ``as_json``. Raises ValueError for anything else."""
+    """Build the answer from the result of ``as_json``. Raises ValueError for other values."""
     return _answer().validate_python(value)

@@ -33,9 +33,9 @@ from ingestor.segmentation.fixed_point import (
     Fixed,
     Integers,
     blocks,
-    lagged_products,
-    running_sums,
+    products_by_lag,
     squares,
+    sums_of_runs,
     sums_within,
     unit,
 )
@@ -82,11 +82,11 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
     They may where they have at most ``most`` tokens together, and one unit always may. Shape (n, widest).
     """
     widest = _widest(tokens, most)
-    mass = running_sums(tokens, widest)
+    mass = sums_of_runs(tokens, widest)
     alone = squares(vectors) * tokens
     before = tokens[np.maximum(np.arange(len(tokens))[:, None] - np.arange(1, widest), 0)]
-    pairs = lagged_products(vectors, widest - 1) * before * tokens[:, None]
-    costs = running_sums(alone, widest) - sums_within(alone * tokens, 2 * pairs) // mass
+    pairs = products_by_lag(vectors, widest - 1) * before * tokens[:, None]
+    costs = sums_of_runs(alone, widest) - sums_within(alone * tokens, 2 * pairs) // mass
     costs[:, 1:][mass[:, 1:] > most] = _NEVER
     return costs
 
@@ -135,7 +135,7 @@ class Solutions:
 
 
 @cache
-def undivided_solutions() -> Solutions:
+def solve_undivided() -> Solutions:
     """Return the solutions of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False

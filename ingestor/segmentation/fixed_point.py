@@ -70,7 +70,7 @@ def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
     return result
 
 
-def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:
+def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
     """Return ``[i, t - 1] = rows[i] . rows[i - t]``, t = 1..lags, 0 before the first row; shape (n, lags).
 
     O(n lags dimensions) time, O(n lags) memory. Every product must fit in the rows' own type.
@@ -101,7 +101,7 @@ def sums_within(alone: Integers, lagged: Integers) -> Integers:
     return within
 
 
-def running_sums(values: Integers, widest: int) -> Integers:
+def sums_of_runs(values: Integers, widest: int) -> Integers:
     """Return ``[i, s - 1]``: the sum of the s values that end with value i, or of all; shape (n, widest)."""
     sums = np.concatenate([[0], np.cumsum(values)])
     ends = np.arange(1, len(values) + 1)[:, None]

@@ -25,13 +25,13 @@ def pool(
     ``members``: the units of each chunk, one or more. ``besides``: weighted vectors to be added, one row a
     chunk. Where all cancel out, a chunk takes the vector of its last unit.
     """
-    sums = weighted_sums(units, tokens, members)
+    sums = sum_by_weight(units, tokens, members)
     if besides is not None:
         sums += besides
     return _round(sums, units[[end - 1 for _, end in members]])
 
 
-def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
+def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
     """Sum the vectors of each chunk's units, each times the unit's tokens; one row a chunk."""
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):

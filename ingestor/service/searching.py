@@ -28,7 +28,7 @@ from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import profile_of
 from ingestor.search.search import Searcher
-from ingestor.search.several import fused, labelled, names_of
+from ingestor.search.several import fuse_answers, label, names_of
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
 from ingestor.service.client import OWNER
 from ingestor.service.daemon_view import DaemonView
@@ -96,7 +96,7 @@ def answer_question(daemon: DaemonView, question: Question) -> Answer:
     if names is None:
         assert isinstance(question.collection, str)
         edition = collection_of(daemon, question.collection)
-        return labelled(_answer_of(daemon, edition, question), edition.serves)
+        return label(_answer_of(daemon, edition, question), edition.serves)
     start, answers, refused = time.monotonic(), dict[str, Answer](), dict[str, str]()
     known = [collection_of(daemon, name) for name in names or [""]]
     for edition in known:
@@ -107,7 +107,7 @@ def answer_question(daemon: DaemonView, question: Question) -> Answer:
             if problem.status != 503 or (edition is known[-1] and not answers):
                 raise
             refused[edition.serves] = str(problem)
-    return fused(question, answers, refused, daemon.count_tokens, time.monotonic() - start)
+    return fuse_answers(question, answers, refused, daemon.count_tokens, time.monotonic() - start)
 
 
 def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answer:
@@ -125,7 +125,7 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
         profile = profile_of(edition.choices or {})
         if left_out := find_left_out(question.where, profile):
             raise BadQuestion("where", f"where {left_out}")
-    with words_of(daemon.lexical.reading(), edition.uuids) as words:
+    with words_of(daemon.lexical.connect(), edition.uuids) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
         return searcher.answer(replace(question, collection=edition.serves))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from ingestor.core.completeness import Skipped, SkippedKinds
-from ingestor.core.document_state import WITHOUT_RECORDS, State, shown
+from ingestor.core.document_state import WITHOUT_RECORDS, State, visible_state
 from ingestor.core.entries import Choices, EditionName, Entry, Feed
 from ingestor.model import DocumentId, Known, SourceName
 from ingestor.state.journal import Journal, Selecting
@@ -223,7 +223,7 @@ class Short:
 
 def _to_listed(row: DocumentRow) -> Listed:
     settled = row.state == "settled"
-    state = (row.shortfall or row.state) if settled else shown(row.state)
+    state = (row.shortfall or row.state) if settled else visible_state(row.state)
     reason = row.shortfall_reason if settled else row.reason
     return Listed(
         row.source, row.key, row.document_id, row.collection, row.records, settled, state,
@@ -298,7 +298,7 @@ class Reports:
         kinds = SkippedKinds()
         for row in self._journal.select(query):
             kinds.add(*row)
-        return kinds.found()
+        return kinds.by_frequency()
 
     def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
         """Return source, key, reason, attempts, retry_at, quarantined and detail of failed documents."""

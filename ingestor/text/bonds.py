@@ -51,7 +51,7 @@ _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "prop
 
 
 def announces(text: str, span: Span, following: Span) -> bool:
-    """Whether a trimmed span ends a line with a colon, and the next span begins another line."""
+    """Return whether a trimmed span ends a line with a colon, and the next span begins another line."""
     gap = text[span[1] : following[0]]
     return text.endswith(_COLONS, *span) and ("\n" in gap or "\r" in gap)
 
@@ -157,7 +157,7 @@ def _terms(document: Document) -> Iterator[Span]:
 
 
 def _defines(before: int, line: str, following: str) -> bool:
-    """Whether a line is a term, and the next one its definition: deeper, or marked by colons.
+    """Return whether a line is a term, and the next one its definition: deeper, or marked by colons.
 
     ``before``: indentation of the line before; -1 if that is blank.
     """
@@ -259,7 +259,7 @@ class _Sentences:
         self._of = lru_cache(maxsize=4)(self._split)
 
     def holds(self, at: int) -> bool:
-        """Whether a cut there would part a sentence."""
+        """Return whether a cut there would part a sentence."""
         place = owner(self._starts, at)
         if place < 0 or not self._starts[place] < at < self._paragraphs[place][1]:
             return False

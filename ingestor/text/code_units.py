@@ -208,7 +208,7 @@ class _Walk:
                 yield start, node
 
     def _leads(self, node: Any, start: int, end: int) -> bool:
-        """Whether a node belongs to the next one, which begins at ``end``."""
+        """Return whether a node belongs to the next one, which begins at ``end``."""
         return bool(_LEADING.search(node.type)) or "\n" not in self.text[start:end]
 
     def _parts(self, node: Any) -> list[_Part]:

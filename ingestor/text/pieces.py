@@ -120,6 +120,6 @@ def _pack(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[S
 
 
 def _ends_here(text: str, at: int, count: int) -> bool:
-    """Whether a pack whose last part has ``count`` tokens ends for the sake of resynchronisation."""
+    """Return whether a pack whose last part has ``count`` tokens ends for the sake of resynchronisation."""
     before = text[max(at - _DECIDING, 0) : at].encode("utf-8", "surrogatepass")
     return crc32(before) % _APART < count

@@ -79,7 +79,7 @@ def chunks(text: str, spans: Iterable[Span], extra: tuple[tuple[str, Scalar], ..
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Whether ``text`` may be cut before the code point ``at``; its ends are boundaries."""
+    """Return whether ``text`` may be cut before the code point ``at``; its ends are boundaries."""
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]

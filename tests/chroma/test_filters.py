@@ -77,7 +77,7 @@ def test_mistakes_are_named_exactly_where_chroma_refuses_a_filter(served) -> Non
     index.upsert(many(1))
     for each in filters():
         try:
-            index.matching(["-"], each)
+            index.filter_ids(["-"], each)
         except ValueError:
             assert find_mistake(each), each
         else:
@@ -99,7 +99,7 @@ def test_standard_keys_are_refused_exactly_where_their_type_never_matches(served
                     assert operator in operators[key], where
                 else:
                     with pytest.raises((ValueError, AssertionError)):
-                        assert index.matching([record.id], where), mistake
+                        assert index.filter_ids([record.id], where), mistake
 
 
 @pytest.mark.parametrize(

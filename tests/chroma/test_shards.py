@@ -33,7 +33,7 @@ class Shard:
             raise self.error
         return [self.near[:n] for _ in vectors]
 
-    def matching(self, ids: Sequence[RecordId], where: object) -> set[RecordId]:
+    def filter_ids(self, ids: Sequence[RecordId], where: object) -> set[RecordId]:
         self.asked.wait(TOGETHER)
         return set(ids)
 
@@ -62,10 +62,10 @@ def test_questions_about_records_go_to_their_shards_at_the_same_time() -> None:
     store, shards = sharded([], [])
     ids = [RecordId(f"{number}#0") for number in range(20)]
     assert {shard_of(id_, 2) for id_ in ids} == {0, 1}
-    assert store.matching(ids, {}) == set(ids)
+    assert store.filter_ids(ids, {}) == set(ids)
     shards[0].asked.abort()  # one shard alone is asked at once, on the thread of the reader
     with pytest.raises(BrokenBarrierError):
-        store.matching([id_ for id_ in ids if shard_of(id_, 2) == 1], {})
+        store.filter_ids([id_ for id_ in ids if shard_of(id_, 2) == 1], {})
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

@@ -14,10 +14,10 @@ from ingestor.chunkers.adjacent import (
     BreakpointOptions,
     Stretches,
     Threshold,
-    bounded,
     ends,
     lower,
     threshold,
+    values_and_bound,
     windows,
 )
 from ingestor.chunkers.parts import CutTask, cosines
@@ -65,9 +65,9 @@ def test_thresholds_are_those_of_numpy() -> None:
 
 def test_cuts_are_where_the_distance_exceeds_the_threshold() -> None:
     tokens = np.full(len(FOUND) + 1, 10)
-    assert ends(*bounded(FOUND, tokens, BreakpointOptions(amount=80))) == [3, 7, 10]
+    assert ends(*values_and_bound(FOUND, tokens, BreakpointOptions(amount=80))) == [3, 7, 10]
     steep = BreakpointOptions(threshold="gradient", amount=80)
-    assert ends(*bounded(FOUND, tokens, steep)) == [2, 6, 10]
+    assert ends(*values_and_bound(FOUND, tokens, steep)) == [2, 6, 10]
 
 
 @pytest.mark.parametrize("kind", ["percentile", "standard_deviation", "interquartile", "gradient"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.chunkers.proposition import PLUGIN, Placing, placings_of, statements_of
+from ingestor.chunkers.proposition import PLUGIN, Placement, placements_of, statements_of
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.text.sentences import sentences
@@ -234,7 +234,7 @@ def test_statements_that_are_not(answer: str, words: str) -> None:
 
 def test_placings() -> None:
     answer = '[{"chunk": 2, "statements": [3, 1]}, {"chunk": "new", "title": " A  b", "statements": [2]}]'
-    assert placings_of(answer, 3, 2) == [Placing(2, (3, 1)), Placing(None, (2,), "A b", "")]
+    assert placements_of(answer, 3, 2) == [Placement(2, (3, 1)), Placement(None, (2,), "A b", "")]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_placings() -> None:
         ('[{"chunk": 1, "statements": [1]}]', "each of the statements 1 to 2 must be named once"),
         ('[{"chunk": 1, "statements": [1, 2, 2]}]', "must be named once"),
         ('[{"chunk": 1, "statements": [0, 1, 2]}]', "must be named once"),
-        ('[{"chunk": 3, "statements": [1, 2]}]', 'chunk must be the number of one that there is, or "new"'),
+        ('[{"chunk": 3, "statements": [1, 2]}]', 'chunk must be the number of a listed chunk, or "new"'),
         ('[{"chunk": 0, "statements": [1, 2]}]', "chunk must be the number"),
         ('[{"chunk": true, "statements": [1, 2]}]', "chunk must be the number"),
         ('[{"chunk": "new", "statements": [1, 2]}]', "with a title"),
@@ -258,7 +258,7 @@ def test_placings() -> None:
 )
 def test_placings_that_are_not(answer: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        placings_of(answer, 2, 2)
+        placements_of(answer, 2, 2)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.completeness import Shortfall, expected_words, shortfall, words
+from ingestor.core.completeness import Shortfall, count_expected_words, shortfall, words
 from ingestor.model import HOLDER, Blob, Document
 from ingestor.parsers.office import tree
 from ingestor.parsers.shared.detect import parser_of
@@ -111,7 +111,7 @@ def test_words_left_out_by_rules_are_counted() -> None:
     )
     document = read(page)
     assert dict(document.left_out) == {"navigation and hidden parts": 4, "what surrounds the main content": 1}
-    assert (document.raw_words, expected_words(document)) == (55, 50)
+    assert (document.raw_words, count_expected_words(document)) == (55, 50)
 
 
 @given(

@@ -39,7 +39,7 @@ def test_comparison_equals_a_comparison_of_sets(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(listings, "_PAGE", 2)
         found = compared(known, items, scope, size)
-    changed = [*found.changed()]
+    changed = [*found.differences()]
     assert {item.key: item for item in changed} == {
         key: item for key, item in first.items() if known.get(key) != item.version
     }

@@ -19,7 +19,7 @@ from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.engine.comparison import Closer, Findings, compare
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import reading
+from ingestor.lexical.file import open_for_reading
 from ingestor.model import CollectionName, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
 from ingestor.state.cache import VectorCache
@@ -61,10 +61,10 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
     journal, cache = Journal(state / "journal.sqlite3"), VectorCache(state / "cache.sqlite3", 10**9)
     live = Editions(journal).live(CollectionName("docs"))
     with chroma_in(project.folder / "chroma") as client:
-        index = catalog(client, Ownership(journal.owner)).existing(live.shown)
+        index = catalog(client, Ownership(journal.owner)).existing(live.chroma_name)
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
-        with words_of(reading(state / "lexical.sqlite3"), live.uuids) as words:
+        with words_of(open_for_reading(state / "lexical.sqlite3"), live.uuids) as words:
             found = compare(journal, [Approximate(index, some, depth)], live, Closer(cache, words))  # type: ignore[arg-type]
     cache.close()
     journal.close()

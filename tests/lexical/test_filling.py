@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.lexical import file as lexical_file
-from ingestor.lexical.file import LexicalFile, Unusable, reading
+from ingestor.lexical.file import LexicalFile, Unusable, open_for_reading
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.ports import NeedsHuman, Transient
@@ -75,7 +75,7 @@ def test_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path,
     path = tmp_path / NAME
     filled(store, path)
     monkeypatch.setattr(lexical_file.rules, "VERSION", 99)
-    with pytest.raises(Unusable), reading(path):
+    with pytest.raises(Unusable), open_for_reading(path):
         pass
     with opened(path) as file:
         assert file.collections() == set()
@@ -190,9 +190,9 @@ def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, 
 
 def test_words_are_read_while_they_are_written(store: OneCollection, tmp_path: Path) -> None:
     path = tmp_path / NAME
-    with opened(path) as file, file.transaction(), reading(path) as db:
+    with opened(path) as file, file.transaction(), open_for_reading(path) as db:
         assert db.execute("SELECT COUNT(*) FROM collections").fetchone() == (0,)
-    with pytest.raises(Unusable), reading(tmp_path / "none"):
+    with pytest.raises(Unusable), open_for_reading(tmp_path / "none"):
         pass
 
 

@@ -16,7 +16,7 @@ from ingestor.lexical import ranking
 from ingestor.lexical.corrections import Correction
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 from tests.chroma.laws import record
@@ -79,7 +79,7 @@ def test_index_holds_the_terms_of_the_records(
         with lexical.transaction() as db:
             assert kept(db, 1) == wanted(db, 1)
             words = rarest(db, question, bound)
-            found = ranked(db, 1, question, 20)
+            found = rank_by_words(db, 1, question, 20)
             rows = db.execute("SELECT id, terms FROM records_1").fetchall()
             assert {id_ for id_, _ in found.order} == {
                 id_ for id_, terms in rows if words & set(terms.split())

@@ -6,7 +6,7 @@ import pytest
 from ingestor.lexical import ranking
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked
+from ingestor.lexical.ranking import rank_by_words
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened
 
@@ -17,7 +17,7 @@ def best(file: LexicalFile, question: str) -> list[str]:
     LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
     number = file.number(("uuid",))
     with file.transaction() as db:
-        found = ranked(db, number, question, 10)
+        found = rank_by_words(db, number, question, 10)
     assert all(0 < score <= found.most * 1.001 for _, score in found.order)
     assert [score for _, score in found.order] == sorted((score for _, score in found.order), reverse=True)
     return [id_ for id_, _ in found.order]
@@ -43,14 +43,14 @@ def test_words_that_no_record_holds_count_as_the_rarest(tmp_path: Path, absent: 
         )
         number = file.number(("uuid",))
         with file.transaction() as db:
-            rare = ranked(db, number, "fees", 10).most
+            rare = rank_by_words(db, number, "fees", 10).most
             for word in ("fees", "the"):
                 question = " ".join([word, "tariffs", "kittens", "borrowing"][: 1 + absent])
-                found = ranked(db, number, question, 10)
+                found = rank_by_words(db, number, question, 10)
                 assert found.most == pytest.approx(rare * (absent + (word == "fees")), abs=1e-5)
                 shares = [score / found.most for _, score in found.order]
                 assert all(share < 1 / (1 + absent) for share in shares)
-            assert ranked(db, number, "", 10).most == 0
+            assert rank_by_words(db, number, "", 10).most == 0
 
 
 @pytest.mark.parametrize("question", ["unheard", "the unheard"])
@@ -58,7 +58,7 @@ def test_empty_collection_finds_nothing(tmp_path: Path, question: str) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
         number = file.number(("uuid",))
         with file.transaction() as db:
-            assert ranked(db, number, question, 10).order == []
+            assert rank_by_words(db, number, question, 10).order == []
 
 
 def test_frequent_words_are_left_out_where_they_cost_too_much(

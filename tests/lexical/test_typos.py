@@ -51,9 +51,9 @@ def test_mistyped_word_finds_what_was_meant(tmp_path: Path, question: str, found
     with opened(tmp_path / "lexical.sqlite3") as file:
         LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
         with file.transaction() as db:
-            best = [id_ for id_, _ in ranked(db, 1, question, 1).order]
+            best = [id_ for id_, _ in rank_by_words(db, 1, question, 1).order]
             assert best == [found] * (found is not None)
-            assert bool(telling(db, 1, question)) == (found is not None)
+            assert bool(distinctive_terms(db, 1, question)) == (found is not None)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:
             [record(f"{n}#0", text, n) for n, text in enumerate(["pump", "pumps", "bump"])]
         )
         with file.transaction() as db:
-            assert telling(db, 1, "bump") == {"bump"}
+            assert distinctive_terms(db, 1, "bump") == {"bump"}
             LexicalIndex(file, ("other",))
         LexicalIndex(file, ("uuid",)).drop([RecordId("2#0")])
         with file.transaction() as db:
-            assert telling(db, 1, "bump") == {"pump"}, "a word of a removed record is unknown"
+            assert distinctive_terms(db, 1, "bump") == {"pump"}, "a word of a removed record is unknown"
 
 
 WORD = st.text("abc", max_size=7)

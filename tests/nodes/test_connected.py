@@ -10,7 +10,7 @@ from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.nodes.cluster import connect, require_answer
-from ingestor.nodes.messages import installed_plugin
+from ingestor.nodes.messages import find_plugin
 from ingestor.nodes.setup import MODEL, recipes_of, require_same
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman
@@ -58,7 +58,7 @@ def test_a_strategy_that_asks_a_language_model_stays_here() -> None:
 
 def test_a_missing_plugin_is_named() -> None:
     with pytest.raises(NeedsHuman, match="has no usable plugin 'wiki' of the group parsers"):
-        installed_plugin("parsers", "wiki")
+        find_plugin("parsers", "wiki")
 
 
 def test_differences_are_named_with_both_versions() -> None:

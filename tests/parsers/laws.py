@@ -2,7 +2,7 @@
 
 import re
 
-from ingestor.core.completeness import ENOUGH, expected_words, words
+from ingestor.core.completeness import ENOUGH, count_expected_words, words
 from ingestor.core.metadata_keys import EXTRAS
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
@@ -41,7 +41,7 @@ def is_covered(parser: Parser, text: str, name: str) -> None:
 def text_is_whole(document: Document) -> None:
     """At least 90 % of the raw words, without those that named rules leave out."""
     found = words(document.text)
-    assert found >= ENOUGH * expected_words(document), (found, document.raw_words, document.left_out)
+    assert found >= ENOUGH * count_expected_words(document), (found, document.raw_words, document.left_out)
 
 
 def blocks_cover_text(document: Document) -> None:

@@ -139,10 +139,10 @@ class Journal:
             self.source, scope, [VersionTable({k: item.version for k, item in self.items.items()})]
         )
         self.trouble = found.trouble
-        self.items |= {item.key: item for item in found.changes[0].changed()}
+        self.items |= {item.key: item for item in found.changes[0].differences()}
         for key in found.changes[0].vanished:
             del self.items[key]
-        return {item.key for item in found.changes[0].changed()}, set(found.changes[0].vanished)
+        return {item.key for item in found.changes[0].differences()}, set(found.changes[0].vanished)
 
     def read(self, key: str) -> bytes:
         return self.containers.fetch(self.items[key]).data

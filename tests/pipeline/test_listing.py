@@ -51,21 +51,21 @@ class Archive:
 
 def test_an_archive_that_every_edition_knows_stays_closed() -> None:
     archive = Archive()
-    assert [[*found.changed()] for found in archive.listed(KNOWN, KNOWN)] == [[], []]
+    assert [[*found.differences()] for found in archive.listed(KNOWN, KNOWN)] == [[], []]
     assert archive.opened == 0
 
 
 def test_an_archive_that_a_new_edition_does_not_know_is_opened() -> None:
     """Its members have all that a source says of a document: what is merely known has no size."""
     live, new = (archive := Archive()).listed(KNOWN, {})
-    assert ([*live.changed()], live.vanished, archive.opened) == ([], (), 1)
-    assert [(item.key, item.size) for item in new.changed()] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
+    assert ([*live.differences()], live.vanished, archive.opened) == ([], (), 1)
+    assert [(item.key, item.size) for item in new.differences()] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
 
 
 def test_members_of_an_unopened_archive_stay_only_in_editions_that_know_them() -> None:
     live, new = Archive(readable=False).listed(KNOWN, {})
-    assert ([*live.changed()], live.vanished) == ([], ())
-    assert [item.key for item in new.changed()] == ["b.txt", ZIP]
+    assert ([*live.differences()], live.vanished) == ([], ())
+    assert [item.key for item in new.differences()] == ["b.txt", ZIP]
 
 
 def test_a_container_known_in_two_versions_counts_as_new() -> None:

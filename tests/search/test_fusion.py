@@ -1,11 +1,11 @@
 import pytest
 
-from ingestor.search.fusion import by_vectors, by_words, fused
+from ingestor.search.fusion import by_vectors, by_words, fuse
 from ingestor.search.values import Ranks
 
 
 def test_both_lists_count() -> None:
-    best = fused([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 3.0)], {"c": 0.2}, 10.0, 3)
+    best = fuse([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 3.0)], {"c": 0.2}, 10.0, 3)
     assert [one.id for one in best] == ["b", "a", "c"]
     assert [one.ranks for one in best] == [Ranks(2, 1), Ranks(1, None), Ranks(None, 2)]
     assert all(0 <= one.score <= 1 for one in best)
@@ -14,20 +14,20 @@ def test_both_lists_count() -> None:
 def test_words_count_little_where_few_of_the_question_s_are_found() -> None:
     """The best hit by words holds a tenth of what the question could give: the nearest vector stays first."""
     dense, lexical = [("a", 0.9), ("b", 0.2)], [("b", 1.0)]
-    assert fused(dense, lexical, {}, 10.0, 1)[0].id == "a"
-    assert fused(dense, lexical, {}, 1.0, 1)[0].id == "b"
+    assert fuse(dense, lexical, {}, 10.0, 1)[0].id == "a"
+    assert fuse(dense, lexical, {}, 1.0, 1)[0].id == "b"
 
 
 def test_record_without_a_vector_counts_as_the_most_distant() -> None:
-    found = fused([("a", 0.9), ("b", 0.8)], [("c", 9.0), ("b", 1.0)], {}, 9.0, 5)
+    found = fuse([("a", 0.9), ("b", 0.8)], [("c", 9.0), ("b", 1.0)], {}, 9.0, 5)
     assert [one.id for one in found] == ["c", "a", "b"]
-    assert [one.id for one in fused([], [("c", 9.0)], {}, 9.0, 5)] == ["c"]
+    assert [one.id for one in fuse([], [("c", 9.0)], {}, 9.0, 5)] == ["c"]
 
 
 def test_without_words_the_order_is_that_of_the_vectors() -> None:
     dense = [("a", 0.9), ("b", 0.8), ("c", 0.8)]
-    assert [one.id for one in fused(dense, [], {}, 0.0, 9)] == ["a", "b", "c"]
-    assert fused([], [], {}, 0.0, 9) == []
+    assert [one.id for one in fuse(dense, [], {}, 0.0, 9)] == ["a", "b", "c"]
+    assert fuse([], [], {}, 0.0, 9) == []
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_without_words_the_order_is_that_of_the_vectors() -> None:
     [(0.8, 0.0, 0.32), (0.8, 5.0, 0.59), (1.0, 10.0, 1.0), (1.0000001, 10.1, 1.0), (-0.5, 0.0, 0.0)],
 )
 def test_score_of_one_candidate_says_how_much_was_found(cosine: float, words: float, wanted: float) -> None:
-    (one,) = fused([("a", cosine)], [("a", words)] if words else [], {}, 10.0, 5)
+    (one,) = fuse([("a", cosine)], [("a", words)] if words else [], {}, 10.0, 5)
     assert one.score == pytest.approx(wanted)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import reading
+from ingestor.lexical.file import open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.model import Record, RecordId
-from ingestor.search.fusion import fused
+from ingestor.search.fusion import fuse
 from ingestor.search.search import Searcher
 from ingestor.search.values import Question
 from tests.lexical.worlds import opened
@@ -39,7 +39,7 @@ def searcher(folder: Path) -> Iterator[tuple[Searcher, EditionIndex]]:
             for firm in FIRMS for year in YEARS for n, line in enumerate(LINES)
         ])  # fmt: skip
         lexical.set_complete(True)
-        with words_of(reading(path), ("uuid",)) as words:
+        with words_of(open_for_reading(path), ("uuid",)) as words:
             yield Searcher(store, words, EMBEDDER.embed, lambda texts: [1] * len(texts), lambda: 0.0), index
 
 
@@ -57,7 +57,7 @@ def test_question_that_names_nothing_is_ranked_as_without_titles(tmp_path: Path)
     with searcher(tmp_path) as (search, _):
         words = search.words
         assert words.db is not None and words.number is not None
-        assert ranked(words.db, words.number, "Who rents plants?", 9).named == {}
+        assert rank_by_words(words.db, words.number, "Who rents plants?", 9).named == {}
         assert {id_.rpartition("#")[2] for id_ in first(search, "Who rents plants?")} == {"2"}
 
 
@@ -77,13 +77,13 @@ def test_new_title_of_a_document_is_the_one_that_questions_name(tmp_path: Path) 
         index.drop([RecordId(f"Cobalt-2021#{n}") for n in range(len(LINES))])
         words = search.words
         assert words.db is not None and words.number is not None
-        assert "Cobalt-2021" not in ranked(words.db, words.number, "Galileo in 2021", 9).named
+        assert "Cobalt-2021" not in rank_by_words(words.db, words.number, "Galileo in 2021", 9).named
 
 
 @pytest.mark.parametrize("named", [{}, {"a": 1.0}, {"a": 0.5, "b": 1.0}])
 def test_scores_stay_between_0_and_1(named: dict[str, float]) -> None:
     dense = [(RecordId("a#0"), 0.9), (RecordId("b#0"), 0.8)]
-    found = fused(dense, [(RecordId("a#0"), 5.0)], {RecordId("b#1"): 0.1}, 5.0, 9, named=named)
+    found = fuse(dense, [(RecordId("a#0"), 5.0)], {RecordId("b#1"): 0.1}, 5.0, 9, named=named)
     assert all(0 <= one.score <= 1 for one in found)
     assert found[0].id == "a#0"
     assert found[0].score > 0.9 or named.get("a") == 0.5

@@ -13,7 +13,7 @@ import pytest
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.check import Words, words_of
-from ingestor.lexical.file import reading
+from ingestor.lexical.file import open_for_reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector
 from ingestor.ports import Gone, NeedsHuman, Transient
@@ -36,7 +36,7 @@ class Store(MemoryIndex):
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         return {record.id: record.vector for record in self.read(ids, vectors=True)}
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
         return {record.id for record in self.read(ids) if matches(where, record.metadata)}
 
     def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
@@ -69,7 +69,7 @@ def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
         store, lexical = Store(), LexicalIndex(file, ("uuid",))
         EditionIndex([store], lexical).upsert(list(records()))
         lexical.set_complete(complete)
-        with words_of(reading(path), ("uuid",)) as words:
+        with words_of(open_for_reading(path), ("uuid",)) as words:
             yield Searcher(
                 store, words, EMBEDDER.embed, lambda texts: [len(t.split()) for t in texts], lambda: 0.0
             )
@@ -129,7 +129,7 @@ def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, EditionIn
         index = EditionIndex([store], lexical)
         index.upsert(list(records()))
         lexical.set_complete(True)
-        with words_of(reading(path), ("uuid",)) as words:
+        with words_of(open_for_reading(path), ("uuid",)) as words:
             yield (
                 Searcher(store, words, EMBEDDER.embed, lambda texts: [1 for _ in texts], lambda: 0.0),
                 store,

@@ -46,7 +46,7 @@ def test_collections_are_named_by_name_list_or_star(wanted: object, names: list[
 
 
 def test_hits_are_fused_by_rank_then_by_score() -> None:
-    found = fused(Question("q", "*", 4), {"docs": DOCS, "mail": MAIL}, {}, words, 0.5)  # type: ignore[arg-type]
+    found = fuse_answers(Question("q", "*", 4), {"docs": DOCS, "mail": MAIL}, {}, words, 0.5)  # type: ignore[arg-type]
     assert [(one.collection, one.id) for one in found.hits] == [
         ("mail", "a"), ("docs", "a"), ("docs", "b"), ("mail", "z"),
     ]  # fmt: skip
@@ -58,12 +58,12 @@ def test_hits_are_fused_by_rank_then_by_score() -> None:
 
 def test_budget_is_one_for_all_collections() -> None:
     asked = Question("q", "*", budget_tokens=9)
-    found = fused(asked, {"docs": DOCS, "mail": MAIL}, {}, words, 0.5)  # type: ignore[arg-type]
+    found = fuse_answers(asked, {"docs": DOCS, "mail": MAIL}, {}, words, 0.5)  # type: ignore[arg-type]
     assert [one.collection for one in found.passages] == ["mail", "docs"], (
         "three words and one for a gap each"
     )
     assert [one.collection for one in found.hits] == ["mail", "docs"]
-    small = fused(Question("q", "*", budget_tokens=2), {"docs": DOCS}, {}, words, 0.5)  # type: ignore[arg-type]
+    small = fuse_answers(Question("q", "*", budget_tokens=2), {"docs": DOCS}, {}, words, 0.5)  # type: ignore[arg-type]
     assert (small.hits, small.needed_tokens) == ((), 4)
 
 
@@ -94,16 +94,14 @@ def test_near_duplicates_in_several_collections_are_one_hit(wanted: dict[str, ob
 
 
 def test_reasons_name_their_collection() -> None:
-    found = fused(
+    found = fuse_answers(
         Question("q", "*"), {"docs": answer(fallback="no words yet")}, {"mail": "no model"}, words, 0.5  # type: ignore[arg-type]
     )  # fmt: skip
     assert found.fallback == "docs: no words yet; mail: no model"
 
 
 def test_answer_names_its_only_collection() -> None:
-    assert {one.collection for one in (*labelled(DOCS, "docs").hits, *labelled(DOCS, "docs").passages)} == {
-        "docs"
-    }
+    assert {one.collection for one in (*label(DOCS, "docs").hits, *label(DOCS, "docs").passages)} == {"docs"}
 
 
 @pytest.mark.parametrize("wrong", [[], [""], [3], 3, None, {"a": 1}, ["a"] * 1001])

@@ -22,7 +22,7 @@ from ingestor.segmentation.changepoint import (
     penalties,
     smooth,
     solve,
-    undivided_solutions,
+    solve_undivided,
 )
 from ingestor.segmentation.cluster import Cuts, walk_back
 from ingestor.segmentation.fixed_point import Fixed, Integers, to_fixed, unit
@@ -240,8 +240,8 @@ def test_weight_of_one_is_none() -> None:
 def test_single_unit_needs_no_search(tokens: int, section: bool, weight: int) -> None:
     costs = changepoint.scatter(to_fixed(np.array([[0.6, 0.8]], np.float32)), np.array([tokens]), 300)
     found = solve(add_prices(costs, [False], [section]), grid(), np.array([weight]))
-    assert np.array_equal(found.sizes, undivided_solutions().sizes)
-    assert found.sizes.dtype == undivided_solutions().sizes.dtype
+    assert np.array_equal(found.sizes, solve_undivided().sizes)
+    assert found.sizes.dtype == solve_undivided().sizes.dtype
 
 
 def test_long_documents_need_little_memory_besides_their_vectors() -> None:

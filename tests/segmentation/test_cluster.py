@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ingestor.model import Sums
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, Programme, contribution, mean, programme
-from ingestor.segmentation.fixed_point import Fixed, lagged_products, squares, sums_within, to_fixed, unit
+from ingestor.segmentation.fixed_point import Fixed, products_by_lag, squares, sums_within, to_fixed, unit
 
 LONGEST = 4
 
@@ -145,7 +145,7 @@ def test_mean_of_a_collection_whose_sums_square_beyond_64_bits() -> None:
 @settings(max_examples=30)
 def test_products_are_exact_whatever_their_blocks(n: int, lags: int, seed: int) -> None:
     found = np.random.default_rng(seed).integers(-(2**18), 2**18, size=(n, 3))
-    products = lagged_products(found, lags)
+    products = products_by_lag(found, lags)
     for lag in range(1, lags + 1):
         expected = (found[lag:] * found[:-lag]).sum(axis=1) if lag < n else np.zeros(0)
         assert (products[lag:, lag - 1] == expected).all()
@@ -154,7 +154,7 @@ def test_products_are_exact_whatever_their_blocks(n: int, lags: int, seed: int) 
 
 def test_sums_within_counts_each_row_and_each_pair_once() -> None:
     found = np.array([[1], [10], [100], [1000]])
-    within = sums_within(squares(found), lagged_products(found, 2))
+    within = sums_within(squares(found), products_by_lag(found, 2))
     assert within[3, 2] == 100**2 + 1000**2 + 10**2 + 100 * 1000 + 10 * 100 + 10 * 1000
     assert within[2, 1] == 10**2 + 100**2 + 10 * 100
 

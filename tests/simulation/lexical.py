@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from ingestor.core.entries import join
-from ingestor.lexical.file import LexicalFile, Unusable, reading
+from ingestor.lexical.file import LexicalFile, Unusable, open_for_reading
 from ingestor.lexical.index import read_rows, row_of
 from ingestor.model import Record
 from ingestor.ports import Transient
@@ -56,7 +56,7 @@ def harm(path: Path, deed: str) -> None:
 
 def records_of(path: Path, uuids: tuple[str, ...]) -> _Rows:
     """The rows of a collection, whether it is complete or not; none if the file cannot be read."""
-    with suppress(Unusable), reading(path) as db:
+    with suppress(Unusable), open_for_reading(path) as db:
         for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (join(uuids),)):
             return read_rows(db, number, [row[0] for row in db.execute(f"SELECT id FROM records_{number}")])
     return {}
@@ -66,7 +66,7 @@ def difference(
     path: Path, uuids: tuple[str, ...], records: Sequence[Record], *, required: bool
 ) -> set[tuple[object, ...]]:
     """Rows, id first, that a complete lexical index lacks or has too many. ``required``: it is complete."""
-    with suppress(Unusable), reading(path) as db:
+    with suppress(Unusable), open_for_reading(path) as db:
         found = db.execute(
             "SELECT complete, number FROM collections WHERE uuid = ?", (join(uuids),)
         ).fetchone()

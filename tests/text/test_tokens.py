@@ -149,9 +149,9 @@ def test_desert_of_spaces_before_a_word_does_not_break_the_encoder():
 
 def test_packaged_file_that_is_not_genuine_is_not_used(monkeypatch):
     name, file, _ = module._PACKAGED["cl100k_base"]
-    assert module._packaged_name("cl100k_base") == name
+    assert module._name_in_package("cl100k_base") == name
     monkeypatch.setitem(module._PACKAGED, "cl100k_base", (name, file, "0" * 64))
-    assert module._packaged_name("cl100k_base") is None
+    assert module._name_in_package("cl100k_base") is None
 
 
 def test_encoding_out_of_reach_names_remedy():
@@ -160,7 +160,7 @@ def test_encoding_out_of_reach_names_remedy():
 
 
 def test_encoding_is_loaded_on_first_use_only():
-    assert "_loaded" not in vars(Tokens())
+    assert "_tiktoken" not in vars(Tokens())
 
 
 WITHOUT_THE_PACKAGE = """

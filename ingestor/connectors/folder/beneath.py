@@ -1,8 +1,8 @@
 """Open files beneath a folder, component by component, so that no symbolic link can lead outside.
 
-``root`` is a descriptor of the folder. A *real* path holds no symbolic link: relative to ``root``, or
-absolute where the options allow a link out of the folder. A component that turns out to be a link was
-swapped in meanwhile, and raises OSError (ELOOP or ENOTDIR). The chapter ends with the mounted file system.
+``root`` is a descriptor of the folder. A *real* path holds no symbolic link. It is relative to ``root``, or
+absolute if the options allow a link out of the folder. A component that was replaced by a link meanwhile
+raises OSError (ELOOP or ENOTDIR). The last functions identify the mounted file system.
 """
 
 import os
@@ -17,7 +17,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 @contextmanager
 def directory(root: int, real: str) -> Iterator[int]:
-    """A descriptor of a directory; "" is the root itself. Raises OSError."""
+    """Open a directory and yield its descriptor; "" is the root itself. Raises OSError."""
     descriptor = os.dup(root)
     try:
         if real.startswith("/"):
@@ -32,7 +32,7 @@ def directory(root: int, real: str) -> Iterator[int]:
 
 @contextmanager
 def file(root: int, real: str) -> Iterator[int]:
-    """A descriptor of a file, for reading. Raises OSError."""
+    """Open a file for reading and yield its descriptor. Raises OSError."""
     parent, name = os.path.split(real)
     with directory(root, parent) as holder:
         descriptor = os.open(name, _FILE, dir_fd=holder)
@@ -61,7 +61,7 @@ def real_path(root: str, path: str) -> str:
 
 
 def _step(descriptor: int, name: str) -> int:
-    """Open ``name`` in the directory, then close that; if it can't be opened, nothing is closed."""
+    """Open ``name`` in the directory, then close the directory. After an error the directory stays open."""
     below = os.open(name, _DIRECTORY, dir_fd=descriptor)
     os.close(descriptor)
     return below
@@ -75,9 +75,10 @@ _REMOTE = re.compile(
 
 
 def identity(folder: int) -> str:
-    """Differs when another file system is mounted at the folder; the same after a restart. Raises OSError.
+    """Return a value that changes when another file system is mounted at the folder, but not at a restart.
 
-    The file system's own id where it has one (ext4, btrfs, tmpfs, ...), else the mounted source (nfs, cifs).
+    The value is the file system's id if it has one (ext4, btrfs, tmpfs, ...), else the mounted source (nfs,
+    cifs). Raises OSError.
     """
     if identifier := os.statvfs(folder).f_fsid:
         return f"filesystem {identifier:x}"
@@ -85,13 +86,13 @@ def identity(folder: int) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Whether files can change without this kernel's knowledge. Raises OSError."""
+    """Return whether other machines can change files unnoticed by this kernel. Raises OSError."""
     mounted = _find_mount(Path(path).stat().st_dev)
     return mounted is not None and bool(_REMOTE.fullmatch(mounted[0]))
 
 
 def parse(mountinfo: str, device: int) -> tuple[str, str] | None:
-    """Type and source of the file system with that ``st_dev``, from the text of proc(5) mountinfo."""
+    """Return type and source of the file system with that ``st_dev``, from the text of proc(5) mountinfo."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -1,11 +1,11 @@
-"""A folder of files: each file that the options select is a document.
+"""Connector ``folder``: each file of a folder that the options select is a document.
 
-Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
-size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one; those of a sidecar
-follow. A file is read through one descriptor, opened without following links, and only if it is the same
-before and after. A file of lines that grows all the time is read up to its last line. Files that cannot be
-seen are never reported as removed. A missing or unreadable folder raises NeedsHuman. The PartialScan that
-ends a scan names each subfolder that cannot be read.
+A key is the path beneath the folder, with "/" between its parts (shared/keys.py escapes odd names). A version
+is device, inode, size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` changes it. The
+values of a sidecar file follow. A file is read through one descriptor, without following links, and is
+rejected if it changes meanwhile. A steadily growing file of lines is read up to its last complete line. A
+file in an unreadable subfolder is never reported as removed: a PartialScan ends the scan and names the
+subfolder. A missing or unreadable folder raises NeedsHuman.
 """
 
 import errno
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EVERY = 10.0  # seconds between two readings of a file that grows all the time
+EVERY = 10.0  # seconds between two readings of a steadily growing file
 OF_LINES = {"", ".csv", ".err", ".jsonl", ".log", ".md", ".ndjson", ".out", ".rst", ".text", ".tsv", ".txt"}
 _LARGEST_SIDECAR = 64 * 1024  # bytes
 _NAMED = 10  # paths that an error message lists
@@ -52,7 +52,7 @@ _Values = tuple[tuple[str, Scalar | tuple[str, ...]], ...]
 
 
 def _require_path(path: object) -> object:
-    if path == "":  # else it would be the current folder
+    if path == "":  # would mean the current folder
         raise ValueError("must name a folder")
     return path
 
@@ -111,7 +111,7 @@ class FolderOptions(Options):
     poll: Duration = tuning(30.0, gt=0, description="time between scans without events")
 
     def takes(self, path: Path) -> bool:
-        """Whether a file at ``path`` would be a document, if no ignore file or link excludes it."""
+        """Return whether a file at ``path`` would be a document, if no ignore file or link excludes it."""
         return path.is_relative_to(self.path) and self.selection().takes(path.relative_to(self.path).parts)
 
     def selection(self) -> Selection:
@@ -146,7 +146,7 @@ class Folder:
             raise PartialScan(self._describe_unknown(walk.unknown), cover(walk.unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale, Transient (unreadable, or written to just now) or BadDocument (too large)."""
+        """Read a file. Raises Stale, Transient (unreadable, or being written) or BadDocument (too large)."""
         check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             with self._root() as root:
@@ -157,7 +157,7 @@ class Folder:
         return Blob(data, item.key.rpartition("/")[2])
 
     def same(self, version: str, other: str) -> bool:
-        """Compare device and inode, which a file keeps in its file system."""
+        """Return whether two versions have the same device and inode, which a moved file keeps."""
         return version.split(".")[:2] == other.split(".")[:2]
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
@@ -174,7 +174,7 @@ class Folder:
             yield from watching.observe(self._read_watch_root(), stop)
 
     def identity(self) -> str:
-        """Changes when another file system is mounted at the folder, or its own is unmounted."""
+        """Return a value that changes when a file system is mounted or unmounted at the folder."""
         with self._root() as root:
             return identity(root)
 
@@ -246,19 +246,22 @@ class Folder:
         return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
     def _data(self, root: int, item: Item) -> bytes:
-        """Return the whole file. Raises as ``_read`` does."""
+        """Return the content of a file. Raises as ``_read`` does."""
         path = "/".join(names_of(item.key))
         try:
             with file(root, path) as descriptor:
                 return _read(descriptor, item, self._growing)
         except OSError as error:
-            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # it is a link, or one is on the way
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # anything but a link in the path
                 raise
         with file(root, self._real(path, item)) as descriptor:
             return _read(descriptor, item, self._growing)
 
     def _real(self, path: str, item: Item) -> str:
-        """Return the file's real path; options say which links count. Raises Stale or OSError."""
+        """Return the file's real path; the options decide which links are followed.
+
+        Raises Stale or OSError.
+        """
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
@@ -308,9 +311,10 @@ def _of_file(item: Item) -> str:
 
 
 class Growing:
-    """Files of lines that grow all the time: their lines so far are read every EVERY seconds. Any thread.
+    """Steadily growing files of lines: their complete lines are read every EVERY seconds.
 
-    A file grows if it is the same one, is no shorter, and begins with what was read of it EVERY seconds ago.
+    A file grows if its inode is the same, it is no shorter, and begins with the bytes read EVERY seconds ago.
+    Methods may be called from any thread.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -318,17 +322,17 @@ class Growing:
         self._seen = dict[str, _Beginning]()  # by key
         self._logged = set[str]()
 
-    def settled(self, item: Item) -> None:
-        """Forget a file that was read whole."""
+    def forget(self, item: Item) -> None:
+        """Forget a file after a complete reading."""
         self._seen.pop(item.key, None)
 
     def lines(self, descriptor: int, item: Item) -> bytes | None:
-        """Return the lines that the file had when it was listed, or None if it must be read whole."""
+        """Return the lines that the file had when it was listed; None if the whole file must be read."""
         now = os.fstat(descriptor)
         if not stat.S_ISREG(now.st_mode):
             return None
         same = _version(now).split(".")[:2] == item.version.split(".")[:2]
-        changed = same and _version(now) != _of_file(item)  # else what is read now may be all of it
+        changed = same and _version(now) != _of_file(item)  # an unchanged file can be read completely
         if PurePath(item.key).suffix.lower() not in OF_LINES or not changed or not item.size:
             return None
         seen = self._seen.get(item.key)
@@ -357,7 +361,7 @@ def hash_of(data: bytes) -> bytes:
 
 
 def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
-    """Return the whole file, if it is unchanged since the listing; of one that grows its lines then.
+    """Return the content of a file unchanged since the listing; of a growing file, its lines at the listing.
 
     Raises Stale, Transient or OSError.
     """
@@ -368,7 +372,7 @@ def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
         if lines is None:
             raise
         return lines
-    growing.settled(item)
+    growing.forget(item)
     return data
 
 
@@ -379,7 +383,7 @@ def _read_whole(descriptor: int, item: Item) -> bytes:
     if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
         raise Transient(f"{item.uri} is still being written; it will be retried")
     data = os.read(descriptor, before.st_size + 1)
-    if len(data) < before.st_size:  # a large file, or a file system that gives less at once
+    if len(data) < before.st_size:  # a large file, or a file system that returns less at once
         with open(descriptor, "rb", closefd=False) as stream:
             data += stream.read(before.st_size + 1 - len(data))
     if _version(os.fstat(descriptor)) != _of_file(item) or len(data) != before.st_size:
@@ -398,7 +402,7 @@ def _unreadable(item: Item, error: OSError) -> Transient:
 def _sidecar_values(data: bytes) -> _Values:
     """Return the keys of a YAML or JSON file with their values. Raises ValueError with the reason.
 
-    Lists of texts stay lists. Other values are typed as columns of databases are.
+    Lists of texts stay lists. Other values are converted like columns of databases.
     """
     if len(data) > _LARGEST_SIDECAR:
         raise ValueError(f"has more than {_LARGEST_SIDECAR:,} bytes")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 Entered = Callable[[str, int], None]
 Enter = Callable[[str, Entered], None]
-Change = tuple[str, bool]  # path relative to the folder, "" is all of it; whether it is a directory
+Change = tuple[str, bool]  # path relative to the folder ("" is all of it); whether it is a directory
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -37,7 +37,7 @@ class Inotify:
         """
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter = enter
-        self._paths: dict[int, set[str]] = {}  # by watch; two where a link leads to the same directory
+        self._paths: dict[int, set[str]] = {}  # by watch; two paths if a link leads to the same directory
         self._watches: dict[str, int] = {}
         self._refused = 0  # an errno: some directory is not watched
         self._overflown = False
@@ -54,7 +54,7 @@ class Inotify:
 
     @property
     def blind(self) -> bool:
-        """Whether the kernel refused to watch some directory."""
+        """Return whether the kernel refused to watch some directory."""
         return bool(self._refused)
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Inotify:
 
 
 def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
-    """Watch, mask and name of each event; the name is empty if it is about the directory itself."""
+    """Yield watch, mask and name of each event; the name is empty for the directory itself."""
     start = 0
     while start < len(buffer):
         watch, mask, _, length = _HEAD.unpack_from(buffer, start)

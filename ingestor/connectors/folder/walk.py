@@ -1,8 +1,8 @@
 """List the files beneath a folder that are documents.
 
-The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. So the
-path of a file has at most one link to a directory, and no such link leads to a directory that holds the
-link. So there are no loops, and a few links to each other cannot make millions of paths.
+The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. A path
+has at most one link to a directory, and that directory does not contain the link. So there are no loops, and
+a few links to each other cannot make millions of paths.
 """
 
 import errno
@@ -21,14 +21,14 @@ from ingestor.connectors.shared.gitignore import IgnoreRules, rules_of_file, sel
 from ingestor.connectors.shared.keys import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
-ListedFile = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
+ListedFile = tuple[str, os.stat_result]  # key; status of the file itself, also behind a link
 Ignores = tuple[tuple[int, IgnoreRules], ...]  # deepest first, each with the length of its directory's path
 _NO_FILE = "neither a file nor a folder"
 _IGNORE_FILE = 256 * 1024  # bytes
-_IN_FORCE = 10_000  # patterns of all ignore files that judge one name
+_IN_FORCE = 10_000  # patterns of all ignore files that apply to one name
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
-_NAMED = 10  # files left out of a folder for one reason that are logged
+_NAMED = 10  # excluded files that are logged for one folder and reason
 _named = Counter[tuple[str, str]]()  # files logged so far, by folder and reason
 
 
@@ -42,7 +42,7 @@ class Selection:
     symlinks: Symlinks
 
     def takes(self, names: Sequence[str]) -> bool:
-        """Whether ``include`` and ``exclude`` select a file at that path."""
+        """Return whether ``include`` and ``exclude`` select a file at that path."""
         return selects(self.include, self.exclude, names)
 
 
@@ -59,7 +59,7 @@ class _Place:
 
 
 class Walk:
-    """Listing of a folder. Afterwards ``unknown`` has the keys below which a file was not listed, and why."""
+    """Listing of a folder. ``unknown``: keys below which files could not be listed, with the reason."""
 
     def __init__(
         self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
@@ -87,7 +87,7 @@ class Walk:
                         self._entered(place.path, descriptor)
                     yield from self._list(place, descriptor, way, pending)
             except FileNotFoundError:
-                continue  # gone since its parent was listed
+                continue  # removed since its parent was listed
             except OSError as error:
                 self._miss(place.key, error)
 
@@ -199,7 +199,7 @@ class Walk:
 
 @lru_cache(maxsize=4096)
 def _log_left_out(folder: str, path: str, why: str) -> None:
-    """Log a file once, not at every scan: the first ten of a folder for each reason, and others for -v."""
+    """Log an excluded file once: the first ten of a folder and reason as info, others as debug (-v)."""
     _named[folder, why] += 1
     level = logging.INFO if _named[folder, why] <= _NAMED else logging.DEBUG
     others = "; -v logs others" if _named[folder, why] == _NAMED else ""
@@ -220,7 +220,7 @@ def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
 
     Raises OSError if it is unreadable or too large.
 
-    The files that it leaves out must not be listed, so after an error the whole directory stays unknown.
+    Files that the rules exclude must not be listed. So after an error the whole directory stays unknown.
     """
     try:
         data = _read(name, descriptor)

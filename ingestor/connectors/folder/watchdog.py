@@ -1,4 +1,4 @@
-"""Changes beneath a folder from watchdog, where there is no inotify: macOS and BSD."""
+"""Changes beneath a folder from watchdog, on systems without inotify: macOS and BSD."""
 
 import os
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """Yield the changes since the last call; the whole folder once a thread of the observer has died."""
+        """Yield the changes since the last call; the whole folder if a thread of the observer has died."""
         while True:
             try:
                 yield self._changes.get_nowait()

@@ -25,12 +25,12 @@ from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
 TICK = 0.2  # seconds between two checks for changes and for ``stop``
-LONGEST = 20.0  # seconds without a pause in the changes until they are hinted at anyway
+LONGEST = 20.0  # seconds of changes without a pause, after which hints follow anyway
 MANY = 2000  # changed keys; for more, the hint is ""
 HINTS = 64  # at once; more are merged into hints for subtrees
 RESTART = 0.5  # seconds
-SOONEST = 2.0  # seconds until a watch that a limit refused is tried again; they double up to ``poll``
-LIMITS = (errno.EMFILE, errno.ENOSPC, errno.ENOMEM)  # other programs of this user may free what lacks
+SOONEST = 2.0  # seconds until a refused watch is retried; doubled at each retry, up to ``poll``
+LIMITS = (errno.EMFILE, errno.ENOSPC, errno.ENOMEM)  # limits that other programs of this user may free
 _LISTED = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)  # the listing that follows reports these
 _log = logging.getLogger(__name__)
 
@@ -87,14 +87,14 @@ class _Source(Protocol):
 
 
 def poll_at_intervals(every: float, stop: Stop) -> Iterator[Hint]:
-    """A hint for "" at once, and then at intervals."""
+    """Yield a hint for "" at once, and then at intervals."""
     yield Hint()
     while not stop.wait(every):
         yield Hint()
 
 
 def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
-    """Hints for changes; polls while there are no events."""
+    """Yield hints for changes; poll while the kernel sends no events."""
     reason, wait, polled_at = "", SOONEST, -folder.poll
     while not stop.is_set():
         here = _folder(folder.path)
@@ -131,7 +131,7 @@ def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
 def _hints(
     folder: WatchedFolder, source: _Source, here: tuple[int, int] | None, stop: Stop
 ) -> Iterator[Hint]:
-    """Hints until watching must restart."""
+    """Yield hints until watching must restart."""
     changes, began = ChangedKeys(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():

@@ -1,10 +1,10 @@
-"""A git repository at a branch or tag: each file that the options select is a document.
+"""Connector ``git``: each file of a repository's branch or tag that the options select is a document.
 
 The ``git`` program keeps a bare clone in the ``cache`` folder. If the branch did not move, a scan is one
-request to the server. Key: the path, "/" between its parts (shared/keys.py escapes odd ones). Version: the
-blob's id and the last commit that touched the path, so a renamed file is recognised by its content. With
-``history`` off only the newest commit is fetched, and authors are unknown. Submodules, symbolic links and
-files in Git LFS are not documents.
+request to the server. A key is the path, with "/" between its parts (shared/keys.py escapes odd names). A
+version is the blob's id and the last commit that touched the path, so a renamed file is recognised by its
+content. With ``history`` off only the newest commit is fetched, and authors are unknown. Submodules, symbolic
+links and files in Git LFS are not documents.
 """
 
 import os
@@ -57,7 +57,7 @@ def _address(url: str) -> str:
         url = str(Path(url).expanduser())
     if re.match(r"(https?|ssh|git|file)://.", url):
         user, at, _ = urlsplit(url).netloc.rpartition("@")
-        if at and (":" in user or url.startswith("http")):  # a token may stand where others have a name
+        if at and (":" in user or url.startswith("http")):  # a token may stand in place of a user name
             raise ValueError(
                 "must hold no password: put it into `token`, which is kept secret, its name into `user`"
             )
@@ -135,7 +135,7 @@ class Git:
         self._history: tuple[str, Touches] = ("", {})  # of the commit that was listed last
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient if the commit could not be fetched."""
+        """Yield the files of the newest commit. Raises NeedsHuman or Transient if it could not be fetched."""
         options = self._options
         local = f"refs/ingestor/{_short(options.ref)}"
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
@@ -208,7 +208,7 @@ class Git:
         return newest(commit, paths, steps, own, {before: known or {}} if before else {})
 
     def _is_ancestor(self, before: str, commit: str) -> bool:
-        """False after a forced push."""
+        """Return whether ``before`` is an ancestor; not after a forced push."""
         try:
             self._clone.run("merge-base", "--is-ancestor", before, commit)
         except GitFailed:
@@ -272,7 +272,7 @@ def newest(
 
 
 def _touch(head: str) -> Touch:
-    """A commit with a date that git cannot read, or that no calendar has, counts as the oldest."""
+    """Parse a commit. A date that git cannot read, or that no calendar has, counts as the oldest."""
     commit, seconds, date, author = head.split(" ", 3)
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
         return Touch(0, commit, "", author)

@@ -37,7 +37,7 @@ _REFUSED = re.compile(
 _MISSING = re.compile(
     r"couldn't find remote ref|not found|does not appear to be a git repository|does not exist", re.IGNORECASE
 )
-# Messages of a fetch into a clone that was damaged by a power loss or a kill: empty files, stale locks. A
+# Messages of a fetch into a clone that a power loss or a kill damaged: empty files, stale locks. A
 # full disk does not count.
 _DAMAGED = re.compile(
     r"^(?!remote:)(?!.*(no space left|quota|read-only file|denied)).*"
@@ -66,7 +66,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A bare clone. ``folder``: made by the first fetch. ``seconds``: time limit of a fetch."""
+    """A bare clone. ``folder``: created by the first fetch. ``seconds``: time limit of a fetch."""
 
     folder: Path
     url: str
@@ -107,7 +107,7 @@ class Clone:
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
         self._make()
         _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
-        try:  # of a branch and a tag with one name, the branch
+        try:  # a branch wins over a tag of the same name
             branch = ref if ref == "HEAD" or ref.startswith("refs/") else f"refs/heads/{ref}"
             self._run([*fetch, "--", self.url, f"+{branch}:{local}"], self._remote(), self.seconds)
         except GitFailed as error:
@@ -117,7 +117,7 @@ class Clone:
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _make(self) -> None:
-        """Make the folder, readable by this user only. An existing one keeps its permissions."""
+        """Create the folder for this user only. An existing folder keeps its permissions."""
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
@@ -128,7 +128,7 @@ class Clone:
         return _git([f"--git-dir={self.folder}", *arguments], more, seconds)
 
     def _remote(self) -> dict[str, str]:
-        """Settings for the remote. Only the last credential helper answers for a password."""
+        """Return git's settings for the remote. Only the last credential helper supplies a password."""
         settings = [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", _STALLED), ("gc.autoDetach", "false")]
         if self.login.token:
             parts = urlsplit(self.url)
@@ -156,7 +156,7 @@ class Clone:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A lock, because several sources and programs may share the clone."""
+        """Lock the clone, since several sources and programs may share it."""
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -171,7 +171,7 @@ class Clone:
 
 
 def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
-    """Run git with the arguments; what the config says comes behind ``--``."""
+    """Run git with the arguments. Values of the config must come after ``--``."""
     try:
         return Run(("git", *arguments), _environment(more), seconds, helpers_stay=True).output(most)
     except Missing as error:

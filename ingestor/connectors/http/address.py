@@ -61,7 +61,7 @@ def parse_allowed(entries: Sequence[str]) -> Allowed:
 
 
 def may_ask(host: str, address: str, allowed: Allowed) -> bool:
-    """Whether a connection to ``address`` is allowed, if ``host`` resolved to it."""
+    """Return whether a connection to ``address`` is allowed, if ``host`` resolved to it."""
     given = ip_address(address)
     meant = _within(given)
     if any(_lies_in(each, network) for network in allowed.networks for each in (given, meant)):
@@ -72,7 +72,7 @@ def may_ask(host: str, address: str, allowed: Allowed) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is on the public internet."""
+    """Return whether an address is on the public internet."""
     meant = _within(ip_address(address))
     if isinstance(meant, IPv6Address) and meant not in _PUBLIC_6:
         return False

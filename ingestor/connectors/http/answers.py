@@ -38,7 +38,10 @@ NOTHING = Validators()
 
 
 def validators(headers: Headers) -> Validators:
-    """Last-Modified without an ETag counts only if it is some seconds ago by the server's own clock."""
+    """Return the validators.
+
+    Without an ETag, Last-Modified must be some seconds ago by the server's clock.
+    """
     etag, changed = headers.get("etag"), headers.get("last-modified")
     at, now = time_of(changed), time_of(headers.get("date"))
     if etag is None and (at is None or now is None or now - at < _SAME_MOMENT):
@@ -47,9 +50,9 @@ def validators(headers: Headers) -> Validators:
 
 
 def day_of_change(headers: Headers) -> float | None:
-    """POSIX seconds at which the day of Last-Modified began.
+    """Return the start of the day of Last-Modified, in POSIX seconds.
 
-    Some servers give the present as the time of change of every page: rounded to the day it changes less
+    Some servers send the present as the time of change of every page. Rounded to the day it changes less
     often.
     """
     at = time_of(headers.get("last-modified"))
@@ -57,7 +60,7 @@ def day_of_change(headers: Headers) -> float | None:
 
 
 def time_of(text: str | None) -> float | None:
-    """POSIX seconds of an HTTP date, which is in UTC even without a zone."""
+    """Return POSIX seconds of an HTTP date, which is in UTC even without a zone."""
     try:
         return posix(parsedate_to_datetime(text)) if text else None
     except (ValueError, OverflowError):
@@ -65,7 +68,7 @@ def time_of(text: str | None) -> float | None:
 
 
 def retry_after(text: str | None, now: float) -> float | None:
-    """Seconds to wait as the header Retry-After says; ``now``: POSIX seconds."""
+    """Return the seconds to wait by the header Retry-After. ``now``: POSIX seconds."""
     if text is None:
         return None
     if text.strip().isdecimal() and len(text.strip()) < 10:
@@ -156,9 +159,9 @@ class Page:
     location: str | None = None  # target of a redirect
     canonical: str | None = None
     links: tuple[str, ...] = ()
-    of_sitemaps: bool = False  # its links are those of sitemaps
+    of_sitemaps: bool = False  # its links lead to sitemaps
     problem: str | None = None  # why its content can't be indexed
-    uri: str | None = None  # as people know it, if that is not its address
+    uri: str | None = None  # address for people, if another one
     extra: tuple[tuple[str, Scalar], ...] = ()
     link: str | None = None  # of a feed's entry
-    made_of: str | None = None  # digest of what the content was made from, if it was made
+    made_of: str | None = None  # digest of the sources, if the content was composed

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-ACCEPTED = "gzip, deflate"  # what servers are told that we unpack
+ACCEPTED = "gzip, deflate"  # sent to servers as Accept-Encoding
 _GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's window bits for each
 
 
@@ -16,15 +16,15 @@ class TooLarge(Exception):
 
 
 class Broken(Exception):
-    """The data is not in the declared format, or cut off."""
+    """Error: the data is truncated, or not in the declared format."""
 
 
 @dataclass(slots=True)
 class Body:
-    """Gathers a body that comes in pieces. ``encoding`` as in the header Content-Encoding."""
+    """Gathers a body that comes in pieces. ``encoding``: value of the header Content-Encoding."""
 
     encoding: str
-    limit: int  # bytes, before and after
+    limit: int  # bytes, packed and unpacked
     _kept: bytearray = field(default_factory=bytearray)
     _taken: int = 0
     _unpack: Any = None
@@ -35,7 +35,7 @@ class Body:
             raise Broken(f"compressed with {self.encoding!r}, which was not requested")
 
     def add(self, piece: bytes) -> None:
-        """Raises TooLarge or Broken."""
+        """Add the next piece. Raises TooLarge or Broken."""
         self._taken += len(piece)
         if self._taken > self.limit:
             raise TooLarge
@@ -46,7 +46,7 @@ class Body:
             piece = self._begin_next(piece)
 
     def finish(self) -> bytes:
-        """Return the whole body. Raises Broken if its end is missing."""
+        """Return the complete body. Raises Broken if its end is missing."""
         if self._unpack is not None and not self._unpack.eof:
             raise Broken("the compressed body is truncated")
         return bytes(self._kept)

@@ -40,8 +40,10 @@ MOST_HOPS = 10  # redirects one after another
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings of a client. ``secrets``: headers, for ``origins`` only; ``timeout``: seconds a request;
-    ``delay``: seconds between requests to one host; ``max_size``: bytes."""
+    """Settings of a client.
+
+    ``secrets``: headers, for ``origins`` only. ``timeout``: seconds for a request. ``delay``: seconds between
+    requests to one host. ``max_size``: bytes."""
 
     origins: frozenset[str]
     secrets: tuple[tuple[str, str], ...] = ()

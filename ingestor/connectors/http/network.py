@@ -20,11 +20,11 @@ from ingestor.connectors.http.address import Allowed, may_ask
 
 
 class AddressRefused(Exception):
-    """Error: an address may not be asked, and no request is sent. The message gives the reason."""
+    """Error: an address is not allowed, and no request is sent. The message gives the reason."""
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """All addresses of a name, by the system's resolver. Raises OSError."""
+    """Return all addresses of a name, by the system's resolver. Raises OSError."""
     return list(
         dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     )
@@ -52,7 +52,10 @@ class Judging(httpcore.NetworkBackend):
         self._deadline = time.monotonic() + seconds
 
     def seconds_left(self, timeout: float | None) -> float:
-        """Seconds. Raises httpcore.ReadTimeout at the deadline."""
+        """Return the seconds to the deadline, at most ``timeout``.
+
+        Raises httpcore.ReadTimeout at the deadline.
+        """
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise httpcore.ReadTimeout("the request took too long")
@@ -78,7 +81,7 @@ class Judging(httpcore.NetworkBackend):
         raise failure
 
     def _resolve(self, host: str, port: int) -> list[str]:
-        """All addresses of the name. Raises AddressRefused if one is not allowed, even if others are."""
+        """Return all addresses of the name. Raises AddressRefused if any of them is not allowed."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)
         for address in addresses:
             if not may_ask(host, address, self._allowed):
@@ -89,13 +92,13 @@ class Judging(httpcore.NetworkBackend):
         return addresses
 
 
-def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
-    """Call ``look``. Raises httpcore.ConnectTimeout after ``seconds``."""
+def _in_time(resolve: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
+    """Call ``resolve``. Raises httpcore.ConnectTimeout after ``seconds``."""
     results: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def run() -> None:
         try:
-            results.put(look())
+            results.put(resolve())
         except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             results.put(error)
 

@@ -39,7 +39,7 @@ def normal(url: str, base: str = "") -> str | None:
 
 
 def _host(host: str) -> str:
-    """ASCII, lower-case; an IPv6 address in brackets. "" or ValueError if it is not a host."""
+    """Return the host in lower-case ASCII, an IPv6 address in brackets. "" or ValueError if it is no host."""
     if ":" in host:
         return f"[{IPv6Address(host)}]"
     host = host.rstrip(".")
@@ -49,7 +49,7 @@ def _host(host: str) -> str:
 
 
 def _escape(text: str, safe: str) -> str:
-    """Percent-encoded only where necessary, in upper case."""
+    """Percent-encode where necessary, in upper case."""
     text = re.sub("%(?![0-9A-Fa-f]{2})", "%25", text)
     return _ESCAPE.sub(_unescape, quote(text, safe=safe, errors="replace"))
 
@@ -60,7 +60,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """RFC 3986, 5.2.4."""
+    """Remove the segments ``.`` and ``..`` (RFC 3986, 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")
     for segment in segments[1:]:
@@ -74,7 +74,7 @@ def _without_dots(path: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a normal URL, as in ``https://example.org``."""
+    """Return scheme, host and port of a normal URL, as in ``https://example.org``."""
     return "/".join(url.split("/", 3)[:3])
 
 
@@ -105,6 +105,6 @@ def file_name(url: str) -> str:
 
 
 def looks_endless(url: str) -> bool:
-    """Whether a URL looks like a crawl trap: ``/a/b/a/b/a/b/a/b``."""
+    """Return whether a URL looks like a crawl trap: ``/a/b/a/b/a/b/a/b``."""
     segments = [segment for segment in urlsplit(url).path.split("/") if segment]
     return len(url) > _LONGEST or any(segments.count(segment) > _REPEATS for segment in set(segments))

@@ -1,10 +1,10 @@
-"""Mail folders on an IMAP server: every message is a document, and so is each of its attachments.
+"""Connector ``imap``: every message of the mail folders is a document, and so is each attachment.
 
-Key: folder, UIDVALIDITY and UID, which identify a message permanently. A message never changes, so they are
-its version too; flags do not count. A listing asks for UIDs, sizes and dates with one request for each
-folder, and leaves out messages that are marked as deleted. A folder that cannot be opened or listed is
-unknown, never empty, and the others are listed. When a server renumbers a folder, or a message moves, the
-same bytes are listed under another key. Folders are opened read-only, and no message is marked as read.
+A key is folder, UIDVALIDITY and UID, which identify a message permanently. A message never changes, so its
+key is also its version; flags do not count. One request for each folder lists UIDs, sizes and dates; messages
+that are marked as deleted are skipped. A folder that cannot be listed is unknown, never empty, and the others
+are listed. If a server renumbers a folder, or a message moves, the same bytes are listed under another key.
+Folders are opened read-only, and no message is marked as read.
 """
 
 import time
@@ -51,7 +51,7 @@ def _folders(patterns: list[str]) -> list[str]:
 
 
 def _since(value: Any) -> date | float | None:
-    """A day, or a number of seconds before now."""
+    """Parse a day, or a number of seconds before now. Raises ValueError."""
     if value is None or (isinstance(value, date) and not isinstance(value, datetime)):
         return value
     try:
@@ -92,7 +92,7 @@ class ImapOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class _Structures:
-    """Last answer about the structure of messages. ``simple``: those of ``uids`` without attachments."""
+    """Last answer about the structure of the messages ``uids``. ``simple``: messages without attachments."""
 
     folder: str
     validity: int
@@ -104,7 +104,7 @@ _NONE = _Structures("", 0, range(0), frozenset())
 
 
 def _place(item: Item) -> tuple[str, int, int]:
-    """Folder, UIDVALIDITY and UID."""
+    """Return folder, UIDVALIDITY and UID of an item."""
     folder, validity, last = item.key.rsplit("/", 2)
     return folder, int(validity), int(last.removesuffix(".eml"))
 
@@ -121,7 +121,10 @@ class Imap:
         self._structures = _NONE
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman (login, certificate, folder's name), Transient, or PartialScan at the end."""
+        """Yield all messages.
+
+        Raises NeedsHuman (login, certificate, folder's name), Transient or PartialScan.
+        """
         unknown: dict[str, str] = {}
         self._structures = _NONE  # new messages may have got UIDs of the last answer's range
         earliest, until = self._earliest(), time.monotonic() + _LISTING
@@ -146,7 +149,7 @@ class Imap:
             raise PartialScan(message, cover(unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
+        """Read a message. Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
         check_size(item, item.size, self._options.max_size)
         folder, validity, uid = _place(item)
         with self._sessions.one() as session:
@@ -157,9 +160,9 @@ class Imap:
         return Blob(data, f"{uid}.eml", "message/rfc822")
 
     def is_simple(self, item: Item) -> bool:
-        """Whether the server says that the message has no attachment. Raises as ``fetch``.
+        """Return whether the message has no attachment by its structure on the server. Raises as ``fetch``.
 
-        One request covers the next messages too, because a listing asks for them in order.
+        One request covers the next messages, too, because a listing asks in their order.
         """
         folder, validity, uid = _place(item)
         known = self._structures
@@ -171,7 +174,7 @@ class Imap:
         return uid in known.simple
 
     def _folders(self) -> dict[str, bytes]:
-        """Raw names of the folders to list, by readable name."""
+        """Return the raw names of the folders to list, by readable name."""
         with self._sessions.one(retry=True) as session:
             there = {text.readable(raw): raw for raw in session.folders()}
         for wanted in self._options.folders:

@@ -1,13 +1,13 @@
-"""Connection to an IMAP server: requests, and the meaning of the server's errors.
+"""Connections to an IMAP server: requests, and the meaning of the server's errors.
 
 Folders are opened with EXAMINE and bodies read with PEEK, so nothing changes on the server, not even a flag.
 Errors of the server or the network are Transient, unless they need a person. A folder that the server refuses
 to open is Refused. No error message holds the password, even if a server repeats it.
 
-A source has a small pool of connections. A caller has a connection to itself. A sound one goes back to the
-pool, and is checked before its next use. When one breaks, the idle ones are dropped too, because the cause
-has likely broken them as well. A failure to connect is remembered for a few seconds. Otherwise each of
-thousands of due messages would wait for a time-out, or try the wrong password.
+A source has a small pool of connections. Each connection serves one caller at a time, and is checked before
+its next use. When a connection breaks, the idle connections are closed, too, because the cause has likely
+broken them as well. A failure to connect is remembered for a few seconds. Otherwise each of thousands of due
+messages would wait for a time-out, or try the wrong password.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ Tls = Literal["starttls"] | bool
 
 
 class _Bounded(imaplib.IMAP4):
-    """Ends an answer that takes too long, or is, or announces to be, too large."""
+    """IMAP client that ends an answer that takes too long, or is or will be too large."""
 
     heard = 0
     late = False
@@ -65,7 +65,7 @@ class _Bounded(imaplib.IMAP4):
         self._timer.start()
 
     def end(self) -> None:
-        """Stop the deadline: the answer came, or nobody waits for it."""
+        """Stop the deadline: the answer came, or is no longer needed."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -95,7 +95,7 @@ class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
 
 
 class FolderRefused(Transient):
-    """The server refuses to open or list this folder."""
+    """Error: the server refuses to open or list a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ class FolderListing:
 
 
 class Session:
-    """A connection. ``sound``: whether it can be used for another request."""
+    """A connection with login. ``sound``: whether another request may use the connection."""
 
     def __init__(self, server: ImapServer) -> None:
-        """Raises NeedsHuman or Transient."""
+        """Connect and log in. Raises NeedsHuman or Transient."""
         self._server = server
         self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
         self.sound = True
@@ -140,7 +140,7 @@ class Session:
             self._imap.end()
 
     def folders(self) -> list[bytes]:
-        """Raw names."""
+        """Return the raw names of all folders."""
         with self._request():
             kind, answer = self._imap.list()
             if kind != "OK":
@@ -148,7 +148,7 @@ class Session:
             return text.folders(answer)
 
     def list_folder(self, raw: bytes) -> FolderListing:
-        """Every message of a folder. Raises FolderRefused if the server does not list all."""
+        """List every message of a folder. Raises FolderRefused if the server does not list all."""
         there = self._examine(raw)
         validity = self._validity(raw)
         if not there:
@@ -188,7 +188,7 @@ class Session:
         with self._request():
             kind, lines = self._imap.uid("FETCH", str(uid), "(UID BODY.PEEK[])")
             content = text.body(lines, uid) if kind == "OK" else None
-        if content is None and reused:  # the server may still show the folder as of its opening
+        if content is None and reused:  # the server may still show the folder's state at its opening
             self._examined = None
             return self.message(raw, validity, uid)
         if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._quote(lines[-1])):
@@ -196,7 +196,10 @@ class Session:
         return content
 
     def silent(self) -> bool:
-        """Whether nothing came since the last answer. Unrequested data means that the server is closing."""
+        """Return whether nothing came since the last answer.
+
+        Unrequested data means that the server is closing.
+        """
         try:
             heard = select.poll()
             heard.register(self._imap.sock, select.POLLIN)
@@ -217,7 +220,7 @@ class Session:
             self._imap.shutdown()
 
     def _examine(self, raw: bytes) -> int:
-        """Open a folder read-only; the number of its messages."""
+        """Open a folder read-only; return the number of its messages."""
         self._examined = None
         try:
             name = text.quote_argument(raw)
@@ -269,7 +272,7 @@ class Session:
 
     @contextmanager
     def _request(self) -> Iterator[None]:
-        """A request. After any error in it the connection is not used again."""
+        """Send a request in this context. After any error the connection is not used again."""
         self.sound = False
         if (imap := getattr(self, "_imap", None)) is not None:
             imap.begin()
@@ -311,7 +314,7 @@ def _connect(server: ImapServer) -> _Bounded:
 
 
 def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:
-    """Return the error for people, if it needs a person; else None."""
+    """Return the error with its remedy if a person must act; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(
             f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or set"
@@ -328,7 +331,10 @@ _BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
 class ImapSessions:
-    """Sessions that workers share. ``open_one``: opens one, and raises the errors of Session."""
+    """Pool of sessions that workers share.
+
+    ``open_one``: opens a session, and raises the errors of Session.
+    """
 
     def __init__(self, open_one: Callable[[], Session]) -> None:
         self._open = open_one
@@ -336,7 +342,7 @@ class ImapSessions:
         self._lock = Lock()
         self._idle: list[tuple[float, Session]] = []  # idle since, the longest first
         self._timer: Timer | None = None
-        self._failed: Callable[[], Exception] | None = None  # makes the last error of connecting
+        self._failed: Callable[[], Exception] | None = None  # builds the last error of connecting
         self._failed_at = 0.0
         finalize(self, _abandon, self._idle)
 

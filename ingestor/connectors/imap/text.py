@@ -49,7 +49,7 @@ class Message:
 
 
 def readable(raw: bytes) -> str:
-    """Return the readable name of a raw one."""
+    """Return the readable name for a raw name."""
     name = _decode(raw)
     if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encode(name) != raw:
         return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
@@ -57,21 +57,21 @@ def readable(raw: bytes) -> str:
 
 
 def raw_name(name: str) -> bytes:
-    """Return the raw name of a readable one. INBOX is in capitals; servers ignore its case."""
+    """Return the raw name for a readable name. INBOX is in capitals; servers ignore its case."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
     return _encode(name)
 
 
 def quote_argument(raw: bytes) -> str | bytes:
-    """Return the name as an argument of a command. Raises ValueError if it cannot be one."""
+    """Return a raw name as an argument of a command. Raises ValueError if no command can hold the name."""
     if re.search(rb"[\r\n\x00]", raw):
         raise ValueError(f"no command can name the folder {raw!r}")
     return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
 
 
 def folders(lines: Iterable[Line]) -> list[bytes]:
-    """Raw names of the folders that can hold messages, from an answer to LIST. Raises ValueError."""
+    """Return the raw names of folders that can hold messages, from an answer to LIST. Raises ValueError."""
     names = []
     for line in filter(None, lines):
         head, literal = line if isinstance(line, tuple) else (line, None)
@@ -84,7 +84,7 @@ def folders(lines: Iterable[Line]) -> list[bytes]:
 
 
 def messages(lines: Iterable[Line]) -> Iterator[Message]:
-    """Messages in an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS; skips other notices."""
+    """Yield messages of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS. Skip notices."""
     for line in lines:
         if not isinstance(line, bytes):
             continue
@@ -113,10 +113,11 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
 
 
 def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
-    """UIDs of messages that certainly have no attachment, from an answer to FETCH for UID and BODYSTRUCTURE.
+    """Yield UIDs of messages that surely have no attachment, from an answer to FETCH for UID and
+    BODYSTRUCTURE.
 
-    All parts of such a message are text without a file name. A structure that is not understood counts as one
-    with attachments.
+    All parts of such a message are text without a file name. An unknown structure counts as one with
+    attachments.
     """
     for line in lines:
         if not isinstance(line, bytes) or b"\\" in line or b"{" in line:
@@ -130,7 +131,7 @@ def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
 
 
 def seconds(date: bytes) -> float | None:
-    """POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None if it is not one."""
+    """Return POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None for other text."""
     parts = parsedate_tz(date.decode("ascii", "replace"))
     try:
         return float(mktime_tz(parts)) if parts else None
@@ -148,13 +149,13 @@ def in_one_line(answer: Any) -> str:
 
 
 def may_pass(words: str) -> bool:
-    """Whether a refused login is worth a retry."""
+    """Return whether a refused login is worth a retry."""
     code = _CODE.search(words)
     return not code[1].upper().startswith(_FOREVER) if code else bool(_PASSING.search(words))
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """A test of readable names; ``*`` matches any text, every other character itself."""
+    """Return a test of readable names. ``*`` matches any text, every other character itself."""
     plain = (re.sub(r"[?[]", r"[\g<0>]", pattern) for pattern in patterns)
     whole = re.compile("|".join(map(translate, plain)) or r"(?!)")
     return lambda name: bool(whole.fullmatch(name))

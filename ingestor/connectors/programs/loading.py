@@ -1,14 +1,14 @@
-"""Documents from Python code: a function that returns documents, a LangChain loader, a LlamaIndex reader.
+"""Connectors ``python``, ``langchain`` and ``llamahub``: documents that Python code returns.
 
-``call`` of a ``python`` source names code as ``module:name``. It gives mappings with ``key`` and ``text``
-(or ``data``, bytes), and optionally ``uri`` and ``metadata``. Or it gives objects with ``metadata`` and
-either ``page_content`` or ``get_content``. ``loader`` of ``langchain`` and ``reader`` of ``llamahub`` name a
-class, which is looked up in the installed packages.
+``call`` of a ``python`` source names code as ``module:name``. The code returns mappings with ``key`` and
+``text`` (or ``data``, bytes), and optionally ``uri`` and ``metadata``. Or it returns objects with
+``metadata`` and either ``page_content`` or ``get_content``. ``loader`` of ``langchain`` and ``reader`` of
+``llamahub`` name a class of an installed package.
 
-Version: a digest of all fields. Every scan runs the code to its end, in a process of its own. There the code
-may print, hang, crash, leak memory and change global state. Its documents are kept on disk until the next
-whole listing. If the code raises, no document is removed. Documents that the code leaves out without raising
-are removed, up to ``max_loss``.
+A version is a digest of all fields. Every scan runs the code to its end, in a process of its own. There the
+code may print, hang, crash, leak memory and change global state. Its documents are kept on disk until the
+next complete listing. If the code raises an error, no document is removed. Otherwise missing documents are
+removed, up to ``max_loss``.
 """
 
 import importlib
@@ -53,13 +53,13 @@ class Given:
 
     @property
     def version(self) -> str:
-        """A digest of all fields that records in Chroma show."""
+        """Return a digest of all fields that reach records in Chroma."""
         facts = json.dumps([self.name, self.uri, self.metadata]).encode()
         return blake2b(facts + b"\0" + self.data, digest_size=16).hexdigest()
 
 
 class _Contents:
-    """Contents of one listing by version, in a file without a name, which vanishes with this process."""
+    """Contents of one listing by version, in a nameless temporary file."""
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[str, int, int]] = {}  # name, begin and end
@@ -72,7 +72,7 @@ class _Contents:
         return file
 
     def add(self, version: str, given: Given) -> None:
-        """Raises OSError if the disk is full."""
+        """Store a document. Raises OSError if the disk is full."""
         if version not in self._places:
             begin, rest = self._end, memoryview(given.data)
             while rest:
@@ -175,14 +175,20 @@ class EntryPoint:
 
 
 class Loading:
-    """Connector for code. Every scan looks it up again, because installed packages may change."""
+    """Connector for Python code.
+
+    Every scan looks the code up again, because installed packages may change.
+    """
 
     def __init__(self, settings: LoadingOptions, find: Callable[[], EntryPoint]) -> None:
         self._settings, self._find = settings, find
-        self._whole, self._begun = _Contents(), _Contents()  # of the last whole listing, and of the last
+        self._whole, self._begun = _Contents(), _Contents()  # of the last complete listing, and of the last
 
     def scan(self) -> Iterator[Item]:
-        """Documents of one key are ``key``, ``key#2`` and so on. Raises NeedsHuman or Transient."""
+        """Yield all documents; keys that repeat become ``key``, ``key#2`` and so on.
+
+        Raises NeedsHuman or Transient.
+        """
         self._begun = begun = _Contents()
         counts: dict[str, int] = {}
         for given in documents(self._settings, self._find()):
@@ -197,7 +203,7 @@ class Loading:
         self._whole = begun
 
     def fetch(self, item: Item) -> Blob:
-        """Raises BadDocument, or Stale if the item was not in the last listing of this run."""
+        """Return a document of the last listing. Raises BadDocument, or Stale if the listing lacked it."""
         check_size(item, item.size, self._settings.max_size)
         blob = self._begun.blob(item.version) or self._whole.blob(item.version)
         if blob is None:
@@ -206,7 +212,7 @@ class Loading:
 
 
 def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
-    """All documents of the code. Raises NeedsHuman or Transient."""
+    """Yield all documents of the code. Raises NeedsHuman or Transient."""
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     arguments = {**settings.arguments, **secrets}
     request = LoadRequest(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
@@ -256,18 +262,18 @@ def build_python(options: PythonOptions) -> Loading:
 
 
 def build_langchain(options: LangchainOptions) -> Loading:
-    """Any LangChain document loader, by the name of its class."""
+    """Build the connector for a LangChain document loader, by the name of its class."""
     package = options.loader.partition(":")[0].partition(".")[0].replace("_", "-")
     return Loading(options, lambda: EntryPoint(options.loader, package))
 
 
 def build_llamahub(options: LlamahubOptions) -> Loading:
-    """Any LlamaIndex reader, by the name of its class."""
+    """Build the connector for a LlamaIndex reader, by the name of its class."""
     return Loading(options, lambda: _reader_of(options))
 
 
 def _reader_of(options: LlamahubOptions) -> EntryPoint:
-    """Raises NeedsHuman if the module of the class cannot be found."""
+    """Return the reader's class. Raises NeedsHuman if its module cannot be found."""
     module, colon, name = options.reader.rpartition(":")
     importlib.invalidate_caches()
     module = module if colon else next(_modules_of(name), "")
@@ -281,7 +287,7 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
 
 
 def _modules_of(name: str) -> Iterator[str]:
-    """Modules with that class, best first. None is imported, because some take seconds."""
+    """Yield modules with that class, best first. No module is imported, because some take seconds."""
     word = re.compile(rf"\b{name}\b")
     for module, file in _find_readers():
         if file.is_file() and word.search(file.read_text("utf-8", "replace")):
@@ -293,7 +299,7 @@ def _modules_of(name: str) -> Iterator[str]:
 
 
 def _find_readers() -> Iterator[tuple[str, Path]]:
-    """Modules of installed readers, each with the file that lists its classes."""
+    """Yield modules of installed readers, each with the file that lists its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):
             yield f"{_READERS}.{file.parent.name}", file
@@ -305,7 +311,7 @@ def _find_readers() -> Iterator[tuple[str, Path]]:
 def _folders(package: str) -> list[Path]:
     try:
         spec = find_spec(package)
-    except ModuleNotFoundError:  # nor is what it lies in
+    except ModuleNotFoundError:  # the package around it is missing, too
         return []
     return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
 

@@ -1,8 +1,8 @@
 """Process in which Python code makes documents; see connectors/programs/loading.py.
 
-Standard input: two pickles, the module path and the Request. Standard output: a JSON object a line, documents
-and then an error or the end mark. Output of the code itself goes to standard error. No module of ingestor is
-imported here but a small pure one, so that the process starts quickly.
+Standard input has two pickles, the module path and the Request. Standard output has a JSON object on each
+line: documents, then an error or the end mark. Output of the code itself goes to standard error. Only one
+small module of ingestor is imported, so that the process starts quickly.
 """
 
 import inspect
@@ -39,12 +39,12 @@ class LoadRequest:
 
 
 class ProgramUnusable(Exception):
-    """A person must change the config or install something."""
+    """Error: a person must change the config or install a package."""
 
 
 def main() -> None:
     with os.fdopen(os.dup(1), "wb") as out:
-        os.dup2(2, 1)  # also for code that is not Python
+        os.dup2(2, 1)  # redirects output of C code, too
         sys.path[:] = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent wrote it
         request: LoadRequest = pickle.load(sys.stdin.buffer)  # noqa: S301
         with open(os.devnull) as nothing:
@@ -55,17 +55,17 @@ def main() -> None:
 def _answer(request: LoadRequest, out: IO[bytes]) -> None:
     try:
         for number, document in enumerate(_documents(request), 1):
-            _say(out, facts_of(document, number, request))
-        _say(out, {"end": True})
+            _send(out, facts_of(document, number, request))
+        _send(out, {"end": True})
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
         if isinstance(error, ProgramUnusable | ImportError) or type(error).__name__ in _THEIRS:
             reason = _import_trouble(error, request) if isinstance(error, ImportError) else str(error)
-            _say(out, {_THEIRS.get(type(error).__name__, "human"): reason})
+            _send(out, {_THEIRS.get(type(error).__name__, "human"): reason})
         else:
-            _say(out, {"failed": f"{request.call} failed: {type(error).__name__}: {error}"})
+            _send(out, {"failed": f"{request.call} failed: {type(error).__name__}: {error}"})
 
 
-def _say(out: IO[bytes], message: dict[str, Any]) -> None:
+def _send(out: IO[bytes], message: dict[str, Any]) -> None:
     out.write(json.dumps(message).encode() + b"\n")
     out.flush()
 
@@ -155,7 +155,7 @@ def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]
 
 
 def _facts(document: Any) -> dict[str, Any]:
-    """Fields of a LangChain or LlamaIndex document. LlamaIndex ids are often random, so they are no keys."""
+    """Return the fields of a LangChain or LlamaIndex document, but no LlamaIndex id: it is often random."""
     text = getattr(document, "page_content", None)
     if text is None and hasattr(document, "get_content"):
         text = document.get_content()

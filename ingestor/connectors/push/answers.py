@@ -2,7 +2,7 @@
 
     PUT, GET, DELETE /documents/KEY     GET /documents     POST /look?source=NAME&under=KEY
 
-Whoever has no right learns nothing else, be the request sound or not. A document is durable before it is
+An unauthorised request gets the same answer whether it is valid or not. A document is durable before it is
 acknowledged.
 """
 
@@ -27,7 +27,7 @@ from ingestor.http_server.requests import RequestRefused, WrongToken, json_respo
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 
-WORKERS = 8  # requests that use the store, or whose body is held, at the same time
+WORKERS = 8  # requests that use the store or hold a body at the same time
 LONGEST_KEY = 2000  # characters
 _LARGEST_EVENT = 32 * 2**20  # bytes; GitHub sends at most 25 MB
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PushApp:
-    """The HTTP endpoint. ``token``: opens everything.
+    """The HTTP endpoint. ``token``: allows every request.
 
     ``secret``: signs webhooks, which may only request a listing.
     """
@@ -46,7 +46,7 @@ class PushApp:
     token: str
     secret: str | None
     max_size: int  # bytes
-    looks: deque[Hint] = field(default_factory=deque)  # asked for, and not passed on yet
+    requested_hints: deque[Hint] = field(default_factory=deque)  # not passed on yet
     workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,12 +146,12 @@ class PushApp:
                 400, "`under` must be a key of that source, or the beginning of keys up to a /"
             )
         _log.info("hint for %r of source %r received", under or "everything", source)
-        self.looks.append(Hint(under, SourceName(source)))
+        self.requested_hints.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
 
 
 def _length(request: Request) -> int:
-    """Bytes of the body. Raises RequestRefused when the head does not say so clearly."""
+    """Return the number of bytes of the body. Raises RequestRefused without a valid Content-Length."""
     if "Transfer-Encoding" in request.headers:
         raise RequestRefused(411, "send the body with a Content-Length, not in chunks")
     length = request.headers.get("Content-Length", "0")
@@ -198,7 +198,7 @@ def _metadata(field: str | None) -> Metadata:
 
 
 def _is_scalar(value: object) -> bool:
-    """Whether Chroma can store a value: numbers have at most 64 bits."""
+    """Return whether Chroma can store a value: numbers have at most 64 bits."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return isinstance(value, str | float)

@@ -1,8 +1,8 @@
-"""Documents that programs send: an HTTP endpoint to put and delete them, and to say "look again" at a source.
+"""Connector ``push``: an HTTP endpoint where programs put and delete documents, and request listings.
 
-``PUT`` and ``DELETE /documents/KEY`` are acknowledged when they are on the disk, in one SQLite file in
-``folder``: the only copy, so back it up. Version: a digest of content, type and metadata. A scan reads the
-file, so ``sync`` works without the endpoint, which ``run`` alone opens.
+``PUT`` and ``DELETE /documents/KEY`` are acknowledged when the change is on the disk, in one SQLite file in
+``folder``: the only copy, so back it up. A version is a digest of content, type and metadata. A scan reads
+the file, so ``sync`` works without the endpoint; only ``run`` opens the endpoint.
 """
 
 import fcntl
@@ -27,12 +27,12 @@ from ingestor.ports import Stale, Stop
 from ingestor.registry import Options, Plugin
 from ingestor.units import Size
 
-TICK = 0.2  # seconds between looks at what changed, and at ``stop``
-TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
+TICK = 0.2  # seconds between checks for changes and for ``stop``
+TAKEOVER = 0.05  # seconds between checks whether the watch that serves has ended
 RETRY = 0.5  # seconds between attempts to listen
-PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config reopens it
+PATIENCE = 5.0  # seconds until a closed port is logged: a changed config reopens it
 LIMITS = ServerLimits()
-HINTS = 64  # at once; more are drawn together into subtrees
+HINTS = 64  # at once; more are merged into subtrees
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
 _log = logging.getLogger(__name__)
 
@@ -80,11 +80,14 @@ class Push:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient when the file can't be read."""
+        """Yield the documents at or below a key. Raises NeedsHuman or Transient if the file can't be read."""
         return map(_item, self._store.list_documents(under))
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale, NeedsHuman, Transient, or BadDocument (larger than ``max_size`` became)."""
+        """Read a document.
+
+        Raises Stale, NeedsHuman, Transient, or BadDocument (over a lowered ``max_size``).
+        """
         check_size(item, item.size, self._options.max_size)
         document = self._store.get(item.key)
         if document is None or document[0].version != item.version:
@@ -97,23 +100,23 @@ class Push:
         return self._store.identity()
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        """Hints at what changes, and meanwhile serves the endpoint, unless another watch here does so."""
+        """Yield hints of changes; meanwhile serve the endpoint, unless another watch does."""
         changes, endpoint = StoreChanges(self._store), _Endpoint(self._options, self._store)
         try:
             changes.take()
             yield Hint()
             while not stop.is_set():
-                stop.wait(TICK if endpoint.opened() else TAKEOVER)
+                stop.wait(TICK if endpoint.try_open() else TAKEOVER)
                 yield from map(Hint, cover(changes.take(), HINTS))
-                while endpoint.answers.looks:
-                    yield endpoint.answers.looks.popleft()
+                while endpoint.answers.requested_hints:
+                    yield endpoint.answers.requested_hints.popleft()
         finally:
             endpoint.close()
             changes.close()
 
 
 class _Endpoint:
-    """Server, as soon as it may listen: of several watches alike, the first to take a lock does."""
+    """Server of the endpoint. If several watches share the endpoint, the one with the lock serves."""
 
     def __init__(self, options: PushOptions, store: PushStore) -> None:
         secret = options.webhook_secret
@@ -127,17 +130,17 @@ class _Endpoint:
         self._lock_file = options.folder / f"{options.port}.lock"
         self._server: Server | None = None
         self._lock: int | None = None
-        self._again = 0.0  # when to try to open it
+        self._again = 0.0  # monotonic seconds: when to try to open the port again
         self._patience = time.monotonic() + PATIENCE
 
-    def opened(self) -> bool:
-        """Open the endpoint if that is possible now; return whether it serves."""
+    def try_open(self) -> bool:
+        """Open the endpoint if possible now; return whether it serves."""
         if self._server is None and time.monotonic() >= self._again:
             self._open()
         return self._server is not None
 
     def close(self) -> None:
-        """Requests under way have a few seconds."""
+        """Stop serving; running requests have a few seconds."""
         if self._server is not None:
             self._server.stop()
         if self._lock is not None:

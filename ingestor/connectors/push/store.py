@@ -1,11 +1,9 @@
 """Documents that were pushed, in one SQLite file.
 
-Rules of this file. A change is one transaction, on the disk when the call returns (write-ahead log,
-``synchronous=FULL``). So
-after a crash a document is wholly there or not at all, together with its type and metadata. No file is ever
-named after a key. Every call reopens the file: calls may come from any
-thread, and a folder that was replaced is not written into behind its successor's back. The random id tells
-an empty file that took the place of a lost one from the file that was there.
+A change is one transaction, on the disk when the call returns (write-ahead log, ``synchronous=FULL``). So
+after a crash a document is stored with its type and metadata, or not at all. No file is ever named after a
+key. Every call reopens the file: calls may come from any thread, and the folder may have been replaced. A
+random id distinguishes an empty new file from a lost one.
 """
 
 import json
@@ -30,22 +28,22 @@ _OTHERS = 0o077
 _log = logging.getLogger(__name__)
 
 
-def close(*paths: Path) -> None:
-    """Remove the rights of other users, and log that. What is not there is passed over."""
+def close_to_others(*paths: Path) -> None:
+    """Remove the rights of other users, and log that. Missing files are skipped."""
     for path in paths:
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & _OTHERS:
                 path.chmod(mode & ~_OTHERS)
-                _say("other users could read %s: it is closed to them now", path)
+                _warn_once("%s could be read by other users: permissions restricted to owner", path)
         except FileNotFoundError:
             continue
         except OSError as error:
-            _say("other users may read %s, and it can't be closed: %s", path, error.strerror)
+            _warn_once("%s may be read by other users: restrict its permissions (%s)", path, error.strerror)
 
 
 @lru_cache(maxsize=4096)
-def _say(what: str, *about: object) -> None:
+def _warn_once(what: str, *about: object) -> None:
     """Log a warning once, not at each use."""
     _log.warning(what, *about)
 
@@ -59,7 +57,7 @@ CREATE TABLE documents (
 );
 CREATE TABLE changes (number INTEGER PRIMARY KEY, key TEXT NOT NULL);
 """
-_REMEMBERED = 1000  # changes; who asks after more of them is told that everything may have changed
+_REMEMBERED = 1000  # changes; a reader that missed more must assume that everything changed
 _HUMAN = ("CANTOPEN", "PERM", "AUTH", "READONLY", "NOTADB", "CORRUPT")
 _ALL = "SELECT key, version, content_type, metadata, modified, size FROM documents"
 _BELOW = f"{_ALL} WHERE key = :under OR (key > :under || '/' AND key < :under || '0')"  # "0" comes after "/"
@@ -85,7 +83,10 @@ class StoredDocument:
 
 
 class PushStore:
-    """Every method raises NeedsHuman or Transient (of which StoreFull is one) when the file can't be used."""
+    """Store of documents.
+
+    Methods raise NeedsHuman or Transient (such as StoreFull) if the file can't be used.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,7 +106,7 @@ class PushStore:
         return version, "changed" if before else "created"
 
     def delete(self, key: str) -> bool:
-        """Durable when it returns: whether there was such a document."""
+        """Delete a document durably; return whether it existed."""
         with self._transaction() as db:
             there = db.execute("DELETE FROM documents WHERE key = ?", (key,)).rowcount > 0
             if there:
@@ -118,14 +119,16 @@ class PushStore:
         return (_document_of(*row[:-1]), row[-1]) if row else None
 
     def list_documents(self, under: str = "") -> Iterator[StoredDocument]:
-        """Yield the documents at or below a key, all as of one moment."""
+        """Yield the documents at or below a key, from one consistent snapshot."""
         with self.open() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
                 yield _document_of(*row)
 
     def identity(self) -> str:
         with self.open() as db:
-            close(self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm")))
+            close_to_others(
+                self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm"))
+            )
             return str(db.execute("SELECT id FROM store").fetchone()[0])
 
     @contextmanager
@@ -151,7 +154,7 @@ class PushStore:
             db.execute("COMMIT")
 
     def _make(self) -> None:
-        """Complete from the first moment, also if another process creates it at the same time."""
+        """Create the store in one step, also if another process creates it at the same time."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         draft = self.folder / f"{token_hex(8)}.new"
         try:
@@ -191,7 +194,7 @@ class StoreChanges:
         self._last = 0
 
     def take(self) -> list[str]:
-        """Keys; "" where everything may have changed. Nothing while the store can't be used."""
+        """Return changed keys; "" if everything may have changed; none while the store can't be used."""
         try:
             if self._db is None or _file(self._store.path) != self._file:
                 self._open()
@@ -206,14 +209,14 @@ class StoreChanges:
         before, self._last = self._last, rows[-1][0]
         return [key for _, key in rows] if rows[0][0] == before + 1 else [""]
 
-    def close(self) -> None:
+    def close_to_others(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
 
     def _open(self) -> None:
         self.close()
-        self._store.identity()  # makes it
+        self._store.identity()  # creates the file
         self._file = _file(self._store.path)
         self._db = _connect(self._store.path)
         self._last = self._db.execute("SELECT coalesce(max(number), 0) FROM changes").fetchone()[0]

@@ -1,9 +1,9 @@
-"""Files behind any fsspec file system (S3, SFTP, WebDAV, ...): each that the options select is a document.
+"""Connector ``files``: files of any fsspec file system (S3, SFTP, WebDAV, ...) that the options select.
 
-Key: the path below the address, "/" between its parts. Version: size, time of change, and an ETag or the
-like, as the server gives them. A directory that cannot be listed is unknown, never empty. The PartialScan
-that ends the scan names each unknown directory. That holds even if the server reports a directory as missing:
-some file systems report so after every failure. Links are not followed.
+A key is the path below the address, with "/" between its parts. A version is size, time of change, and an
+ETag or the like, as the server reports them. A directory that cannot be listed is unknown, never empty. The
+PartialScan that ends the scan names each unknown directory. That includes directories that the server reports
+as missing: some file systems do that after every failure. Links are not followed.
 """
 
 import errno
@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 from fsspec.registry import available_protocols
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.remote.listings import address, entries, is_marked, modified_at, size, version
+from ingestor.connectors.remote.listings import address, entries, is_marked, size, time_of_change, version
 from ingestor.connectors.remote.systems import LISTING, content, describe_missing, list_objects, open_address
 from ingestor.connectors.shared.keys import cover, escape, unescape
 from ingestor.connectors.shared.patterns import (
@@ -33,18 +33,18 @@ from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
 
-_FLAT = ("s3", "s3a")  # where one request lists all files below a path
+_FLAT = ("s3", "s3a")  # protocols where one request lists all files below a path
 _ARCHIVES = ("zip", "tar", "libarchive")  # this process would open them, without limits
-_LAYERS = (  # over another file system, named in `options`
+_LAYERS = (  # layers over another file system, which `options` name
     "async_wrapper", "asyncwrapper", "blockcache", "cached", "data", "dir", "filecache", "generic",
     "reference", "simplecache",
 )  # fmt: skip
 _OF_INDEXES = ("http", "https")
-_WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # where the root has no name, or is in `options`
+_WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # protocols whose root has no name, or is in `options`
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _DEEPEST = 100  # nested folders; pages that link to themselves never end
 _MOST_FOLDERS = 200_000
-_IN_A_ROW = 5  # failures after which the address itself is asked whether the server is there at all
+_IN_A_ROW = 5  # failures after which the address itself is listed, to check the server
 _PAGE = 20 * 10**6  # bytes of an index page
 _COARSE = 3.0  # seconds in which a second change may leave the same time, if times are whole seconds
 _REFUSED = re.compile(
@@ -95,7 +95,7 @@ class FilesOptions(Options):
 
 
 class Files:
-    """Connector for a remote file system. Scoped: a part costs a listing of the folders on the way to it."""
+    """Connector for a remote file system. Listing a part also lists the folders above it."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -105,7 +105,10 @@ class Files:
         self._opened: tuple[Any, str] | None = None  # the file system, and the path of the address in it
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient if the address itself cannot be listed, else PartialScan."""
+        """Yield the selected files. Raises NeedsHuman or Transient if the address cannot be listed.
+
+        Raises PartialScan at the end if a folder cannot be listed.
+        """
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
@@ -128,7 +131,7 @@ class Files:
             raise PartialScan(message, cover(unknown.reasons, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
+        """Read a file. Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
         most = self._options.max_size
         check_size(item, item.size, most, OR_EXCLUDE)
         path = "/".join(map(unescape, item.key.split("/")))
@@ -143,7 +146,7 @@ class Files:
             data, after = self._request(read)
         except _Missing as error:
             raise Stale(f"{item.uri} vanished since it was listed") from error
-        except NeedsHuman as error:  # the next listing tells whether this concerns all files
+        except NeedsHuman as error:  # the next listing shows whether this concerns all files
             raise Transient(str(error)) from error
         if version(after) != item.version.partition(" seen ")[0]:
             raise Stale(f"{item.uri} changed since it was listed")
@@ -160,9 +163,9 @@ class Files:
             mark = version(info)
         if mark is None:
             raise NeedsHuman("the server gives neither an ETag nor a time of change")
-        changed = modified_at(info)
+        changed = time_of_change(info)
         if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
-            mark += f" seen {time.time()}"  # read again next time: another change may leave the same time
+            mark += f" seen {time.time()}"  # forces another reading: a later change may leave the same time
         return Item(key, mark, self._uri(key), size(info), changed)
 
     def _uri(self, key: str) -> str:
@@ -227,7 +230,7 @@ class Files:
         ]
 
     def _request(self, question: Callable[[Any, str], T]) -> T:
-        """Send a request. An old connection may have been closed: then retry once with a new one."""
+        """Send a request. Retry once with a new connection if the old connection was closed."""
         kept = self._opened
         try:
             return self._answer(question)
@@ -286,7 +289,7 @@ class _Unknown:
         self.failed = 0
 
     def add(self, key: str, error: Exception) -> None:
-        """Raises the error of the address itself, if that can't be listed either."""
+        """Add an unlisted key. Raises the address's own error if the address can't be listed either."""
         self.reasons[key] = str(error)
         self.failed += isinstance(error, Transient)
         if self.failed >= _IN_A_ROW:
@@ -295,18 +298,18 @@ class _Unknown:
 
 
 class _Missing(NeedsHuman):
-    """The path does not exist: the address itself needs a person, a file below it another listing."""
+    """Error: a path does not exist. For the address a person must act; for a file below, list again."""
 
 
 def _is_missing(error: Exception) -> bool:
-    """Whether the error means a missing file: FileNotFoundError, or another one with its errno."""
+    """Return whether the error means a missing file: FileNotFoundError, or another one with its errno."""
     return isinstance(error, OSError) and (
         isinstance(error, FileNotFoundError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
     )
 
 
 def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
-    """Return the entries of a folder's index page. Facts about its files are asked for later."""
+    """Return the entries of a folder's index page. Size and time of files are requested later."""
     url = f"{address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ingestor.connectors.shared.typed import posix
 
-# The first of these that a file system gives decides; each changes with the content.
+# Marks that change with the content; the first one that a file system reports is used.
 _MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum", "CRC")
 _TIMES = (
     "LastModified",
@@ -32,16 +32,16 @@ _TIMES = (
 def version(info: Mapping[str, Any]) -> str | None:
     """Return a version that differs whenever the content may differ; None if only the size is known."""
     mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
-    changed = modified_at(info)
+    changed = time_of_change(info)
     if mark is None and changed is None:
         return None
     if mark is None:
         return f"{size(info)} {changed}"
-    return f"{size(info)} {mark} {'' if changed is None else int(changed)}"  # some round in one answer only
+    return f"{size(info)} {mark} {'' if changed is None else int(changed)}"  # servers may round
 
 
 def is_marked(info: Mapping[str, Any]) -> bool:
-    """Whether the file has a mark of its content, such as an ETag, besides size and time."""
+    """Return whether the file has a mark of its content, such as an ETag, besides size and time."""
     return any(_says(info, name) for name in _MARKS)
 
 
@@ -54,7 +54,7 @@ def size(info: Mapping[str, Any]) -> int | None:
     return int(number) if number is not None else None
 
 
-def modified_at(info: Mapping[str, Any]) -> float | None:
+def time_of_change(info: Mapping[str, Any]) -> float | None:
     """Return the time of the last change, in POSIX seconds."""
     return next((time for name in _TIMES if (time := _seconds(info.get(name))) is not None), None)
 
@@ -98,9 +98,9 @@ class _Links(HTMLParser):
 
 
 def entries(page: bytes, url: str) -> dict[str, bool]:
-    """Names in the folder, and whether each is a folder; ``url``: the page's, which ends in a slash.
+    """Return the names in a folder, and whether each is a folder. Raises ValueError if the page is not HTML.
 
-    Raises ValueError if the page is not HTML.
+    ``url``: address of the page, which ends in a slash.
     """
     if not _HTML.search(page):
         raise ValueError("not a page of links")
@@ -115,7 +115,7 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
 
 
 def address(root: str, path: str) -> str:
-    """URL of a path beneath a folder, percent-encoded; names may hold bytes as from ``os.fsdecode``."""
+    """Return the percent-encoded URL of a path beneath a folder. Names are as from ``os.fsdecode``."""
     return f"{root}/{quote(path, errors='surrogateescape')}"
 
 

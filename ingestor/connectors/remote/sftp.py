@@ -20,7 +20,10 @@ _SECONDS = 30.0  # longest silence of the server
 
 class Sftp(SFTPFileSystem):  # type: ignore[misc]
     def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
-        """``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman for an unknown host."""
+        """Connect.
+
+        ``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman for unknown hosts.
+        """
         self._known_hosts = Path(known_hosts).expanduser()
         super().__init__(host, **login)
 

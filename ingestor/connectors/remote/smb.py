@@ -27,12 +27,12 @@ _Info = dict[str, Any]
 
 
 class Smb(AbstractFileSystem):  # type: ignore[misc]
-    """Paths begin with the share: ``/share/folder/file``."""
+    """File system of an SMB server. Paths begin with the share: ``/share/folder/file``."""
 
     protocol = "smb"
 
     def __init__(self, host: str, port: int = 445, **login: Any) -> None:
-        """``login``: username, password, encrypt and connection_timeout of smbclient.register_session."""
+        """Prepare a login: username, password, encrypt and timeout for smbclient.register_session."""
         super().__init__()
         self._host = host
         own: _Info = {"port": port, "connection_cache": {}}
@@ -94,6 +94,6 @@ def _info(path: str, kind: str, size: int, microseconds: int) -> _Info:
 
 
 def _close(connections: dict[str, Any]) -> None:
-    """Close without a message to the server, which may be unreachable."""
+    """Close connections without a message to the server, which may be unreachable."""
     for connection in connections.values():
         connection.disconnect(close=False)

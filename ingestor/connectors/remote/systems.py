@@ -80,7 +80,7 @@ def _s3_arguments() -> dict[str, Any]:
     from aiobotocore.httpsession import AIOHTTPSession
 
     class NoRedirects(AIOHTTPSession):  # type: ignore[misc]
-        """Returns a redirect as it is: a server must not redirect requests to other machines."""
+        """Session without redirects: a server must not redirect requests to other machines."""
 
         async def _get_session(self, proxy_url: str | None) -> Any:
             session = await super()._get_session(proxy_url)
@@ -91,7 +91,7 @@ def _s3_arguments() -> dict[str, Any]:
 
 
 def _http_arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Redirects are errors: a server must not redirect requests to other machines."""
+    """Return arguments that make redirects errors: a server must not redirect requests to other machines."""
     import aiohttp
 
     waits = aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)
@@ -109,7 +109,7 @@ _HTTP, _S3 = ("http", "https"), ("s3", "s3a")
 
 
 def content(system: Any, protocol: str, path: str, most: int) -> bytes:
-    """The file's bytes; at least ``most`` + 1 of a longer file. Raises the errors of the file system."""
+    """Return a file's bytes; at least ``most`` + 1 of a longer file. Raises the errors of the file system."""
     read = {**dict.fromkeys(_HTTP, _read_http), **dict.fromkeys(_S3, _read_s3)}.get(protocol)
     if read is None:
         return bytes(system.cat_file(path))
@@ -118,7 +118,7 @@ def content(system: Any, protocol: str, path: str, most: int) -> bytes:
 
 
 def list_objects(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Every object below a path of S3, by its name. Raises NeedsHuman if there are too many."""
+    """Return every object below a path of S3, by name. Raises NeedsHuman if there are too many."""
     objects: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
     return objects
 
@@ -148,7 +148,7 @@ async def _read_bounded(stream: Any, most: int) -> bytes:
 
 
 async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """List a path of S3. Pages may repeat keys, or never end, so every key counts, not only new keys."""
+    """List a path of S3. Repeated keys count towards the limit, too, since pages may never end."""
     from botocore.exceptions import ClientError
     from s3fs.errors import translate_boto_error
 

@@ -1,6 +1,6 @@
 """Files over WebDAV: webdav4's file system, with every name in a path percent-encoded.
 
-Its client leaves ``#``, ``?`` and ``%`` as they are, and asks for another path.
+webdav4's client does not encode ``#``, ``?`` and ``%``, and so requests another path.
 """
 
 from typing import Any
@@ -23,5 +23,5 @@ class Webdav(WebdavFileSystem):  # type: ignore[misc]
         super().__init__(base_url, client=_Encoding(base_url, auth=auth, **login))
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        """Ends the path with a slash, because the package strips spaces at its end."""
+        """List a folder. A slash ends the path, because the package strips spaces at the end."""
         return list(super().ls(f"{path.rstrip('/')}/", detail=detail, **more))

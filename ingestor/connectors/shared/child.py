@@ -27,7 +27,7 @@ _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", r
 
 
 class ProgramFailed(Exception):
-    """The program failed; the message is the reason, without secrets. ``words``: its standard error."""
+    """Error: a program failed. The message is the reason without secrets; ``words`` is its standard error."""
 
     def __init__(self, reason: str, words: str = "") -> None:
         last = last_words(words)
@@ -36,11 +36,11 @@ class ProgramFailed(Exception):
 
 
 class RanTooLong(ProgramFailed):
-    """The time limit ended the program."""
+    """Error: the time limit ended the program."""
 
 
 class OutputTooLong(ProgramFailed):
-    """The program printed more than the limit."""
+    """Error: the program printed more than the limit."""
 
 
 class Missing(Exception):
@@ -71,7 +71,7 @@ class Run:
         return self._run(given, lambda reader: reader.lines(self.longest))
 
     def output(self, most: int) -> bytes:
-        """Return what the program prints, at most ``most`` bytes. Raises Missing or ProgramFailed."""
+        """Return the program's standard output, at most ``most`` bytes. Raises Missing or ProgramFailed."""
         return b"".join(self._run(b"", lambda reader: reader.parts(most)))
 
     def _run(self, given: bytes, read: Callable[["_Reader"], Iterator[bytes]]) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be rea
 
 @dataclass(slots=True)
 class _Reader:
-    """Two streams of a process; ``until`` by the monotonic clock."""
+    """Output streams of a process. ``until``: deadline by the monotonic clock."""
 
     process: subprocess.Popen[bytes]
     until: float
@@ -142,7 +142,10 @@ class _Reader:
             stream.close()
 
     def await_end(self) -> None:
-        """Wait for the exit after the output ended. It is not reaped, so its group id stays valid."""
+        """Wait for the exit after the output ended.
+
+        The process is not reaped, so its group id stays valid.
+        """
         until = time.monotonic() + _GRACE
         while _runs(self.process.pid):
             if time.monotonic() > until:
@@ -191,7 +194,7 @@ class _Reader:
 
 
 def _end(group: int) -> None:
-    """SIGTERM, a wait, SIGKILL."""
+    """End a process group: SIGTERM, a wait, SIGKILL."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
         until = time.monotonic() + _GRACE

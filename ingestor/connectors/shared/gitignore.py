@@ -44,19 +44,19 @@ _STAR = "[^/]*"
 _ANYWHERE = "(?:[^/]*+/)*?"
 _LONGEST = 1000  # characters of a line
 _MOST = 5000  # lines of a file
-_SMALL = 4096  # characters of a file, of which many are remembered; of larger ones few
+_SMALL = 4096  # characters; many files up to this size are cached, and few larger files
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     expression: str
-    whole_path: bool  # else it is matched against the last component
+    whole_path: bool  # if false, matched against the last component
     directories_only: bool
     negated: bool
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled at first use: most lines of a long file are never used."""
+        """Compile the pattern at first use: most lines of a long file are never used."""
         return _compile(self.expression)
 
 
@@ -65,7 +65,7 @@ class IgnoreRules:
     """Patterns of one file or list; the last that matches decides."""
 
     lines: tuple[_Line, ...]  # last first
-    names: re.Pattern[str]  # matches wherever one of the name patterns does
+    names: re.Pattern[str]  # matches if one of the name patterns matches
     paths: re.Pattern[str]
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class IgnoreRules:
         return any(line.negated for line in self.lines)
 
     def verdict(self, path: str, name: str, *, directory: bool) -> bool | None:
-        """Whether a pattern matches the entry itself: True, False by a negation, None without a match.
+        """Return whether a pattern matches the entry itself: True, False by a negation, None without a match.
 
         ``path`` is relative to where the patterns live and ends in ``name``, without a trailing slash.
         """
@@ -101,7 +101,7 @@ def rules(patterns: Iterable[str]) -> IgnoreRules:
 
 
 def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) -> bool:
-    """Whether a file is included, and neither the file nor a folder around it is excluded.
+    """Return whether a file is included, and neither the file nor a folder around it is excluded.
 
     ``names``: its path.
     """
@@ -194,7 +194,7 @@ def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
 
 
 def _earliest(parts: Sequence[Sequence[str]]) -> str:
-    """A regular expression for the parts between stars, each at the first place where it fits."""
+    """Return a regular expression for the parts between stars, each at the first place where it fits."""
     first, *more = ["".join(part) for part in parts]
     return first + "".join(f"(?>{_STAR}?{part})" for part in more)
 
@@ -230,7 +230,7 @@ def _set(members: str, *, negated: bool) -> str:
 
 
 def _member(match: re.Match[str]) -> str | None:
-    """A class, a range (a reversed one is empty) or a character; None for a class that does not exist."""
+    """Translate a class, a range (empty if reversed) or a character; None for an unknown class."""
     if match["name"] is not None:
         return _CLASSES.get(match["name"])
     low = match["low"][-1]

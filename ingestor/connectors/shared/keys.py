@@ -17,7 +17,7 @@ _INVALID = re.compile("[\udc80-\udcff]")
 
 
 def escape(name: str) -> str:
-    """Valid UTF-8 text for a name, never the same for two names."""
+    """Return valid UTF-8 text for a name, never the same for two names."""
     if name.isascii() and "\\" not in name:
         return name
     raw = os.fsencode(name)
@@ -47,11 +47,10 @@ def names_of(key: str) -> list[str]:
 
 
 def cover(keys: Iterable[str], limit: int) -> list[str]:
-    """Choose at most ``limit`` (one or more) keys that cover ``keys``: each key is chosen or below a chosen
-    key.
+    """Choose at most ``limit`` (one or more) keys that cover ``keys``.
 
-    No chosen key is above another. If there are too many, parents replace the deepest first; "" is above all
-    keys.
+    Each key is chosen or below a chosen key, and no chosen key is above another. If there are too many,
+    parents replace the deepest keys first; "" is above all keys.
     """
     kept = _outermost(set(keys))
     while len(kept) > limit:
@@ -61,7 +60,7 @@ def cover(keys: Iterable[str], limit: int) -> list[str]:
 
 
 def is_covered(key: str, by: set[str]) -> bool:
-    """Whether an ancestor of ``key``, other than itself, is in the set."""
+    """Return whether an ancestor of ``key``, other than itself, is in the set."""
     if "" in by:
         return key != ""
     cut = key.find("/")

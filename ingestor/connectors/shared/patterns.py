@@ -1,4 +1,4 @@
-"""Options that every connector of files has: .gitignore patterns that choose files, and a limit. Pure."""
+"""Options of every connector of files: .gitignore patterns that select files, and a size limit. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files ar
 
 
 def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it") -> None:
-    """Raise BadDocument if there are more than ``most`` bytes. ``size``: None if nobody knows it yet."""
+    """Raise BadDocument if there are more than ``most`` bytes. ``size``: None if not known yet."""
     if size is not None and size > most:
         raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {most:,}: {remedy}")
 

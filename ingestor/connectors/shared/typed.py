@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 def scalar(value: object) -> "Scalar":
-    """Return the value if it is text, a boolean or a number that every database takes; else text of it.
+    """Return the value if it is text, a boolean or a number that every database can store; else convert to
+    text.
 
-    Times are in ISO 8601, lists separated by commas, mappings in JSON. Decimals keep all their digits. None
-    for a number that is not finite, and for an object whose text is its address in memory.
+    Times are in ISO 8601, lists separated by commas, mappings in JSON. Decimals keep all their digits.
+    Returns None for a number that is not finite, and for an object whose text is its address in memory.
     """
     if value is None or isinstance(value, bool):
         return value

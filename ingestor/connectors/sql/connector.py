@@ -1,10 +1,10 @@
-"""Rows of a database: each row of a query becomes a document, by a template with its columns.
+"""Connector ``sql``: each row of a query becomes a document, by a template with its columns.
 
-Any database that SQLAlchemy supports. A scan reads key, version and the columns named in ``uri`` and
-``metadata`` of every row, so that deletions are found. The text is read for changed rows only. Version: a
-digest of the columns that the scan reads; without a version column these are all columns. With a ``cursor``
-column (a high-water mark), new and changed rows are found between scans and listed alone. The query runs
-unchanged inside another SELECT; nothing is written.
+All databases of SQLAlchemy are supported. A scan reads key, version and the columns named in ``uri`` and
+``metadata`` of every row, so that deletions are noticed. The text is read for changed rows only. A version is
+a digest of the columns that the scan reads; without a version column these are all columns. With a ``cursor``
+column (a high-water mark), new and changed rows are listed between scans. The query runs unchanged inside
+another SELECT; nothing is written.
 """
 
 import re
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # types of keys; a version begins with the name of the type
-_UNLIKE = re.compile(r"[%\\\[]")  # special characters of LIKE in some database
+_UNLIKE = re.compile(r"[%\\\[]")  # characters with a meaning in LIKE of some databases
 _HAS_PASSWORD = re.compile(r"://[^/:]*:[^@]+@|(?:password|passwd|pwd)(?:=|%3d)", re.IGNORECASE)
 _Row = Mapping[str, Any]
 _COLUMN = re.compile(r"\{(\w+(?:\.\w+)*)\}")  # in a template, as in ``# {title}``
@@ -106,18 +106,19 @@ class Sql:
         shown = [*options.metadata, *_columns(options.uri or "")]
         versioned = [options.key, *([options.version] if options.version else []), *shown]
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
-        self._kinds: set[str] = set()  # types of the keys so far
+        self._kinds: set[str] = set()  # types of the keys up to now
         self._nested = False  # whether a key has a slash
-        self._shown = False  # whether a whole listing set the two fields above
+        self._shown = False  # whether a complete listing set the two fields above
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman (login, query, key) or Transient."""
+        """Yield all rows. Raises NeedsHuman (login, query, key) or Transient."""
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Reads all rows until a whole listing has shown the types of the keys.
+        """Yield the rows at or below a key. Reads all rows until a complete listing has shown the keys'
+        types.
 
-        Rows without a key of their own are reported at the end, by NeedsHuman if no row has one.
+        Rows without a unique key are reported at the end, by NeedsHuman if no row has one.
         """
         seen: set[str] = set()
         wrong: list[str] = []
@@ -197,17 +198,17 @@ class Sql:
             yield _plain(row._mapping)
 
     def _select(self, names: list[str] | None) -> Any:
-        """A SELECT of some columns from the query."""
+        """Build a SELECT of some columns from the query."""
         from sqlalchemy import column, literal_column, select, text
 
-        query = self._options.query.replace(":", "\\:")  # else it would start a parameter
+        query = self._options.query.replace(":", "\\:")  # a colon would start a parameter
         chosen = [literal_column("*")] if names is None else [column(name) for name in names]
-        return select(*chosen).select_from(text(f"({query}\n) documents"))  # it may end with a comment
+        return select(*chosen).select_from(text(f"({query}\n) documents"))  # the query may end with a comment
 
     def _at(self, under: str) -> Any:
-        """A condition that rows with that key, or below it, meet, and perhaps others.
+        """Return a condition that rows at or below a key meet, and perhaps other rows.
 
-        An index finds a single key. If no key has a slash, no other row is searched.
+        The database can use an index for a single key. If no key has a slash, no other row is searched.
         """
         from sqlalchemy import column, false, or_
 
@@ -279,7 +280,7 @@ def _columns(template: str) -> list[str]:
 
 
 def _fill(template: str, value: _Lookup) -> bytes:
-    """Fill the template, in UTF-8. A template of one column alone gives the bytes that it holds."""
+    """Fill the template, in UTF-8. A template that is one column returns the column's bytes."""
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
     return content if isinstance(content, bytes) else _fill_text(template, value).encode()
@@ -302,14 +303,14 @@ def _excerpt(row: _Row) -> str:
 
 
 def _exact(value: object) -> object:
-    """Times in UTC: in a local zone two times an hour apart can look the same."""
+    """Return times in UTC: in a local zone two times an hour apart can look the same."""
     if isinstance(value, datetime) and value.tzinfo:
         return value.astimezone(UTC)
     return _plain({"": value})[""]
 
 
 def _seconds(value: object) -> float | None:
-    """POSIX seconds of a time; UTC if it has no zone."""
+    """Return POSIX seconds of a time; UTC if it has no zone."""
     if not isinstance(value, datetime):
         return None
     return posix(value)

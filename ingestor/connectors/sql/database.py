@@ -28,11 +28,11 @@ class Database:
 
     def __init__(self, url: str, password: SecretStr | None) -> None:
         self._url, self._password = url, password
-        self._engines: dict[str, Engine] = {}  # one at most, made at first use
+        self._engines: dict[str, Engine] = {}  # at most one engine, made at first use
 
     @contextmanager
     def connect(self) -> Iterator["Connection"]:
-        """A connection. Errors inside become NeedsHuman (login, query, columns) or Transient."""
+        """Open a connection. Errors in the context become NeedsHuman (login, query, columns) or Transient."""
         try:
             from sqlalchemy.exc import SQLAlchemyError
         except ImportError as error:
@@ -48,7 +48,7 @@ class Database:
             raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
 
     def engine(self) -> "Engine":
-        """Return the one engine. If two threads make one at the same time, one of the two is dropped."""
+        """Return the engine. If two threads make an engine at the same time, one of the two is dropped."""
         return self._engines.get(self._url) or self._engines.setdefault(self._url, self._make())
 
     def _make(self) -> "Engine":
@@ -79,7 +79,7 @@ class Database:
 
 
 def _waits(driver: str, seconds: int) -> dict[str, int]:
-    """Arguments that set a time limit for connecting; many drivers have none."""
+    """Return driver arguments that limit the time of connecting; empty if the driver has none."""
     if driver in ("psycopg", "psycopg2"):
         lost = {"keepalives_idle": seconds, "keepalives_interval": 10, "keepalives_count": 3}
         return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000, **lost}

@@ -1,7 +1,7 @@
-"""Find new and changed rows by polling for the newest ones, and the high-water mark of their column.
+"""Finds new and changed rows by polling for rows above the high-water mark of a column.
 
 Rows come as pairs of key and value, the newest first, at most ``LIMIT`` of them. A later row may have the
-same value as the mark; so rows with that value are read again, and recognised by their keys.
+same value as the mark. So rows with that value are read again, and recognised by their keys.
 """
 
 import logging
@@ -12,7 +12,7 @@ from ingestor.connectors.shared.keys import cover
 from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
-LIMIT = 1000  # rows read at once; if there are so many, there may be more
+LIMIT = 1000  # rows of one poll; a full page means that there may be more
 Rows = Sequence[tuple[str, object]]
 
 
@@ -38,8 +38,8 @@ def mark_of(rows: Rows) -> Mark:
     return Mark(newest, frozenset(key for key, value in rows if value == newest))
 
 
-def changed_keys(before: Mark, rows: Rows) -> set[str]:
-    """Keys of rows written since, and of removed rows that had the highest value; "" means all."""
+def keys_of_changes(before: Mark, rows: Rows) -> set[str]:
+    """Return keys of rows written since, and of removed rows that had the highest value; "" means all."""
     if len(rows) >= LIMIT:
         return {""}
     written = {key for key, value in rows if value != before.value or key not in before.keys}
@@ -52,9 +52,9 @@ _log = logging.getLogger(__name__)
 
 
 def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
-    """Yield hints of changed rows. ``every``: seconds between two looks.
+    """Yield hints of changed rows. ``every``: seconds between two polls.
 
-    The first hint comes even without a database, another when the database can be read.
+    The first hint comes at once, another one when the database can be read.
     """
     mark: Mark | None = None
     under = {""}
@@ -74,7 +74,7 @@ def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
     if before is None:
         return mark_of(rows), {""}
     if rows:
-        return mark_of(rows), changed_keys(before, rows)
+        return mark_of(rows), keys_of_changes(before, rows)
     if before.keys and not newest(Mark()):
         return Mark(), {""}  # the table is empty, and the column may restart
     return Mark(before.value, crowded=before.crowded), set(before.keys)

@@ -1,8 +1,8 @@
-"""Pages of a website: a list of addresses, the pages of a sitemap, or those that links lead to.
+"""Connector ``web``: pages of a website, from a list of addresses, a sitemap, or by following links.
 
-Key: the page's address in normal spelling, after redirects, or its canonical address if it names one.
-Version: a digest of content, type and day of change. A scan reads the pages and keeps them in the ``cache``
- folder. A conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
+A key is the page's normalised address after redirects, or its canonical address if the page names one. A
+version is a digest of content, type and day of change. A scan reads the pages and keeps them in the ``cache``
+folder. A conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
 obeyed. Requests go to public addresses only, whatever a page or a host name says (decision 0013). While a
 page cannot be read, no page that it may link to is removed. Scripts are not run.
 """
@@ -37,7 +37,7 @@ from ingestor.registry import Plugin, require_match, tuning
 _log = logging.getLogger(__name__)
 _WHOLE = "whole"
 _NAMED = 100  # pages named by one PartialScan
-# Options that do not change pages, and secrets, which must not show in a file's name.
+# Options that do not change pages, and secrets, which must not become part of a file's name.
 _BESIDES = {"cache", "delay", "timeout", "contact", "allow_private", "password", "headers"}
 
 
@@ -104,7 +104,10 @@ class Web:
         self._shingles: dict[str, tuple[str, frozenset[int]]] = {}  # by address, of a version
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient if no start can be read, PartialScan if a page cannot."""
+        """Yield the pages.
+
+        Raises NeedsHuman or Transient if no start can be read, PartialScan if a page can't.
+        """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             crawl = Crawl(self._bounds, client, self._mirror)
             crawl.run()
@@ -124,7 +127,10 @@ class Web:
             raise _partial(crawl.unread, whole)
 
     def _is_copy(self, page: Page, other: Page) -> bool:
-        """Whether two pages have nearly one text. Of other types, only the home page can be no copy."""
+        """Return whether ``page`` is a copy of ``other``: HTML pages need nearly the same text.
+
+        For other types the declared canonical address is believed, unless it is the home page.
+        """
         if page.version == other.version:
             return True
         if not (is_html(page.content_type) and is_html(other.content_type)):

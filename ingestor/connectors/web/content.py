@@ -53,7 +53,7 @@ _ENDINGS = {
 
 
 def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
-    """The page of a response with status 200. ``links``: collect links; ``robots``: obey the page's rules."""
+    """Build the page of a response with status 200. ``links``: collect links; ``robots``: obey its rules."""
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
     page_links = links_of(data, content_type, answer.url, AGENT) if is_html(content_type) else PageLinks()
     words = robots_words(answer.headers, AGENT) | page_links.robots if robots else set[str]()
@@ -130,14 +130,14 @@ def item_of(page: Page) -> Item:
     return Item(page.url, page.version, page.uri or page.url, page.size, page.modified, page.extra)
 
 
-# Untrusted pages are read here in the daemon's process: so in linear time, and by Python alone.
+# The daemon's process reads untrusted pages here: in linear time, by Python alone.
 _COPY = 0.7  # share of the words in a row that two versions of one page have in common
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*+)[^<>]*+>?")
 _LEFT_OUT = {"head", "script", "style", "noscript", "template", "nav", "header", "footer", "aside"}
 
 
 def shingles(data: bytes) -> frozenset[int]:
-    """Hashes of three words in a row in the text of an HTML page, without its navigation."""
+    """Return hashes of three consecutive words in the text of an HTML page, without its navigation."""
     page, parts, place, within, depth = data.decode("utf-8", "replace"), list[str](), 0, "", 0
     for tag in _TAG.finditer(page):
         closing, name = tag[1], tag[2].lower()

@@ -1,8 +1,8 @@
-"""Pass over a website: the addresses requested, their order, and the result.
+"""Pass over a website: requests pages in order, and returns the pages.
 
-Breadth first, one request after another. A page that cannot be read now keeps its last content and links, and
-these links are followed. Known pages that no link led to this time are then requested too, because the
-unreadable page may link to them.
+The pass is breadth first, one request after another. An unreadable page keeps its last content and links, and
+these links are followed. Then known pages without a link are requested, too, because the unreadable page may
+link to them.
 """
 
 from collections import Counter, deque
@@ -48,11 +48,11 @@ class Bounds:
     robots: bool
 
     def enters(self, url: str) -> bool:
-        """Whether a linked page may be requested."""
+        """Return whether a linked page may be requested."""
         return lies_below(url, self.within) and selects(_ALL, self.exclude, path_names(url))
 
     def takes(self, url: str) -> bool:
-        """Whether the page may be a document."""
+        """Return whether the page may be a document."""
         return selects(self.include, self.exclude, path_names(url))
 
 
@@ -71,7 +71,7 @@ class Step:
 
 
 class _No(Exception):
-    """The server's definite answer that this page cannot be read."""
+    """Error: the server definitely refuses this page."""
 
 
 class Crawl:
@@ -96,7 +96,7 @@ class Crawl:
         self._start_errors: list[Exception] = []
 
     def run(self) -> None:
-        """Raises NeedsHuman or Transient when no start can be read."""
+        """Read all pages. Raises NeedsHuman or Transient if no start can be read."""
         for start in self._bounds.starts:
             for step in self._first(start):
                 self._add(step)
@@ -174,7 +174,7 @@ class Crawl:
                     yield Step(url, depth=step.depth + 1)
 
     def _visit(self, step: Step) -> Page | None:
-        """Return the page now, or as it was read last; None if there is no page that may be read."""
+        """Return the current page, else its last known content; None if no page may be read."""
         known = self._mirror.page(step.url)
         try:
             page = self._request(step, known)
@@ -199,7 +199,7 @@ class Crawl:
         return known
 
     def _request(self, step: Step, known: Page | None) -> Page | None:
-        """Raises _No, AddressRefused, Broken or Transient."""
+        """Request a page. Raises _No, AddressRefused, Broken or Transient."""
         url, place = step.url, origin(step.url)
         if self._failed[place] >= _IN_A_ROW:
             raise Transient(f"{place} seems to be down: {_IN_A_ROW} pages in a row could not be read")

@@ -1,14 +1,14 @@
-"""Entries of an RSS, Atom or JSON feed, as the feed has them or with the whole article behind each.
+"""Connector ``feed``: entries of an RSS, Atom or JSON feed, with the feed's text or the whole article.
 
-Key: the entry's id, numbered if several entries share it. Version: a digest of the entry, and of the article
-if that is read. A feed holds the latest entries only: those that left it stay, for which they are kept in
-the ``state`` folder. The feed is sent only when it changed. An article is read when its entry is new or
-changed, by the same rules as pages of the web connector. If an article may not be read or is gone, the
+A key is the entry's id, numbered if several entries share it. A version is a digest of the entry, and of the
+article if that is read. A feed has the latest entries only; older entries stay documents, and are kept in the
+``state`` folder. A conditional request gets the feed only if it changed. An article is read if its entry is
+new or changed, by the same rules as pages of the web connector. If an article is missing or forbidden, the
 feed's own text is the document.
 
-A feed is read in a process of its own, behind the walls of parsers, with limits of CPU time and memory. The
-reason: feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB,
-with 50,000 letters as an author, was not read after 6 s of CPU time.
+A feed is read in a confined process, as parsers are, with limits of CPU time and memory. The reason is that
+feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB, with
+50,000 letters as an author, was not read after 6 s of CPU time.
 """
 
 import json
@@ -33,8 +33,8 @@ from ingestor.ports import NeedsHuman, PartialScan, Transient
 from ingestor.registry import Plugin, tuning
 
 _CHILD = "ingestor.connectors.web.feed_child"
-SECONDS = 60  # of CPU time; 1 MB of sound entries takes 2.5 s, and 10 MB is the most
-_PATIENCE = 10  # times as long may pass on a busy machine
+SECONDS = 60  # of CPU time; 1 MB of valid entries takes 2.5 s, and 10 MB is the limit
+_PATIENCE = 10  # factor by which more time may pass on a busy machine
 _MEMORY = 2 * 10**9  # bytes
 _ANSWER = 10**8  # bytes
 
@@ -89,7 +89,10 @@ class FeedConnector:
         self._mirror = Mirror(options.state.expanduser() / f"{short(options.url)}.sqlite")
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient when the feed can't be read, PartialScan when an article can't."""
+        """Yield the entries.
+
+        Raises NeedsHuman or Transient if the feed can't be read, PartialScan for articles.
+        """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             unread = self._update(client)
             pages = self._mirror.pages()
@@ -104,16 +107,14 @@ class FeedConnector:
         return self._mirror.fetch(item)
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
-        """Update the kept entries from the feed; return the reasons of unreadable articles, by the entry's
-        key.
-        """
+        """Update the kept entries from the feed; return the reasons of unreadable articles, by key."""
         answer = self._request(client)
         if answer.status == 304:
             return {}
         try:
             parsed = read_confined(answer.data, answer.headers.get("content-type"), answer.url)
         except NoFeed as error:
-            kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
+            kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # an address that was a feed before
             raise kind(f"{self._options.url} is not a feed: {error}; check `url`") from error
         manners = RobotsCache(client)
         unread: dict[str, Exception] = {}
@@ -139,7 +140,7 @@ class FeedConnector:
     def _request(self, client: WebClient) -> HttpAnswer:
         url = self._options.url
         note, known, last_address = self._mirror.note(_FEED), NOTHING, ""
-        if note and (last := json.loads(note))[0] == self._note_options():  # with other options all is read
+        if note and (last := json.loads(note))[0] == self._note_options():  # changed options: read everything
             last_address, known = last[1], Validators(*last[2:])
         try:
             answer = client.follow(url, known, last_address, _LARGEST)
@@ -157,7 +158,7 @@ class FeedConnector:
         return version(b"", entry.version, self._options.full_article)
 
     def _keep(self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
-        """Raises Transient when the article can't be read now."""
+        """Store an entry. Raises Transient if the article can't be read now."""
         made_of, known = self._version_of(entry), self._mirror.page(key)
         if known and known.made_of == made_of:
             return

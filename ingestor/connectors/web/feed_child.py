@@ -1,6 +1,6 @@
 """Process in which one feed is read; see feed.py.
 
-Its walls are up before anything but the standard library is imported, feedparser included.
+The process is confined before it imports feedparser or anything else outside the standard library.
 """
 
 import json
@@ -11,11 +11,11 @@ from dataclasses import asdict
 import ingestor.connectors
 from ingestor.confinement.walls import confine
 
-_FILES = 64  # that may be open
+_FILES = 64  # open files at most
 
 
 def main(seconds: int, memory: int) -> None:
-    """Standard input: a line of JSON with the content type and the address, then the feed."""
+    """Read a feed from standard input: a line of JSON with content type and address, then the feed."""
     limits = {"CPU": seconds, "AS": memory, "CORE": 0, "FSIZE": 0, "NOFILE": _FILES}
     for name, most in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
@@ -25,7 +25,7 @@ def main(seconds: int, memory: int) -> None:
 
 
 def _read(data: bytes, content_type: str | None, url: str) -> dict[str, object]:
-    from ingestor.connectors.web.feed_entries import NoFeed, entries  # behind the walls
+    from ingestor.connectors.web.feed_entries import NoFeed, entries  # imported in confinement
 
     try:
         listed = entries(data, content_type, url)

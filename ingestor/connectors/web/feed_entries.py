@@ -1,7 +1,7 @@
 """Entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
 
 A broken feed is read as far as possible. feedparser gets bytes in memory, never an address, which it would
-open by itself. It takes scripts and the like out of the entries.
+open. feedparser removes scripts and the like from the entries.
 """
 
 import calendar
@@ -47,7 +47,7 @@ class FeedEntry:
         return blake2b(facts.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
     def page(self) -> bytes:
-        """An HTML page of the entry alone."""
+        """Return an HTML page with the entry alone."""
         title, author = escape(self.title), escape(self.author or "")
         about = f'<meta name="author" content="{author}">' if author else ""
         head = f'<head><meta charset="utf-8"><title>{title}</title>{about}</head>'
@@ -57,7 +57,7 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """A parsed feed. ``whole``: whether the XML could be read to its end."""
+    """A parsed feed. ``whole``: whether the XML was read to its end."""
 
     entries: tuple[FeedEntry, ...]
     whole: bool = True
@@ -77,7 +77,7 @@ def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """An entry as it was read last. ``version``: that of ``FeedEntry``, in the reader's own form."""
+    """An entry as it was read last. ``version``: of the ``FeedEntry``, in the reader's own form."""
 
     key: str
     link: str | None
@@ -89,8 +89,8 @@ def number_keys(
 ) -> dict[str, FeedEntry]:
     """Return the entries by key. Entries that share an id have the keys ``id``, ``id#2`` and so on.
 
-    An entry keeps the key that its content has, else the key that its link alone has. So entries may come and
-    go before it. An id that was never shared is a key whatever content and link are.
+    An entry keeps the key of a known entry with the same content, else with the same unique link. So keys
+    stay when entries are added or removed before. An id that was never shared is always the key.
     """
     counts = Counter(entry.key for entry in listed)
     ids = {one.key: base for one in known if (base := _id_or_link(one.key, counts))}
@@ -124,13 +124,13 @@ def number_keys(
 
 
 def _id_or_link(key: str, ids: Collection[str]) -> str | None:
-    """Return the id in a numbered key, if an entry has that id and none the key itself."""
+    """Return the id in a numbered key, if an entry has that id and no entry has the key itself as id."""
     base, _, number = key.rpartition("#")
     return base if number.isdecimal() and base in ids and key not in ids else None
 
 
 def _name(entry: FeedEntry, names: Counter[str]) -> str:
-    """Return a name that tells an entry without an id from others; ``names``: how often each name is used."""
+    """Return a unique name for an entry without an id. ``names``: how often each name is used."""
     name = entry.link or entry.title
     return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
@@ -200,7 +200,7 @@ def _in_utc(moment: tuple[int, ...]) -> float | None:
 
 
 def _seconds(moment: object) -> float | None:
-    """POSIX seconds; one without a zone is taken to be UTC."""
+    """Return POSIX seconds of a date; UTC if it has no zone."""
     try:
         return posix(datetime.fromisoformat(str(moment))) if moment else None
     except (ValueError, OverflowError):

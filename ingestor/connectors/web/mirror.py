@@ -34,7 +34,7 @@ class Mirror:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A lock: one pass at a time, among all programs that share the file. Raises NeedsHuman."""
+        """Lock the file: one pass at a time among all programs that share it. Raises NeedsHuman."""
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file.touch(0o600)  # an existing file keeps its permissions
@@ -44,7 +44,9 @@ class Mirror:
             raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            with self._open():  # the last close writes to disk, which is costly for each page
+            with (
+                self._open()
+            ):  # keeps the file open: the last close writes to disk, which is slow for each page
                 yield
         finally:
             os.close(lock)
@@ -101,7 +103,7 @@ class Mirror:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one use, because workers read during a pass. Raises Transient."""
+        """Open a connection for one use, because workers read during a pass. Raises Transient."""
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:
                 database.execute("PRAGMA journal_mode = WAL")
@@ -123,5 +125,5 @@ def _page(facts: str) -> Page:
 
 
 def short(*parts: object) -> str:
-    """A digest of values, for the name of a file or a version."""
+    """Return a digest of values, for the name of a file or a version."""
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
 """An HTML page's links, canonical address and rules for robots. Pure.
 
-This runs in the daemon's process on untrusted pages: so tags are read in linear time, and by Python alone.
+Untrusted pages are read in the daemon's process, so tags are read in linear time, and by Python alone.
 """
 
 import re

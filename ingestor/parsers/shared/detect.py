@@ -99,8 +99,8 @@ def content_type(blob: Blob) -> str:
         return UNKNOWN
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
     tells = is_text(declared) and declared != "text/plain"  # more than the name, and fits the content
-    named = blob.told or (declared if tells else None) or _type_of_name(blob.name)
-    if named == "text/plain" and not blob.told and looks_restructured(head):
+    named = blob.configured_type or (declared if tells else None) or _type_of_name(blob.name)
+    if named == "text/plain" and not blob.configured_type and looks_restructured(head):
         return "text/x-rst"  # manuals are often written so in files called .txt
     if named is None and _MAN.search(head) and _PAGE.search(blob.name):
         return "text/troff"
@@ -117,7 +117,7 @@ def with_type(blob: Blob, key: str, types: Types) -> Blob:
         return blob
     name = key.rpartition("/")[2]
     fits = (kind for pattern, kind in types if fnmatchcase(key if "/" in pattern else name, pattern))
-    return replace(blob, told=next(fits, None))
+    return replace(blob, configured_type=next(fits, None))
 
 
 @cache

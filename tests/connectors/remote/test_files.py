@@ -215,7 +215,7 @@ def test_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
 def test_facts_of_servers_are_read(
     info: dict[str, object], version: str | None, modified: float | None
 ) -> None:
-    assert (listings.version(info), listings.modified_at(info)) == (version, modified)
+    assert (listings.version(info), listings.time_of_change(info)) == (version, modified)
 
 
 APACHE = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2 Final//EN">

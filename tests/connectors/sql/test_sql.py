@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
-from ingestor.connectors.sql.polling import LIMIT, Mark, changed_keys, mark_of
+from ingestor.connectors.sql.polling import LIMIT, Mark, keys_of_changes, mark_of
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched
@@ -106,7 +106,7 @@ OF_TWO = Mark(7, frozenset({"a", "b"}))
 def test_how_far_it_was_read(
     before: Mark, rows: list[tuple[str, object]], mark: Mark, keys: set[str]
 ) -> None:
-    assert (mark_of(rows), changed_keys(before, rows)) == (mark, keys)
+    assert (mark_of(rows), keys_of_changes(before, rows)) == (mark, keys)
 
 
 def polled(tmp_path: Path, **more: object) -> DatabaseWorld:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ingestor.lexical.check import words_of
-from ingestor.lexical.file import Unusable, reading
+from ingestor.lexical.file import Unusable, open_for_reading
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.ports import Gone
 from ingestor.search.search import Searcher
@@ -46,7 +46,7 @@ class _Store:
     def read(self, ids: Sequence[RecordId]) -> list[Record]:
         return self.inner.read(ids)
 
-    def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
         raise NotImplementedError
 
     def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
@@ -83,7 +83,7 @@ def _answer(
     question: str,
     meanwhile: list[Callable[[], None]],
 ) -> _Seen:
-    with words_of(reading(words), uuids) as known:
+    with words_of(open_for_reading(words), uuids) as known:
         searcher = Searcher(
             _Store(inner, meanwhile), known, _embed, lambda texts: [1 for _ in texts], lambda: 0.0
         )
