@@ -1,1 +1,1 @@
-"""The command line: arguments to calls, results to text."""
+"""The command line: parses arguments, calls the library, prints results."""

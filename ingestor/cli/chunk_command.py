@@ -87,7 +87,7 @@ def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Cho
 
 
 def as_written(options: Options) -> dict[str, Any]:
-    """Return the options as a config has them, tuning options included."""
+    """Return the options in the form of a config, with tuning options."""
     values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
     picks = {
         name: {"strategy": value.strategy, **as_written(value.options)}
@@ -120,7 +120,7 @@ def choice(
 
 
 def add(tree: ConfigTree, given: str, label: str) -> None:
-    """Put KEY=VALUE into the tree; ``a.b=1`` as ``{"a": {"b": 1}}``. Raises BadRequest."""
+    """Add KEY=VALUE to the tree; ``a.b=1`` becomes ``{"a": {"b": 1}}``. Raises BadRequest."""
     key, equals, value = given.partition("=")
     if not (key and equals):
         raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")

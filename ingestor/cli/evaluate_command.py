@@ -131,7 +131,7 @@ def _modes(given: str) -> tuple[Mode, ...]:
 
 _CONFIGURED = "configured"  # as the config says
 _STRATEGY = re.compile(r"(?:[^,\[{]|\[[^\]]*+\]?|\{[^}]*+\}?)++")  # up to a comma outside of brackets
-_COLON = re.compile(r":(?=[A-Za-z_][\w.]*=)")  # before a KEY=; others belong to a value, such as a URL
+_COLON = re.compile(r":(?=[A-Za-z_][\w.]*=)")  # before a KEY=; other colons belong to a value, such as a URL
 _BESIDE = ("parsing", "rerank", "search")
 
 
@@ -181,7 +181,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
 
 
 def _endpoint(config: Config, name: str) -> dict[str, Any]:
-    """Return the config's language model for a strategy that asks one, without the length of answers."""
+    """Return the config's language model for a strategy that uses one, without the length of answers."""
     plugin = find("chunkers", name) if name in kinds("chunkers") else None
     if plugin is None or not issubclass(plugin.options, Endpoint) or config.language_model is None:
         return {}

@@ -1,4 +1,4 @@
-"""The log on standard error: lines for people, or a JSON object a line.
+"""The log on standard error: text lines for people, or one JSON object for each line.
 
 ``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. Further
 lines of a message are indented below the first. Control characters, as in file names, are escaped. So no
@@ -64,7 +64,7 @@ class Stderr(logging.Handler):
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):  # nobody reads it
+        except (OSError, ValueError):  # standard error is closed
             pass
 
 

@@ -260,7 +260,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
         start = command("run", config)
         try:
             answer = client().ask(method, path, body)
-        except NeedsHuman as error:  # nothing was ingested yet
+        except NeedsHuman as error:  # no sync has run yet
             raise DaemonAway(f"{error}; or start the daemon with `{start}`") from error
         except OSError as error:
             raise DaemonAway(

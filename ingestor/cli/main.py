@@ -1,7 +1,7 @@
-"""The command line: reads arguments, calls the program, prints the result. No logic of its own.
+"""The entry point of the command line: registers commands, and explains errors.
 
-Modules of commands import what they need inside each function: importing everything takes longer than many
-commands run.
+Commands import their modules inside each function, because importing everything takes longer than many
+commands.
 """
 
 import gc
@@ -20,12 +20,12 @@ from ingestor.cli.run import init, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
 
-_ALLOCATIONS = 20_000  # between two collections; by default Python makes so many that imports take longer
+_ALLOCATIONS = 20_000  # allocations between two garbage collections; Python's default slows imports down
 
 
 class _Commands(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Invoke the command; messages of typer lose the words that pydantic puts before them."""
+        """Invoke the command, and remove pydantic's prefix from messages of typer."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -46,7 +46,7 @@ app = typer.Typer(
 def main() -> None:
     """Run the console script."""
     gc.set_threshold(_ALLOCATIONS)
-    # So httpx leaves out its own command line, whose imports (click, pygments, rich) take as long as its own.
+    # Hides httpx's own command line, whose imports (click, pygments, rich) double the time to import httpx.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name

@@ -1,4 +1,4 @@
-"""The commands that keep collections in step."""
+"""Commands that keep collections in step: ``init``, ``run`` and ``sync``."""
 
 import json
 import logging

@@ -1,8 +1,8 @@
-"""``ingestor try``: a sample of a folder, indexed in a temporary state that leaves nothing behind.
+"""``ingestor try``: indexes a sample of a folder in a temporary state, which is removed at the end.
 
-The time to the first answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first
-record if that comes later. The records of that time are searched. A shell in a session of its own
-waits for the end of this process and removes the temporary folder, also after ``kill -9``.
+The time to the first answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first record if
+that comes later. Then the records are searched. A shell in a session of its own waits for the end of this
+process and removes the temporary folder, also after ``kill -9``.
 """
 
 import json
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ingestor.state.run_status import SyncProgress
 
 SAMPLE = 200  # documents
-FIRST = 20  # documents that are indexed before the others, so that a slow machine has a cross-section
+FIRST = 20  # documents that are indexed first, so that also a slow machine has a cross-section
 BUDGET = 30.0  # seconds of indexing before the first answer
-READ = 100  # documents that are read for the estimate of the whole
+READ = 100  # documents that are read to estimate all documents
 LISTED = 200_000  # files after which the listing ends
 PREFIX = "ingestor-try-"
 _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
@@ -182,7 +182,7 @@ def _first(problems: dict[str, str]) -> str:
 
 
 def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
-    """Write a config of the folder, or of some of its documents, with its state in the temporary place."""
+    """Write a config for the folder, or for some of its documents, with its state in the temporary folder."""
     from ingestor.project import Project
 
     source: dict[str, object] = {
@@ -225,7 +225,7 @@ def _list(project: "Project") -> "tuple[list[Item], dict[str, str]]":
 def _index(
     folder: Path, place: Path, order: "list[Item]", deadline: float, note: Callable[[str], None]
 ) -> "list[SyncReport]":
-    """Index the first documents, then the others until the deadline. Returns the report of each pass."""
+    """Index the first documents, then the others until the deadline. Return the report of each pass."""
     from ingestor.ports import Stop
     from ingestor.queries.summary import SyncReport
     from ingestor.units import counted
@@ -259,10 +259,10 @@ def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Wh
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Make a folder that is gone when the context ends, or when this process dies, however that happens.
+    """Create a folder that is removed when the context ends, or when this process dies in any way.
 
-    A shell waits on a pipe that closes with this process. It has a session of its own, so that what ends
-    this process does not end it.
+    A shell waits on a pipe that closes with this process. The shell has a session of its own, so that it
+    survives signals to this process.
     """
     place = Path(tempfile.mkdtemp(prefix=PREFIX))
     sweep = 'cat >/dev/null; for _ in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done'

@@ -1,4 +1,4 @@
-"""Shared by all commands: options, reading of the config, exit codes, and commands to paste."""
+"""Code that all commands share: options, reading of the config, exit codes, and commands to paste."""
 
 import logging
 import re
@@ -52,12 +52,12 @@ def quote(text: str) -> str:
 
 
 def at_once_or(words: str, config: Path, *, running: bool) -> str:
-    """Return when requested work is done: at once by what runs, or by a command."""
+    """Return a sentence about when requested work is done: at once by a running daemon, or by a command."""
     return "at once" if running else f"by: {command(words, config)}"
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End with a message: an object of the log, if that is JSON."""
+    """Exit with a message, which is a JSON object if the log is JSON."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
         logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
     else:

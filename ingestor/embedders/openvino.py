@@ -11,9 +11,9 @@ for a token and 0 for padding. Its output: (texts, tokens, width), the last hidd
 Liu et al. 2019, Song et al. 2020; names and constants as in the implementations of ``transformers``.
 
 Threads that share a batch wait for one another after each of some hundred operations. If another process
-takes one core for a moment, all threads wait. So batches run on streams with cores of their own. Measured on
-two cores while another process used one of them a third of the time: two streams gave 1.2 (float32) to 1.3
-(int8) times the vectors of one stream with two threads. On an idle machine they gave 1.0 to 1.1 times.
+takes one core for a moment, all threads wait. So batches run on streams with cores of their own. This was
+measured on two cores while another process used one of them a third of the time. Two streams gave 1.2
+(float32) to 1.3 (int8) times the vectors of one stream. On an idle machine they gave 1.0 to 1.1 times.
 
 Pooling reduces each text by itself, over its own tokens. It calls no BLAS, whose order of additions depends
 on the number of rows and threads.

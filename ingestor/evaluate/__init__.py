@@ -1,1 +1,1 @@
-"""``ingestor evaluate``: which chunking finds the most in the documents that people have."""
+"""``ingestor evaluate``: measures which chunking retrieves most in people's own documents."""

@@ -1,4 +1,4 @@
-"""``ingestor evaluate --write``: the recommendation goes into the config file."""
+"""``ingestor evaluate --write``: writes the recommendation into the config file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,13 +37,15 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
 
 
 def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
-    """Write these strategies into the config's file, and change nothing else in it. Returns the file.
+    """Write these strategies into the config's file, and change nothing else. Return the file.
 
-    Raises NeedsHuman where the file is written in a way that cannot be changed line by line.
+    Raises NeedsHuman if the file cannot be changed line by line.
     """
     file, text = config.origin.file.resolve(), config.origin.text
     try:
-        blocks: dict[str, str] = {}  # YAML by place: strategies that sources share stand once, if possible
+        blocks: dict[
+            str, str
+        ] = {}  # YAML by place: a strategy that sources share is written once, if possible
         for strategy in {each.name: each for each in wanted.values()}.values():
             sharing = [name for name, each in wanted.items() if each.name == strategy.name]
             blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)

@@ -76,7 +76,7 @@ def _texts(place: Workplace) -> list[str]:
     return [each.document.text for each in place.sample.documents]
 
 
-TWICE = 5  # of so many questions one has its answers judged twice
+TWICE = 5  # one of this many questions has its answers judged twice
 _QUESTION, _ANSWER, _VERDICT = 150, 100, 30  # tokens of an answer, about
 _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
@@ -100,7 +100,7 @@ class AskingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class AskingUsage:
-    """Requests that were sent, beside the estimate. ``use``: without answers from the cache."""
+    """Requests that were sent, with the estimate. ``use``: without answers from the cache."""
 
     expected: AskingEstimate
     use: ModelUse
@@ -147,7 +147,9 @@ def estimate_requests(
         names = [endpoint.model, *names]
         judged = request.judge if request.questions is not None else min(request.judge, request.make)
         named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
-        most = named or MOST_COMPARED * len(request.modes)  # which ones is unknown until documents are cut
+        most = named or MOST_COMPARED * len(
+            request.modes
+        )  # the strategies are unknown until documents are cut
         use += of_judgements(endpoint, judged, most, request.budgets[0])
         if request.ask_model:
             use += estimate_questions(place, endpoint, request.make)
@@ -160,7 +162,7 @@ def count_requests(place: Workplace) -> ModelUse:
     return ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
-_EARLIER = 50  # questions that the model is told
+_EARLIER = 50  # earlier questions that the request includes
 _MOST = 5  # excerpts
 _LONGEST = 2000  # characters of a question or an excerpt
 _TASK = """\
@@ -273,7 +275,7 @@ def _about(
             earlier.append(question.text)
         elif reasons:
             refused.append(RefusedQuestion(0, "", f"no valid answer of the model: {reasons[-1]}"))
-        else:  # a dry run, in which the next request has one question more, too
+        else:  # a dry run, in which each request has one more question, too
             earlier.append(f"question {number} about this document")
     return questions, refused
 
@@ -345,7 +347,7 @@ def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
 
 
 def _passage(text: str, n: int) -> Span:
-    """Return the n-th passage of a text: from after white space to before some, where there is any."""
+    """Return the n-th passage of a text, with ends at whitespace if possible."""
     if len(text) <= LONGEST:
         return 0, len(text)
     start = int(text_digest(f"{n} {text}"), 16) % (len(text) - LONGEST + 1)

@@ -1,6 +1,6 @@
-"""``ingestor evaluate --check``: saved questions, asked of the live collection as its readers ask it.
+"""``ingestor evaluate --check``: measures recall of the live collection by saved questions.
 
-The recall of each question is kept beside the questions. A later check compares with it.
+The recall of each question is stored beside the questions, and a later check compares with it.
 """
 
 import json
@@ -23,8 +23,8 @@ from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult
 from ingestor.units import counted
 
-_ELSEWHERE = -1  # the number of a document that no question is about
-_AT_FIRST = 32  # hits a question; more are asked for until the budget is full
+_ELSEWHERE = -1  # number of a document without questions
+_AT_FIRST = 32  # hits for a question; more are requested until the budget is full
 
 Count = Callable[[Sequence[str]], list[int]]
 Recall = Mapping[str, float]  # of each question by its text, 0 to 1
@@ -64,7 +64,7 @@ class Checked:
 
     @property
     def fell(self) -> float:
-        """Return the fall of the mean recall over questions asked both times; negative if recall rose."""
+        """Return the fall of mean recall over the questions of both checks; negative if recall rose."""
         both = self.recall.keys() & (self.before or {}).keys()
         fallen = [self.before[text] - self.recall[text] for text in both] if self.before else []
         return sum(fallen) / len(fallen) if fallen else 0.0
@@ -81,9 +81,9 @@ class Checked:
 
 
 def check(config: Config, inspection: Inspection, progress: Progress, now: float) -> Checked:
-    """Measure the recall of the live collection and compare the kept recall, if any.
+    """Measure the recall of the live collection and compare it with the stored recall, if any.
 
-    The first recall is kept. The result is noted for the daemon's metrics. ``now``: POSIX seconds.
+    The first recall is stored. The result is recorded for the daemon's metrics. ``now``: POSIX seconds.
     Raises BadRequest for unusable questions, NeedsHuman if the collection is missing.
     """
     before = _last_recall(inspection)
@@ -137,7 +137,9 @@ def _rank_all(
 def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
-    tokens = int(str(meta.get("token_count") or count([hit.text])[0]))  # some profiles omit the field
+    tokens = int(
+        str(meta.get("token_count") or count([hit.text])[0])
+    )  # some metadata profiles omit the field
     return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), max(1, tokens))
 
 

@@ -40,10 +40,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Strategy ``a`` less strategy ``b``, by number, and whether zero lies outside.
+    """Difference of strategy ``a`` minus strategy ``b`` (numbers).
 
-    ``clear`` holds for all pairs at once: its interval is wider, by the number of pairs [Bonferroni].
-    ``needed``: about how many questions would make a difference of this size clear; None where it is zero.
+    ``clear``: whether zero lies outside the interval for all pairs at once, which is wider [Bonferroni].
+    ``needed``: approximate number of questions that would make this difference clear; None if it is zero.
     """
 
     a: int
@@ -92,7 +92,7 @@ def _within(interval: Interval, values: Floats) -> Interval:
 
 
 class _Draws:
-    """The same draws of documents and of questions for every interval."""
+    """Random draws of documents and questions, shared by all intervals."""
 
     def __init__(self, documents: npt.NDArray[np.int64]) -> None:
         random = np.random.default_rng(_SEED)
@@ -140,14 +140,14 @@ def _few(freedom: int, level: float) -> float:
     return 1 + (z**2 + 1) / (4 * freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * freedom**2)
 
 
-_WORTH_ASKING = 10  # times as many questions, for a difference that they would show
+_WORTH_ASKING = 10  # factor: a difference that needs more questions is not worth them
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Recommended strategy; strategies are given by number.
+    """Recommended strategy. Strategies are numbers.
 
-    ``than``: strategy to compare with in words: the configured one, or the next best.
+    ``than``: strategy to name in the comparison: the configured one, or the next best.
     ``sure``: the pick is clearly better than the configured strategy, or is configured and clearly the best.
     ``level``: strategies without a clear difference from the pick.
     """
@@ -196,7 +196,7 @@ def verdict(comparison: Comparison, current: int | None) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A source for which strategy ``pick`` is clearly better than the one picked for all documents."""
+    """A source for which strategy ``pick`` is clearly better than the recommendation for all documents."""
 
     source: str
     pick: int

@@ -1,4 +1,4 @@
-"""Chunks and vectors of the sample under a strategy, as if the sample were a collection, and their costs."""
+"""Cuts and embeds the sample by a strategy, as if the sample were a collection, and estimates costs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ def costs(measured: Measured, share: float, price: float) -> StrategyCosts:
     )
 
 
-_NARROW = 64  # dimensions of vectors that stand in for those of a model
+_NARROW = 64  # dimensions of substitute vectors in a rehearsal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +137,7 @@ class SampleCut:
 
 
 class Recording:
-    """An ``Embed`` that records the texts and the time of all calls."""
+    """``Embed`` that records the texts and the time of all calls."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -213,7 +213,7 @@ def cut(
     answers: Answers,
     progress: Callable[[str], None],
 ) -> SampleCut:
-    """Cut the sample by a strategy, and embed the chunks. Raises what the strategy and the embedder raise."""
+    """Cut the sample by a strategy, and embed the chunks. Raises the errors of strategy and embedder."""
     begun = perf_counter()
     recording, asking = Recording(next(iter(tools.values())).embed), RecordedAnswers(answers, tokens.counts)
     cutters = {

@@ -1,7 +1,7 @@
-"""Evaluation of strategies: cut a sample by each of them, and ask questions of the chunks.
+"""Evaluates strategies: cuts a sample by each strategy, and searches the chunks for answers to questions.
 
 An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
-kept in the cache, so an interrupted run resumes.
+cached, so an interrupted run resumes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def evaluate(
 ) -> Evaluation:
     """Compare strategies on a sample of a collection.
 
-    ``tell``: called with the estimate before a language model is asked, if one is.
+    ``tell``: called with the estimate before the first request to a language model.
     Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
     """
     if request.models and request.judge:
@@ -121,7 +121,7 @@ def _open(
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
-    """Return the config's language model; None if it is not asked. Raises BadRequest."""
+    """Return the config's language model; None if the request needs none. Raises BadRequest."""
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
@@ -144,7 +144,7 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
-    """Return the sample as read by each strategy's options of parsers, as the config has it first."""
+    """Return the sample by parser settings: the config's first, then those of other strategies."""
     samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
         if each.parser_settings not in samples:
@@ -155,7 +155,7 @@ def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, .
 def _questions(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the questions as each sample has them, and the refused ones. Raises BadRequest."""
+    """Return the questions for each sample, and the refused questions. Raises BadRequest."""
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
         questions, refused = read_questions(request.questions, samples)
@@ -167,7 +167,7 @@ def _questions(
                 [identify(each.document) for each in place.sample.documents], request.make, request.seed
             )
         questions = [own]
-        if len(samples) > 1:  # only questions that all samples can be asked
+        if len(samples) > 1:  # only questions that fit all samples
             rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
             questions, left = locate(rows, samples, everywhere=True)
             refused = [*refused, *left]

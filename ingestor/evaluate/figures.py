@@ -1,4 +1,4 @@
-"""Figures as SVG: recall against budget, differences with their intervals, sizes of chunks. Pure.
+"""Draws figures as SVG: recall against budget, differences with their intervals, sizes of chunks. Pure.
 
 Colours are variables of the page's style, so that they fit light and dark.
 """
@@ -10,7 +10,7 @@ from ingestor.evaluate.comparison import Comparison, Interval
 
 COLOURS = 8
 _WIDTH, _HEIGHT, _LEFT, _TOP = 520, 300, 46, 14
-_ROW, _PLOT, _LETTER = 26, 420, 7.6  # _LETTER: the width of one, at most about
+_ROW, _PLOT, _LETTER = 26, 420, 7.6  # _LETTER: approximate greatest width of a letter
 _BARS = 12
 _STEPS = (1, 2, 5, 10, 20, 50)  # points between two marks of a scale
 _LARGEST = 600  # tokens; larger chunks are in the last bar
@@ -87,7 +87,7 @@ def sizes(tokens: Sequence[int]) -> str:
 
 
 def colour(at: int) -> str:
-    """The number of a strategy's colour in the page's style."""
+    """Return the number of a strategy's colour in the page's style."""
     return f"c{at % COLOURS}"
 
 

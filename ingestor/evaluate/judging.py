@@ -1,11 +1,11 @@
-"""Answers from each strategy's context, which a language model gives and judges.
+"""Has a language model answer questions from each strategy's context, and judge the answers.
 
-Each context has the same budget of tokens. Equal requests are sent once: strategies that retrieve the same
-get the same answer. All answers are cached.
+Each context has the same budget of tokens. Equal requests are sent once, so equal contexts get the same
+answer. All answers are cached.
 
-The judge sees the question, the reference (the excerpts that answer it), the context that the answer was
-given from, and the answer. Its verdict is the three of LlamaIndex's evaluators: correctness from 1 to 5,
-relevancy and faithfulness. A second judgement has the same parts in another order.
+The judge sees the question, the reference (the excerpts that answer it), the context of the answer, and the
+answer. The verdict has the three values of LlamaIndex's evaluators: correctness from 1 to 5, relevancy and
+faithfulness. A second judgement has the same parts in another order.
 
 Strategies are compared by the questions for which every strategy has a judged answer, so that all differences
 are paired.
@@ -197,7 +197,7 @@ def judge_request(question: str, reference: str, context: str, answer: str, *, t
 
 
 def read_verdict(answer: str) -> JudgedAnswer:
-    """Parse a verdict. Raises ValueError, in words for the model."""
+    """Parse a verdict. Raises ValueError with a message for the model."""
     fields = json_object(answer)
     if fields.keys() != _KEYS:
         raise ValueError("the object must have the keys correctness, relevant and faithful")

@@ -1,6 +1,6 @@
-"""The last evaluation of each collection: a small file in the state folder, for the service's page.
+"""Stores the last evaluation of each collection in a small file of the state folder, for the service's page.
 
-It holds texts of the report, and no text of a document.
+The file has texts of the report, but no text of a document.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from ingestor.core.fingerprint import text_digest
 from ingestor.state.files import EVALUATION, read_own, write_own
 
-_FORMAT = 2  # of the file; others are left out
+_FORMAT = 2  # version of the file; others are ignored
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
-"""Questions made of the documents themselves, without a model. Pure, and the same every time.
+"""Makes questions from the documents' text, without a model and deterministically. Pure.
 
-A document's own questions, such as the headings of an FAQ, are asked as they are, and so are the terms of its
-definitions. In English a template turns a sentence around: "If the wind is strong, close the gate" becomes
-"What happens if the wind is strong?". The first template that fits decides. It asks for the main clause, the
-object or the figure, and leaves that part out. A sentence that fits no template is asked for by two of its
-noun phrases, after all others. In other languages the question is a sentence's five rarest words.
+A document's own questions, such as the headings of an FAQ, are used unchanged, and so are the terms of its
+definitions. In English a template turns a sentence into a question. ("If the wind is strong, close the gate"
+becomes "What happens if the wind is strong?".) The first template that fits is used. It asks for the main
+clause, the object or the figure, which the question omits. A sentence that fits no template becomes a
+question about two of its noun phrases; these questions are used last. In other languages the question is a
+sentence's five rarest words.
 
 The excerpt to find is the sentence with its neighbours, the definition, or the answer below a question.
-Without the neighbours the order of strategies was wrong: chunks of 30 tokens, each about one sentence, scored
+Without the neighbours the order of strategies was wrong: chunks of 30 tokens, about one sentence each, scored
 best. Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
-(docs/evaluate.md has the correlations). The height of recall means nothing.
+(docs/evaluate.md has the correlations). The value of recall itself means nothing.
 """
 
 import re
@@ -32,7 +33,7 @@ _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
 _TERM = 60  # characters of the longest term
 _OWN = 150  # characters of the longest question of a document's own
-_LEAST_WORDS = 2  # words of a question that carry meaning, at least
+_LEAST_WORDS = 2  # least number of words of a question that carry meaning
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 _LIGHT = frozenset(  # words of English that carry no meaning of their own
     """
@@ -47,12 +48,12 @@ _LIGHT = frozenset(  # words of English that carry no meaning of their own
     why will with within without would yet you your happens know company come comes go goes early late
     """.split()  # noqa: SIM905
 )
-_VAGUE = re.compile(  # what only the text before explains
+_VAGUE = re.compile(  # words that only the text before explains
     r"\b(?:it|its|this|these|those|they|them|their|he|she|his|her|such|above|below|here|former|latter|"
     r"following|same|aforementioned|thereof|herein|respectively|(?:even|do) that|that case|do so|doing so)\b",
     re.I,
 )
-_FINITE = frozenset(  # verbs and words that a subject does not hold
+_FINITE = frozenset(  # verbs and words that no subject contains
     """
     is are was were has have had can will must that which who may should could would do does did not be
     been when where if and/or
@@ -105,7 +106,7 @@ _IRREGULAR = {
     "sent": "send", "sold": "sell", "showed": "show", "told": "tell", "took": "take", "taught": "teach",
     "wore": "wear", "won": "win", "wrote": "write",
 }  # fmt: skip
-_FORMS = (  # a form of a verb: what asks with it, and its plain form
+_FORMS = (  # a verb's form: the auxiliary that asks with it, and the plain form
     {verb: ("do", verb) for verb in _TRANSITIVE}
     | {
         verb + ("es" if verb.endswith(("s", "sh", "ch", "x")) else "s"): ("does", verb)
@@ -140,7 +141,7 @@ _THIRD = "|".join(verb.replace(" ", "s ", 1) if " " in verb else f"{verb}s" for 
 _AGENTS = r"(?P<s>[A-Z][^,;:()]{2,40}?(?:[eo]rs?|members|people|guests|staff|employees|We))"
 _NO_VERB = r"(?!(?:the|an?|our|its|their|all|any|this|these|within|which|whom|date)\b)"
 _NO_PARTICIPLE = r"(?!\w+(?:ing|ed)\b|necessary|needed|possible|required)"
-# Questions by the form of a sentence; the first that fits is asked. Of a verb's groups {v} is its plain form.
+# Questions by the form of a sentence; the first that fits is used. {v} is the verb's plain form.
 _TEMPLATES = [
     (re.compile(pattern), question)
     for pattern, question in (
@@ -199,13 +200,13 @@ _TEMPLATES = [
     )
 ]
 _WORD_OF_NAME = r"(?!\w+(?:ing|ed|ly)\b)[\w’'-]+"
-_NOUNS = re.compile(  # noun phrases: from an article up to what ends a phrase
+_NOUNS = re.compile(  # noun phrases: from an article to the end of the phrase
     rf"\b(?P<np>(?:[Tt]he|[Aa]n?|[Oo]ur|[Yy]our) {_WORD_OF_NAME}(?: {_WORD_OF_NAME}){{0,2}}?"
     rf"(?: of (?:the |an? )?{_WORD_OF_NAME}(?: {_WORD_OF_NAME})?)?)"
     r"(?=[,;:.()]| (?:in|on|at|to|by|for|from|with|into|over|under|and|or|is|are|was|were|can|must|should"
     r"|may|will|has|have|had|that|which|when|if|as|it|they|you|we|not|so|than|because|while|until)\b)"
 )
-_GENERAL = frozenset(  # nouns that say nothing by themselves
+_GENERAL = frozenset(  # nouns without a meaning of their own
     """
     advantage amount amounts basis beginning bottom case cases certain course date day days end event
     example extent fact first information kind last latest left level lot majority note notes number
@@ -217,7 +218,7 @@ _GENERAL = frozenset(  # nouns that say nothing by themselves
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A question that may be made. ``asked``: the question, if known. ``rank``: lower ranks go first."""
+    """A possible question. ``asked``: the question, if known. ``rank``: lower ranks are used first."""
 
     rank: int
     asked: str
@@ -226,7 +227,7 @@ class _Candidate:
 
 
 def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> list[EvalQuestion]:
-    """Make at most ``count`` questions, in proportion to the prose of each document.
+    """Make at most ``count`` questions, in proportion to the amount of prose in each document.
 
     A document without a language counts as English. Another ``seed`` gives other questions.
     """
@@ -284,7 +285,7 @@ def _common_words(text: str) -> set[str]:
 
 
 def _own_questions(document: Document) -> Iterator[_Candidate]:
-    """Yield the questions that a document asks itself, each with the block that answers it."""
+    """Yield the document's own questions, each with the block that answers it."""
     for block, body in pairwise(document.blocks):
         start, end = trim(document.text, (block.start, block.end))
         asked = " ".join(document.text[start:end].lstrip("#*_ ").rstrip("#*_ ").split())
@@ -321,7 +322,7 @@ def _widen(spans: Sequence[Span], at: int) -> Span:
 
 
 def _turn(text: str, lower: set[str]) -> Iterator[str]:
-    """Ask for what a sentence says, by each template that fits.
+    """Yield questions about a sentence, by each template that fits.
 
     ``lower``: words that the document has in lower case.
     """
@@ -368,7 +369,7 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
 
 
 def _verb(groups: Mapping[str, str]) -> dict[str, str]:
-    """Return the plain form of a template's verb, and what asks with it."""
+    """Return the plain form of a template's verb, and the auxiliary for the question."""
     if "moved" in groups:
         return {"v": _MOVED[groups["moved"]]}
     if "has" in groups:
@@ -440,7 +441,7 @@ def _relate(text: str, lower: set[str]) -> str:
 
 
 def _is_plain_phrase(phrase: str) -> bool:
-    """Return whether a noun phrase says something by itself, and likely holds no verb."""
+    """Return whether a noun phrase has a meaning of its own, and likely contains no verb."""
     words = phrase.lower().split()
     return (
         _GENERAL.isdisjoint(words)
@@ -454,7 +455,7 @@ def _is_plain_phrase(phrase: str) -> bool:
 
 
 def _singular(phrase: str) -> str:
-    """Leave out a last word that is no noun after ``a`` or ``an``, but a verb: "a rock asks"."""
+    """Omit the last word of a phrase with ``a`` or ``an`` if it is a verb: "a rock asks"."""
     words = phrase.split()
     is_verb = words[0].lower() in ("a", "an") and re.search(r"[^sui]s$", words[-1]) and " of " not in phrase
     return " ".join(words[:-1] if is_verb and len(words) > 2 else words)

@@ -1,4 +1,4 @@
-"""The page of ``evaluate --html``, and its tables, which a terminal shows too.
+"""Renders the page of ``evaluate --html``, and its tables, which a terminal also shows.
 
 The page is self-contained, without scripts, and safe for any text. Readers can unfold the questions
 on which strategies differ most: the excerpts with missed parts marked, and the best chunks with hits marked.
@@ -41,7 +41,7 @@ def costs(evaluation: Evaluation) -> Rows:
 def details(evaluation: Evaluation) -> Rows:
     """Return the table of further figures of each strategy, some with ± standard deviations of the questions.
 
-    The last column has about how many more questions would settle a tie with the recommended strategy.
+    The last column has the approximate number of further questions that would settle a tie.
     """
     hits = [f"found@{depth}" for depth in DEPTHS]
     heads = ["strategy", "characters", *hits, "similarity", "recall@5", "IoU@5", "precision@5"]
@@ -68,9 +68,9 @@ def _details(evaluation: Evaluation, at: int) -> list[str]:
 
 
 def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
-    """Return about how many more questions would make the difference from the recommended strategy clear.
+    """Return the approximate number of further questions that would make a difference clear.
 
-    None if the difference is clear, or zero.
+    The difference is that from the recommended strategy. None if it is clear, or zero.
     """
     pick, asked = evaluation.verdict.pick, len(evaluation.questions)
     if at == pick:
@@ -103,7 +103,7 @@ def _costs(outcome: StrategyOutcome) -> list[str]:
 
 _SHOWN = 10  # questions
 _CHUNKS = 2  # of each strategy
-_LONGEST = 1500  # characters of a chunk; of a longer one the middle is left out
+_LONGEST = 1500  # characters of a chunk; the middle of a longer chunk is omitted
 
 
 def select_questions(evaluation: Evaluation) -> list[int]:
@@ -197,7 +197,7 @@ def page(evaluation: Evaluation, frame: str) -> str:
     outcome = evaluation.outcomes[evaluation.verdict.pick]
     pick, budget = outcome.cut.strategy, evaluation.request.budgets[0]
     configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
-    base = configured[0] if configured else evaluation.verdict.pick  # the one to compare with
+    base = configured[0] if configured else evaluation.verdict.pick  # strategy to compare with
     return Template(frame).substitute(
         collection=_safe(evaluation.request.collection),
         pick=_safe(outcome.name),

@@ -1,8 +1,8 @@
-"""Questions as a CSV file: ``question``, ``excerpt``, and ``document`` and ``origin`` where known.
+"""Reads and writes questions as CSV: ``question``, ``excerpt``, and ``document`` and ``origin`` if known.
 
-Several rows with one question are several excerpts that answer it. Strategies may read the documents with
-different parser options. An excerpt that a reading lacks still counts: it is placed beyond the end of the
-text, where no chunk holds it.
+Several rows with one question are several excerpts that answer it. Strategies may parse the documents with
+different options. An excerpt that one parse lacks still counts: it is placed beyond the end of the text,
+where no chunk is.
 """
 
 import csv
@@ -18,11 +18,11 @@ from ingestor.evaluate.scores import EvalQuestion, Excerpt, Origin
 from ingestor.queries.access import BadRequest
 from ingestor.units import counted
 
-_LEAST = 8  # letters and digits; a shorter quotation is found exactly or not at all
+_LEAST = 8  # letters and digits; a shorter quotation must match exactly
 
 
 class Searchable:
-    """A text that quotations are looked for in."""
+    """Text in which quotations are searched."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,7 +69,7 @@ def _letters(text: str) -> tuple[str, "array[int]"]:
     return "".join(kept), places
 
 
-_NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # in the column origin
+_NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # values of the column origin
 _COLUMNS = ("question", "excerpt", "document", "origin")
 
 
@@ -86,7 +86,7 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuestion:
-    """A question that is not asked, and the reason. ``line``: line in the file; 0 if not from a file."""
+    """A question that is not used, and the reason. ``line``: line in the file; 0 if not from a file."""
 
     line: int
     question: str
@@ -94,7 +94,7 @@ class RefusedQuestion:
 
 
 def read_rows(file: Path) -> list[CsvRow]:
-    """Read the rows of a file. Raises BadRequest if it is no such file."""
+    """Read the rows of a file. Raises BadRequest if it is no file of questions."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             return _rows(file, csv.DictReader(stream))
@@ -187,9 +187,9 @@ _LOST = "the excerpt is missing in the text that some strategy reads"
 def locate(
     rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the same questions for each sample, and the questions that are not asked.
+    """Return the same questions for each sample, and the refused questions.
 
-    ``everywhere``: ask only questions whose excerpts are in all samples, not in at least one.
+    ``everywhere``: refuse questions whose excerpts are not in all samples; otherwise one sample is enough.
     """
     resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
     known = [{question.text: question for question in questions} for questions, _ in resolved]
@@ -227,7 +227,7 @@ def has(sample: Sample, excerpt: Excerpt) -> bool:
 
 
 def _beyond(question: EvalQuestion, sample: Sample) -> EvalQuestion:
-    """Place the excerpts of a question beyond the end of their documents, one behind the other."""
+    """Place the excerpts of a question beyond the end of their documents, one after another."""
     moved, places = 1, list[Excerpt]()
     for each in question.excerpts:
         start = len(sample.documents[each.document].document.text) + moved

@@ -1,12 +1,11 @@
-"""Search results, scores and costs of each strategy.
+"""Searches the chunks of each strategy, and computes scores and costs.
 
-The chunks of a strategy are searched as readers search a collection: by vectors, by words, or by both.
-Vectors are compared exactly. Words are found by a lexical index of the chunks in a folder of its own, and
-both are fused as in ``ingestor.search``.
+Chunks are searched like a collection: by vectors, by words, or by both. Vectors are compared exactly. A
+temporary lexical index of the chunks finds words, and both rankings are fused as in ``ingestor.search``.
 
-A reranker sees each question once: its scores are kept in the cache. A folder or an address does not
-identify the weights, which may change. So the scores of a fixed question are part of the key: a reranker with
-other scores is another reranker.
+A reranker scores each question once, and its scores are cached. A folder or an address does not identify the
+weights, which may change. So the scores of a fixed question are part of the key: a reranker with other scores
+counts as another reranker.
 """
 
 import json
@@ -130,17 +129,17 @@ def _place(id_: RecordId) -> int:
 _PATIENCE = 60.0  # seconds; an evaluation waits longer for a reranker than a search does
 _QUESTION = "What does a loan from another library cost?"
 _TEXTS = ("A book from another library costs two euros.", "The garden opens at nine.", "Loans are free.")
-_DIGITS = 3  # of the scores of the fixed question; later ones may differ from run to run
+_DIGITS = 3  # significant digits of the fixed question's scores; further digits may differ from run to run
 
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """Result of a reranker. ``rank_by_words``: chunk numbers for each question, best first.
+    """Result of a reranker. ``ranked``: chunk numbers for each question, best first.
 
     ``seconds``: mean time of a question.
     """
 
-    rank_by_words: list[list[int]]
+    ranked: list[list[int]]
     seconds: float
 
 
@@ -188,7 +187,7 @@ def _rate(
     return made, seconds
 
 
-_MEASURED = 64  # texts; fewer do not tell how fast the model reads
+_MEASURED = 64  # texts; fewer are too few to measure the model's speed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,7 +300,7 @@ def describe(cut: SampleCut) -> list[Metadata]:
 
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
-    """Return the tokens that the model reads in a second: of this run, or measured if most were cached."""
+    """Return the model's tokens in a second: from this run, or measured now if most texts were cached."""
     embedded = place.embedding.counts()
     if embedded.texts >= _MEASURED:
         return embedded.tokens / max(1e-6, embedded.seconds)

@@ -1,4 +1,4 @@
-"""An evaluation as the stable JSON of ``evaluate --json``. Scores are percentages."""
+"""Builds the stable JSON of ``evaluate --json``. Scores are percentages."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Strategies to compare, and the config that sets each."""
+"""Strategies to compare, and the config for each of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from ingestor.text.sections import headings
 
 _STEP = 25  # tokens; sizes are multiples of it
 _SMALLEST = 50  # tokens
-MOST_COMPARED = 8  # strategies, where none are named
+MOST_COMPARED = 8  # strategies, if the request names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Strategy:
 
     @property
     def models(self) -> list[str]:
-        """Return the language models that the strategy asks."""
+        """Return the language models that the strategy uses."""
         return [name for each in (self.choice, *self.own.values()) for name in _models(each.options)]
 
     def of(self, source: SourceName) -> Choice:
@@ -187,7 +187,7 @@ def _list_implied(options: Options) -> set[str]:
     copied = {name for name, value in defaults.items() if isinstance(value, tuple | list | dict)}
     try:
         bare = type(options)()
-    except ValidationError:  # there are options that must be given, and so no validator fills in others
+    except ValidationError:  # some options are required, so no validator fills in others
         return {name for name in copied if getattr(options, name) == defaults[name]}
     filled = copied | bare.model_fields_set
     return {name for name in filled if getattr(options, name) == getattr(bare, name)}

@@ -1,4 +1,4 @@
-"""Parts, cache and sampled documents, open while an evaluation cuts, embeds and searches."""
+"""Opens the resources of an evaluation: parsers, chunkers, embedder, cache and sampled documents."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,7 +25,7 @@ from ingestor.state.files import cache_path
 from ingestor.units import counted
 
 Progress = Callable[[str], None]
-_ANYWHERE = EditionName("")  # nothing is written
+_ANYWHERE = EditionName("")  # edition of the parts: an evaluation writes none
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def open_workplace(
 def read_questions(
     file: Path, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the questions of a file as each of the samples, the same documents read otherwise, has them.
+    """Return the questions of a file for each sample; samples are the same documents, parsed differently.
 
     Raises BadRequest if no question of the file can be used.
     """

@@ -1,1 +1,1 @@
-"""The pages for people at the service port."""
+"""Pages for people at the service port."""

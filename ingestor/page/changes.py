@@ -1,7 +1,7 @@
 """The page of changes: decisions that wait for a person, plans, and the actions of all buttons.
 
-Each button does the same as the command of its name. A plan is made by ``ingestor plan``, one at
-a time, in a process with little priority. Reading every new document would delay the daemon.
+Each button does the same as the command of its name. ``ingestor plan`` computes a plan, one at a time, in a
+process of low priority, because reading every new document would delay the daemon.
 """
 
 import json
@@ -31,8 +31,8 @@ from ingestor.service.situation import Situation
 from ingestor.state.reports import FEW, failed_rows, named
 from ingestor.units import counted
 
-LONGEST = 4_000_000  # bytes of a plan's output that are read
-PATIENCE = 1800.0  # seconds after which a plan is ended
+LONGEST = 4_000_000  # bytes that are read of a plan's output
+PATIENCE = 1800.0  # seconds after which a plan is cancelled
 _NICE = 10
 _PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
 _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
@@ -62,7 +62,7 @@ class ShownPlan:
 
 
 class Planner:
-    """Plans made by ``child``. Callers take turns: one worker thread of the page asks at a time."""
+    """Runs ``child`` to compute plans. Only one worker thread of the page calls at a time."""
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child
@@ -215,5 +215,5 @@ def resume(config: Config, form: Form) -> FormResult:
 
 
 def _back(form: Form) -> str:
-    """Return the page that the form was on."""
+    """Return the page of the form."""
     return keep_local(form.get("back", HERE)).partition("?")[0]

@@ -1,6 +1,6 @@
 """The page of documents: lists of them, and one document with its chunks coloured in its text.
 
-The text is built from the records in Chroma, as search finds them; no file is opened.
+The text is built from the records in Chroma, as search returns them; no file is opened.
 """
 
 import json
@@ -33,7 +33,7 @@ from ingestor.state.reports import (
 )
 
 PAGE = 100  # documents
-NATURALLY = 20_000  # documents; among more, names are sorted as they are spelt
+NATURALLY = 20_000  # documents; names of more are sorted by code points
 WHICH: tuple[Which, ...] = get_args(Which)
 LONGEST = 500  # characters of a part of a name
 
@@ -198,7 +198,7 @@ def chunks_of(records: Sequence[Record]) -> list[Chunk]:
 
 
 def text_of(records: Sequence[Record]) -> str:
-    """Return the text of the records, from the first on, with white space where no record has text."""
+    """Return the text of the records, from the first on, with whitespace in the gaps."""
     base = _base(records)
     exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
     pieces, at = list[str](), 0

@@ -1,4 +1,4 @@
-"""Numbers, times and figures of a daemon, as people read them. Pure."""
+"""Formats numbers, times and figures of a daemon for people. Pure."""
 
 import json
 from collections import Counter
@@ -30,13 +30,13 @@ class ShownCounts:
 
     settled: int = 0
     due: int = 0
-    waiting: int = 0  # of the due: for a retry
+    waiting: int = 0  # due documents that wait for a retry
     quarantined: int = 0
     unsupported: int = 0
 
     @property
     def readable(self) -> int:
-        """Number of documents in supported formats."""
+        """Return the number of documents in supported formats."""
         return self.settled + self.due + self.quarantined
 
     @property
@@ -56,7 +56,7 @@ class SourceFacts:
     trouble: str | None = None
     paused: float | None = None  # since when
     kept: str | None = None  # why records of unreadable documents are kept
-    language: str | None = None  # how many documents have a language that the model does not know
+    language: str | None = None  # message about documents whose language the model does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ShownSource:
     facts: SourceFacts
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
-    listing: tuple[float, int] | None  # under way: since when, documents so far
+    listing: tuple[float, int] | None  # running: since when, and documents up to now
     in_flight: int
     configured: bool
 
@@ -153,7 +153,7 @@ class ShownReason:
 
     @property
     def address(self) -> str:
-        """Value of the button that retries these documents."""
+        """Return the value of the button that retries these documents."""
         return json.dumps([self.source, self.kind])
 
 

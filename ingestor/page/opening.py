@@ -1,6 +1,7 @@
-"""Assembly of the pages, and ``GET /page/events``: parts of the overview as server-sent events.
+"""Assembles the pages, and serves ``GET /page/events``: parts of the overview as server-sent events.
 
-A part is the HTML that the page itself has. All listeners share one rendering every two seconds.
+A part is HTML that replaces the same element of the page. All listeners share one rendering every two
+seconds.
 """
 
 import json
@@ -29,8 +30,8 @@ from ingestor.service.port import Common, Pages
 
 MOST = 12  # listeners
 EVERY = 2.0  # seconds
-QUIET = 5.0  # seconds without an event after which a comment is sent: it finds out who has left
-_STEP = 0.25  # seconds in which the end of the daemon is noticed
+QUIET = 5.0  # seconds without an event after which a comment is sent, to notice closed connections
+_STEP = 0.25  # seconds until the end of the daemon is noticed
 
 Parts = Mapping[str, str]  # HTML by the id of its element
 

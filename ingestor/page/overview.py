@@ -1,6 +1,6 @@
 """``GET /``: state of sources and collections, current work, charts, failures; and the last evaluation.
 
-Charts show the figures since the daemon started, of a day at most, as SVG.
+Charts show, as SVG, the figures since the daemon started, for at most a day.
 """
 
 from collections import deque
@@ -112,7 +112,7 @@ DAY = 86_400.0  # seconds
 EVERY = 20.0  # seconds between two samples
 MOST_BARS = 96
 _HEIGHT = 36
-_LEAST = {"lag": 10.0}  # what a whole bar stands for at least: a second is nothing
+_LEAST = {"lag": 10.0}  # least value of a full bar
 _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # seconds
 
 

@@ -1,6 +1,6 @@
-"""The page of search: a question, and the hits of each mode, side by side.
+"""The search page: a question, and the hits of each mode, side by side.
 
-Hits are Markdown and tables as HTML, with the words of the question marked. Only elements of a fixed list
+Hits show Markdown and tables as HTML, with the words of the question marked. Only elements of a fixed list
 are produced, without attributes, and every text is escaped: markup of a document stays text. Links and
 pictures are reduced to their words, so no hit links to or loads anything.
 """
@@ -54,7 +54,7 @@ ABOUT: Mapping[Mode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A hit as it is shown. ``part``: the page of the document that its chunk is in."""
+    """A hit to show. ``part``: page of the document's list of chunks that has the hit's chunk."""
 
     score: float
     dense: int | None
@@ -81,7 +81,7 @@ class Column:
 
 
 def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
-    """Raises Problem, and what Chroma, the embedder and the journal raise."""
+    """Return the values of the page. Raises Problem, and errors of Chroma, the embedder and the journal."""
     given = request.query_params
     query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
     names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
@@ -108,7 +108,7 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
-    """A filter of Chroma for both fields of the form. Raises BadQuestion."""
+    """Return a filter of Chroma for both fields of the form. Raises BadQuestion."""
     try:
         own = json.loads(where) if where else None
     except (ValueError, RecursionError) as error:
@@ -142,7 +142,7 @@ def _result(
     title, heading = title_of(meta), "" if path is None else str(path)
     first, _, below = heading.partition(" > ")
     if title is not None and first.casefold() == title.casefold():
-        heading = below  # the title stands above
+        heading = below  # the title is above
     markdown = meta.get("content_type") == "text/markdown"
     return Result(
         hit.score,
@@ -190,7 +190,7 @@ _FRONT = re.compile(r"\A---\n(?:.*\n)*?---\n")
 def render_hit(text: str, markdown: bool, language: str | None, wanted: Set[str], most: int) -> Markup:
     """Render about ``most`` characters of a text from the first word of ``wanted`` on.
 
-    ``markdown``: whether the whole text is Markdown; of other texts only tables are.
+    ``markdown``: whether the whole text is Markdown; in other texts only tables are rendered.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     front = _FRONT.match(text) if markdown else None
@@ -244,7 +244,7 @@ def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[M
 
 
 def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
-    """Yield the HTML of a Markdown text. Elements nest as the parser's events do."""
+    """Yield the HTML of a Markdown text."""
     part = text[start:end]
     raw = part.encode()  # the parser counts bytes
     closing, head = list[str](), False
@@ -264,7 +264,7 @@ def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterato
             yield Markup(closing.pop())  # noqa: S704 - of our own list
         else:
             first, last = (start + len(raw[: place[at]].decode()) for at in ("start", "end"))
-            at = text.find(str(about), first, last)  # no entity or escape stands for it
+            at = text.find(str(about), first, last)  # characters that are no entity or escape
             shows = at >= 0
             marked = (
                 _mark_words(text, at, at + len(about), marks)

@@ -84,14 +84,14 @@ def static(name: str) -> tuple[bytes, str, str] | None:
     return content, f"{kind}; charset=utf-8", f'"{sha256(content).hexdigest()[:16]}"'
 
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "via")  # headers of proxies, which speak for anybody
+_FORWARDED = ("forwarded", "x-forwarded-for", "via")  # headers of proxies, which forward anybody's requests
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
     """Rights of visitors. ``token``: the config's token; None admits everybody.
 
-    ``peers``: finds the user of a connection on this machine. Used by the server's event loop alone.
+    ``peers``: finds the user of a connection on this machine. Only the server's event loop uses an object.
     """
 
     def __init__(self, token: str | None, peers: PeerUsers) -> None:
@@ -109,7 +109,7 @@ class Sessions:
         )
 
     def obstacle(self, request: Request) -> str:
-        """Return why the sender, whom ``admits`` lets in, may change nothing; "" for an owner."""
+        """Return why an admitted sender may change nothing; "" for an owner."""
         if self._token is not None:
             return ""
         if self._peers.missing:
@@ -149,7 +149,7 @@ MOST_MESSAGES = 100
 
 Form = Mapping[str, str]
 Values = Mapping[str, Any]
-Show = Callable[[Request], Values]  # what a page shows
+Show = Callable[[Request], Values]  # returns the values of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Site:
     def __init__(self, common: Common, sessions: Sessions) -> None:
         self.common, self.sessions = common, sessions
         self._messages: dict[str, str] = {}  # not shown yet, by a name in the address
-        self._turns = Turns()  # of their own: a slow search must not delay the overview
+        self._turns = Turns()  # separate, so that a slow search does not delay the overview
 
     def page(self, path: str, template: str, show: Show) -> Route:
         """Route to a page; ``show`` runs in a worker thread."""
@@ -189,7 +189,7 @@ class Site:
         return Route(path, answer, methods=["GET"])
 
     def action(self, path: str, do: Action, *, changes: bool = True) -> Route:
-        """Route a form of ours to ``do``, in a worker thread. ``changes``: for owners alone."""
+        """Route a form of our pages to ``do``, in a worker thread. ``changes``: allow owners only."""
 
         async def answer(request: Request) -> Response:
             try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ingestor.preview.preview import Cut
 
 SHOWN = 300_000  # code points of the text that a strategy's column shows
-LISTED = 3_000  # chunks that it shows
+LISTED = 3_000  # chunks that a strategy's column lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Plots of the vectors that a strategy saw, as SVG text in the units of the document. Pure.
 
-Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the range of units
-that it covers. Sizes are bounded: many units share a pixel or a point, and narrower details are left out.
+Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the range of its units.
+Sizes are bounded: many units share a pixel or a point, and finer details are omitted.
 """
 
 from base64 import b64encode
@@ -52,13 +52,13 @@ def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
 
 
 def contrast(vectors: Fixed) -> tuple[float, float]:
-    """The similarities that the matrix shows as lightest and darkest."""
+    """Return the similarities that the matrix shows as lightest and darkest."""
     _, low, high = _alike(vectors, share(len(vectors), PIXELS))
     return low, high
 
 
 def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Run]]) -> str:
-    """Distances between units and the next, over bands that are the chunks, with the bound that cuts."""
+    """Draw the distance of each unit from the next, with a band for each chunk and the bound for cuts."""
     count = len(distances) + 1
     low, high = scale(distances, bounds)
     each = share(len(distances), POINTS)
@@ -117,7 +117,7 @@ def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
 
 
 def _png(values: Floats) -> str:
-    """An indexed PNG of values from 0 to 1, as a data URI."""
+    """Return an indexed PNG of values from 0 to 1, as a data URI."""
     rows, columns = values.shape
     pixels = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter, none
     pixels[:, 1:] = np.rint(values * 255)
@@ -139,7 +139,7 @@ def _png(values: Floats) -> str:
 
 
 def _peaks(values: Floats, each: int) -> Floats:
-    """The greatest of every ``each``."""
+    """Return the greatest of each ``each`` values."""
     return np.maximum.reduceat(values, np.arange(0, len(values), each)) if len(values) else values
 
 
@@ -150,7 +150,7 @@ def _line(values: Floats, each: int, low: float, high: float) -> str:
 
 
 def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
-    """A level line from half a unit before each place to half a unit after it; equal ones are one line."""
+    """Draw a level line from half a unit before each place to half a unit after it; join equal levels."""
     path, at = "", 0
     for y, run in groupby(_heights(bounds[::each], low, high)):
         at += len(list(run))
@@ -182,7 +182,7 @@ def sizes(tokens: Sequence[int], scale: Run) -> str:
 
 
 def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> tuple[str, str]:
-    """The matrix and the curve. ``lent_by``: the strategy that saw it, where it was another one."""
+    """Draw the matrix and the curve. ``lent_by``: strategy whose vectors are shown, if another one."""
     low, high = preview_plot.contrast(saw.vectors)
     ramp = f'<span>{low:.2f}</span><span class="ramp"></span><span>{high:.2f}</span>'
     matrix = _figure("alike", preview_plot.matrix(saw.vectors, units), ramp + _LARGER)
@@ -199,7 +199,7 @@ def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> t
 
 
 def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
-    """The units that each chunk covers, also in part, as runs."""
+    """Return, as runs, the units that each chunk covers, also in part."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return [
         list(
@@ -258,7 +258,7 @@ def _figure(kind: str, drawn: str, caption: str) -> str:
 
 
 def _join(runs: Iterable[Run]) -> Iterator[Run]:
-    """Return ascending runs; touching runs are joined, empty ones left out."""
+    """Yield ascending runs; touching runs are joined, and empty runs omitted."""
     now = (0, 0)
     for first, end in runs:
         if now[1] > now[0] and first <= now[1]:

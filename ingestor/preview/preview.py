@@ -1,6 +1,6 @@
-"""Preview of a file's cuts by strategies, without a source, a journal or Chroma.
+"""Cuts a file by strategies for a preview, without a source, a journal or Chroma.
 
-Only answers of a language model are written, into an existing cache, so no question is asked twice.
+Only answers of a language model are stored, in an existing cache, so that no question is sent twice.
 
 A document is cut as if it were alone in its collection. Chunks have the metadata of their future records,
 except the recipe, ids, and keys that quote ids.
@@ -74,7 +74,7 @@ class Cut:
     chunks: tuple[Chunk, ...]
     metadata: Sequence[Metadata]
     tokens: Sequence[int]
-    seconds: float  # embedding included, loading the model not
+    seconds: float  # with embedding, without loading the model
     embedding: float  # seconds
     seen: Seen | None = None
 
@@ -131,7 +131,7 @@ def _limits(config: Config | None) -> Limits:
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
-    """Cut a document and measure the time. ``look``: also return the units and vectors, outside that time."""
+    """Cut a document and measure the time. ``look``: also return the units and vectors; not measured."""
     tokens = reading.tokens
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
@@ -155,7 +155,7 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
 
 @contextmanager
 def answers(config: Config | None) -> Iterator[Answers]:
-    """Open the cache of language models' answers; without a cache every question is asked."""
+    """Open the cache of language models' answers; without a cache every question is sent."""
     if config is None or not cache_path(config).exists():
         yield DirectAnswers()
         return
@@ -166,7 +166,7 @@ def answers(config: Config | None) -> Iterator[Answers]:
 class CountedEmbedding:
     """An embedder that embeds every text once for all strategies, and times each strategy as if alone.
 
-    ``answers``: through which strategies ask a language model.
+    ``answers``: channel for strategies' questions to a language model.
     """
 
     def __init__(self, embedding: Choice, answers: Answers) -> None:
@@ -190,7 +190,7 @@ class CountedEmbedding:
         return sum(self._took[text] for text in self._asked)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See ports.Embed."""
+        """Embed texts (see ports.Embed)."""
         begun = perf_counter()
         self._make([text for text in dict.fromkeys(texts) if text not in self._vectors])
         self._asked.update(texts)

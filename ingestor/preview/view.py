@@ -1,4 +1,4 @@
-"""Chunks for people: text shared with neighbours, facts beside a chunk, and lists as HTML. Pure."""
+"""Shows chunks to people: text shared with neighbours, facts in the margin, and lists as HTML. Pure."""
 
 import re
 from bisect import bisect_right
@@ -11,7 +11,9 @@ from typing import Literal
 from ingestor.core.escape import escape_invisible, line
 from ingestor.model import Chunk, Document, Metadata
 
-Role = Literal["own", "before", "after", "gap"]  # also in the chunk before, or after; text left out between
+Role = Literal[
+    "own", "before", "after", "gap"
+]  # also in the previous or next chunk; omitted text between spans
 
 
 _SOFT = re.compile(r"(?<=[^\s\\])\n(?=\S)")  # a line end that is no hard break
@@ -164,7 +166,7 @@ def _part_html(part: Part, aligned: Sequence[Run]) -> str:
 
 
 def _align(part: Part, aligned: Sequence[Run]) -> str:
-    """The part with its tables and code in a font whose columns line up."""
+    """Render a part with its tables and code in a font whose columns line up."""
     if part.start is None:
         return safe(part.text)
     start, end = part.start, part.start + len(part.text)

@@ -1,1 +1,1 @@
-"""Cuts by meaning: exact mathematics on integers. Pure."""
+"""Computes cuts by meaning, exactly, in integers. Pure."""

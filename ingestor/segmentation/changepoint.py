@@ -1,22 +1,24 @@
-"""Change points: the cuts of least scatter inside the chunks, under a penalty for every chunk. Pure.
+"""Change points: cuts with the least variance inside the chunks, under a penalty for every chunk. Pure.
 
-Kernel change-point detection with a linear kernel [Harchaoui & Cappé 2007; Arlot, Celisse & Harchaoui 2019],
-solved exactly by dynamic programming [as PELT does, Killick et al. 2012] under a greatest size. A unit i of
-the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A chunk of K tokens costs its
-token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty. All in integers.
+The method is kernel change-point detection with a linear kernel [Harchaoui & Cappé 2007; Arlot, Celisse &
+Harchaoui 2019]. Dynamic programming [as in PELT, Killick et al. 2012] solves it exactly, with a limit of the
+chunk's size. Unit i of the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A chunk
+of K tokens costs its token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty.
+All numbers are integers.
 
-Each cut has a weight, by which its penalty is multiplied: a cut may cost less where the text's structure has
-a border. All arithmetic is exact: a weight is a whole number of thousandths. A penalty times a weight is
-rounded down once, the same in every run.
+Each cut has a weight that multiplies its penalty, so that a cut costs less at a border of the text's
+structure. A weight is a whole number of thousandths. A penalty times a weight is rounded down once, the same
+in every run.
 
-The penalty decides how large chunks are. It is taken from a geometric grid; its place there is the *level*. A
-document contributes to its collection [its tokens, its chunks at level 0, at level 1, ...]: these add up in
-any order and subtract again. The collection's level is the first at which its mean chunk has the target's
-size, or the level before it, whichever is nearer. The level is a function of the set of documents alone. A
-document is due again only when the level leaves the range of levels that cut it as it is cut. That range is
-found by comparing its cuts, so it holds for any weights. (With equal weights, no count of chunks grows from
-one level to the next. With others the sum of the weights does not, and a count may: two cheap cuts for a dear
-one.)
+The penalty decides how large chunks are. It is a point of a geometric grid; the index of the point is the
+*level*. A document contributes [its tokens, its chunks at level 0, at level 1, ...] to its collection.
+Contributions add up in any order and can be subtracted. The collection's level is the first at which its mean
+chunk has the target size, or the previous level, whichever is nearer. So the level depends on the set of
+documents alone. A document is cut again only when the level leaves the range in which its cuts stay the same.
+That range results from comparing cuts, so it is right for any weights.
+
+With equal weights, the number of chunks never grows from one level to the next. With other weights it may:
+two cheap cuts can replace an expensive one.
 """
 
 from collections.abc import Sequence
@@ -41,14 +43,14 @@ from ingestor.segmentation.fixed_point import (
 )
 
 LEVELS = 225
-WHOLE = 1000  # the weight of a cut that costs the penalty itself
+WHOLE = 1000  # weight of a cut that costs exactly the penalty
 DOUBLING = 16  # levels in which the penalty doubles
 _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
 _NEVER = 1 << 61
 _AHEAD = 1024  # rows
-_BOND = 16.0  # above the penalties of all usual targets: what is bound is parted where it does not fit
-_SECTION = 0.3  # for each section but the first that a chunk touches
+_BOND = 16.0  # above the penalties of usual targets: bound units are parted only where they do not fit
+_SECTION = 0.3  # for each further section that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
@@ -58,7 +60,7 @@ def penalties(*numbers: float) -> Integers:
 
 @cache
 def grid() -> Integers:
-    """The penalties of all levels."""
+    """Return the penalties of all levels."""
     prices = penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
     prices.flags.writeable = False
     return prices
@@ -77,9 +79,9 @@ def smooth(units: Fixed) -> Fixed:
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
-    """Return ``[i, s - 1]``: the scatter of the s units that end with unit i, if they may make a chunk.
+    """Return ``[i, s - 1]``: the scatter of the s units that end with unit i; shape (n, widest).
 
-    They may where they have at most ``most`` tokens together, and one unit always may. Shape (n, widest).
+    Only units of at most ``most`` tokens together may form a chunk; one unit alone always may.
     """
     widest = _widest(tokens, most)
     mass = sums_of_runs(tokens, widest)
@@ -94,7 +96,8 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
     """Return the costs with a price for parting bound units and for joining sections.
 
-    ``bound``: whether a unit belongs to the next one. ``begins``: whether a section begins with it.
+    ``bound``: for each unit, whether it belongs to the next. ``begins``: whether a section begins with the
+    unit.
     """
     units, widest = costs.shape
     ends = np.array(bound, np.int64) * penalties(_BOND)
@@ -107,7 +110,7 @@ def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -
 
 
 def _widest(tokens: Integers, most: int) -> int:
-    """The greatest number of neighbours with at most ``most`` tokens together; 1 at least."""
+    """Return the greatest number of neighbours with at most ``most`` tokens together; at least 1."""
     sums = np.concatenate([[0], np.cumsum(tokens)])
     first = np.searchsorted(sums, sums[1:] - most)
     return max(1, int((np.arange(1, len(sums)) - first).max(initial=1)))
@@ -117,13 +120,15 @@ def _widest(tokens: Integers, most: int) -> int:
 class Solutions:
     """The best cuts for each of several penalties."""
 
-    sizes: npt.NDArray[np.unsignedinteger]  # [i, p]: the size of the last chunk of the first i + 1 units
+    sizes: npt.NDArray[
+        np.unsignedinteger
+    ]  # [i, p]: size of the last chunk of the first i + 1 units, for penalty p
 
     def cuts(self, which: int) -> Cuts:
         return walk_back(self.sizes[:, which].tolist())
 
     def counts(self) -> Integers:
-        """Number of chunks that each penalty makes."""
+        """Return the number of chunks for each penalty."""
         units, several = self.sizes.shape
         if units == 1:
             return np.ones(several, np.int64)
@@ -136,20 +141,18 @@ class Solutions:
 
 @cache
 def solve_undivided() -> Solutions:
-    """Return the solutions of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
+    """Return the solutions of a single unit, one chunk at every level, without the cost of ``solve``."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False
     return Solutions(sizes)
 
 
 def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
-    """Return the cuts of least total cost; on a tie the cuts with the shorter last chunk, and so on
-    backwards.
+    """Return the cuts of least total cost for each penalty; of equal costs, the shorter last chunk wins.
 
-    ``weights``: weight of a cut after each unit, in units of 1 / WHOLE; default: WHOLE.
-
-    Only the last of the best totals are kept, and sizes in as few bytes as possible, because a long document
-    has many thousand units.
+    Earlier chunks are compared likewise. ``weights``: weight of a cut after each unit, in units of 1 / WHOLE;
+    default: WHOLE. A long document has many thousand units, so only recent totals are stored, and sizes in as
+    few bytes as possible.
     """
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
@@ -175,9 +178,7 @@ def contribution(tokens: Integers, solutions: Solutions) -> Sums:
 
 
 def level(total: Sums, target: int) -> int:
-    """Return the first level at which the mean chunk has ``target`` tokens, or the previous one if it is as
-    near.
-    """
+    """Return the first level at which the mean chunk has ``target`` tokens; the previous one if nearer."""
     tokens, *counts = total.tolist()
     above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
     below = max(above - 1, 0)
@@ -188,7 +189,7 @@ def level(total: Sums, target: int) -> int:
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
     """Return the closed range of levels around this one that give the same cuts.
 
-    Cuts are the same if each of these chunks, examined from the last one on, has the same size.
+    Cuts are the same if each chunk, examined from the last one on, has the same size.
     """
     if len(solutions.sizes) == 1:
         return 0, solutions.sizes.shape[1] - 1

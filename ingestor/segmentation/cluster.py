@@ -1,21 +1,25 @@
-"""Cluster state: the collection's mean similarity, kept exactly, and the cuts that follow from it. Pure.
+"""Mean similarity of a collection's pieces, kept exactly, and the cuts that follow from it. Pure.
 
 The method is ClusterSemanticChunker [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
-Chroma technical report, 2024]: a segment of s <= L consecutive pieces earns 2 (the sum of e_i . e_j over its
-pairs, less m for each pair), m being the mean of e_i . e_j over all pairs of the collection; the segmentation
-that earns most is taken. The report leaves open how to keep it up to date as documents come and go. Here:
+Chroma technical report, 2024]. A segment of s <= L consecutive pieces has the reward 2 (sum of e_i . e_j - m)
+over its pairs. Here m is the mean of e_i . e_j over all pairs of the collection. The segmentation with the
+greatest total reward is chosen. The report does not define how m changes when documents are added or removed.
+Here:
 
- - *State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (segmentation/fixed_point.py).
- They add
-   up in any order, and subtract again, so the state is a function of the set of documents alone.
- - *Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, taken down to a multiple of 2^-36.
- - *Cuts.* Rewards are integers: with A = 2 (sum of products) and B = sum of s (s - 1), a segmentation earns
-   A 2^8 - M B. Equal totals are decided by a total order: the shorter last segment, then the one before it.
- - *Interval.* Each segmentation is a straight line in M, so the best total is their upper envelope, convex,
-   and one segmentation stays best on a closed interval of integers: Newton steps from outside find it.
+*State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (segmentation/fixed_point.py).
+Contributions add up in any order, and can be subtracted. So the state depends on the set of documents alone.
 
-The same cuts hold on all of the interval: strictly inside it today's line can't touch a rival's unless
-they are the same line, and among the segmentations of one line the order does not depend on M.
+*Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, rounded down to a multiple of 2^-36.
+
+*Cuts.* Rewards are integers. With A = 2 (sum of products) and B = sum of s (s - 1), a segmentation has the
+reward A 2^8 - M B. Of equal totals, the shorter last segment wins, then the shorter segment before it.
+
+*Interval.* Each segmentation is a straight line in M. So the best total is their upper envelope, which is
+convex, and one segmentation stays best on a closed interval of integers. Newton steps from outside find the
+interval.
+
+The same cuts are best on all of the interval. Strictly inside, the current line touches no rival's unless
+both are the same line. Among segmentations of one line the order does not depend on M.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +43,7 @@ MEAN_BITS = 36  # the mean is a multiple of 2^-36
 FARTHEST = 1 << (MEAN_BITS + 1)  # beyond any mean of products of unit vectors
 _SHIFT = MEAN_BITS - 2 * SCALE_BITS
 _NEVER = -(1 << 62)
-_LARGEST = 1 << 25  # n L: the totals of all segmentations then fit in 64 bits
+_LARGEST = 1 << 25  # of n L: totals of all segmentations then fit in 64 bits
 
 Segment = tuple[int, int]  # pieces [first, end)
 Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the last is the number of pieces
@@ -51,7 +55,7 @@ def contribution(pieces: Fixed) -> Sums:
 
 
 def mean(total: Sums) -> int:
-    """The mean product of two different pieces, in units of 2^-36, rounded down; 0 if there are no two."""
+    """Return the mean product of two different pieces, in units of 2^-36, rounded down; 0 for one piece."""
     pieces, square = int(total[0]), int(total[1])
     if pieces < 2:
         return 0
@@ -76,18 +80,18 @@ class Programme:
     allowed: npt.NDArray[np.bool_]
 
     def cuts(self, value: int) -> Cuts:
-        """The best segmentation at this mean."""
+        """Return the best segmentation at this mean."""
         return walk_back(self._last_sizes(value))
 
     def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return the whole closed range of means at which ``cuts``, the cuts of ``value``, are the best."""
+        """Return the closed range of all means at which ``cuts``, the cuts of ``value``, are the best."""
         if not cuts:
             return -FARTHEST, FARTHEST
         below, above = self._outer_bounds(value, cuts)
         return self._edge(below, value, cuts), self._edge(above, value, cuts)
 
     def _edge(self, bound: int, value: int, cuts: Cuts) -> int:
-        """The last mean from ``value`` towards ``bound`` that has these cuts; none beyond ``bound`` does."""
+        """Return the last mean from ``value`` towards ``bound`` with these cuts; no mean beyond has them."""
         gain, pairs = self._line(cuts)
         while (rival := self.cuts(bound)) != cuts:
             assert bound != value, "these are not the cuts of value"
@@ -101,9 +105,10 @@ class Programme:
         return bound
 
     def _outer_bounds(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return where ``cuts`` meets a first few rivals, so that Newton's method begins close by.
+        """Return bounds of the interval by a few rivals, so that Newton's method starts near the result.
 
-        The rivals: ``cuts`` from a segment's end on, before it a segment of any size, then the best before.
+        A rival equals ``cuts`` from a segment's end on, with a segment of any size and the best cuts before
+        it.
         """
         ends, sizes = np.array(cuts)[:, None], np.arange(1, self.gains.shape[1] + 1)
         gain, pairs = self._prefix_lines(value)
@@ -118,7 +123,7 @@ class Programme:
         )
 
     def _prefix_lines(self, value: int) -> tuple[Integers, Integers]:
-        """A and B of the best segmentation of the first i pieces, i = 0..n."""
+        """Return A and B of the best segmentation of the first i pieces, i = 0..n."""
         sizes = self._last_sizes(value)
         gains = self.gains[np.arange(len(sizes)), np.array(sizes) - 1].tolist()
         gain, pairs = [0], [0]
@@ -128,7 +133,7 @@ class Programme:
         return np.array(gain), np.array(pairs)
 
     def _line(self, cuts: Cuts) -> tuple[int, int]:
-        """A and B of a segmentation."""
+        """Return A and B of a segmentation."""
         ends = np.array(cuts)
         sizes = np.diff(ends, prepend=0)
         return int(self.gains[ends - 1, sizes - 1].sum()), int((sizes * (sizes - 1)).sum())
@@ -152,10 +157,10 @@ def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None
 
 
 def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
-    """The size of the last segment of the best segmentation of the first 1..n pieces.
+    """Return the size of the last segment in the best segmentation of the first 1..n pieces.
 
-    Best is the greatest total reward; of equal ones, the shorter last segment, and so on backwards.
-    ``rewards[i][s - 1]`` is that of the segment of s pieces that ends with piece i.
+    The greatest total reward is best; of equal totals, the shorter last segment, and so on backwards.
+    ``rewards[i][s - 1]``: reward of the segment of s pieces that ends with piece i.
     """
     best, sizes = [0], []
     for row in rewards:

@@ -1,8 +1,8 @@
-"""Vectors as integers: sums and products that come out the same in any order, on any machine. Pure.
+"""Vectors as integers: sums and products are equal in any order, on any machine. Pure.
 
 A coordinate is a multiple of 2^-14. The product of two unit vectors, and every partial sum of it, is then an
-integer of 29 bits (Cauchy-Schwarz), so int32 holds it. Nothing here goes through BLAS, whose float sums
-depend on shapes and threads; integers are exact, and as fast along a band.
+integer of 29 bits (Cauchy-Schwarz), so int32 is enough. BLAS is not used: its float sums depend on shapes and
+threads. Integers are exact, and as fast along a band.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ SCALE = 1 << SCALE_BITS
 Fixed = npt.NDArray[np.int32]  # shape (n, dimensions): unit vectors, in units of 2^-14
 Integers = npt.NDArray[np.int64]
 
-_LONGEST = 1.05  # a unit vector whose coordinates were rounded, say to float16, may be this long
+_LONGEST = 1.05  # length of a unit vector whose coordinates were rounded, such as to float16
 _BLOCK = 256  # rows that stay in the processor's cache
 
 
 def to_fixed(vectors: Vectors) -> Fixed:
-    """Round unit vectors (or zero ones) to fixed point. Raises ValueError for longer ones and for NaN."""
+    """Round unit vectors or zeros to fixed point. Raises ValueError for longer vectors and for NaN."""
     rows = np.empty(vectors.shape, np.int32)
     for part in blocks(len(vectors)):
         scaled = vectors[part] * np.float32(SCALE)
@@ -40,13 +40,13 @@ def blocks(rows: int) -> Iterator[slice]:
 
 
 def squares(rows: Fixed | Integers) -> Integers:
-    """The squared length of each row, which must fit in the rows' own type; shape (n,)."""
+    """Return the squared length of each row, which must fit in the rows' own type; shape (n,)."""
     sums: Integers = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
     return sums
 
 
 def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
-    """The length of each row, whose square must fit in the rows' own type; shape (n,)."""
+    """Return the length of each row, whose square must fit in the rows' own type; shape (n,)."""
     return np.sqrt(squares(rows).astype(np.float64))
 
 
@@ -61,7 +61,7 @@ def unit(rows: Integers) -> Fixed:
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
     """Scale each row to unit length, in floats; a zero row stays zero.
 
-    24 bits of the largest coordinate decide, so that no square is too large, whatever was summed.
+    Rows are first shifted to 24 bits of the largest coordinate, so that no square overflows.
     """
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
     excess = np.maximum(np.frexp(largest)[1] - 24, 0)
@@ -86,11 +86,10 @@ def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
 
 
 def sums_within(alone: Integers, lagged: Integers) -> Integers:
-    """Sums over segments, from what single rows and pairs of rows add.
+    """Return ``[i, s - 1]``: the sum over the segment of s rows that ends with row i; shape (n, lags + 1).
 
-    ``alone[i]`` is what row i adds, ``lagged[i, t - 1]`` what the pair (i, i - t) does. Returns
-    ``[i, s - 1]``: the sum over the segment of s rows that ends with row i, shape (n, lags + 1); where that
-    would begin before row 0 the entry means nothing.
+    ``alone[i]``: addend of row i. ``lagged[i, t - 1]``: addend of the pair (i, i - t). Entries of segments
+    that would begin before row 0 are undefined.
     """
     n, lags = lagged.shape
     within = np.zeros((n, lags + 1), dtype=np.int64)

@@ -1,8 +1,7 @@
-"""Vectors of chunks made without a second pass through the model, and the mixing of neighbours. Pure.
+"""Pools vectors of chunks from vectors of their parts, and mixes in neighbours. Pure.
 
-All arithmetic is with integers up to one rounding, coordinate by coordinate. So the vectors are the same bit
-for bit on any machine, for any number of rows. They leave as embedders' vectors do: of unit length, in
-float16's precision.
+All arithmetic is in integers up to one rounding of each coordinate. So vectors are equal bit for bit on any
+machine, for any number of rows. Results are like embedders' vectors: of unit length, exact in float16.
 """
 
 from collections.abc import Sequence
@@ -20,10 +19,10 @@ _SHARES = 1024  # neighbours count in multiples of 1/1024
 def pool(
     units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
 ) -> Vectors:
-    """The token-weighted mean of each chunk's units, scaled to unit length; one row a chunk.
+    """Return the token-weighted mean of each chunk's units, scaled to unit length; one row for each chunk.
 
-    ``members``: the units of each chunk, one or more. ``besides``: weighted vectors to be added, one row a
-    chunk. Where all cancel out, a chunk takes the vector of its last unit.
+    ``members``: units of each chunk, at least one. ``besides``: weighted vectors to add, one row for each
+    chunk. If everything cancels out, a chunk gets the vector of its last unit.
     """
     sums = sum_by_weight(units, tokens, members)
     if besides is not None:
@@ -32,7 +31,7 @@ def pool(
 
 
 def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
-    """Sum the vectors of each chunk's units, each times the unit's tokens; one row a chunk."""
+    """Sum the vectors of each chunk's units, times the unit's tokens; one row for each chunk."""
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):
         np.matmul(tokens[first:end], units[first:end], out=sums[row])
@@ -40,15 +39,15 @@ def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
 
 
 def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = ()) -> Vectors:
-    """Add ``weight`` of its neighbours to each vector, and half of the next ones, at unit length.
+    """Add ``weight`` times its neighbours to each vector, and half of that of the next neighbours; rescale.
 
-    A row stays unchanged if they cancel out. ``apart``: for each row, the places of its start and end.
-    Nothing is taken from a neighbour in another place.
+    A row stays unchanged if the sum cancels out. ``apart``: for each row, the places of its start and end.
+    Nothing is added from a neighbour in another place.
     """
     if not weight:
         return vectors
     own = to_fixed(vectors)
-    total = 2 * _SHARES * own  # 28 bits hold it, and what is added
+    total = 2 * _SHARES * own  # fits into 28 bits, with all addends
     for distance, part in ((1, 2), (2, 1))[: len(own) - 1]:
         shares = part * _between(apart, distance, len(own) - distance, weight)[:, None]
         total[distance:] += shares * own[:-distance]

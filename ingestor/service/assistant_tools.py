@@ -1,6 +1,6 @@
-"""An MCP server whose tools ask the service port of the running daemon. It starts nothing and loads no model.
+"""MCP server whose tools send requests to the running daemon's service port; loads no model.
 
-``mcp`` is an optional package, so this module is imported where it is needed.
+``mcp`` is an optional package, so this module is imported at first use.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +39,7 @@ _REMEDIES = {"document": "`list_documents` names them", "collection": "`status` 
 
 
 class _StrictTool(RegisteredTool):  # type: ignore[misc]
-    """A tool that refuses unknown arguments and explains wrong ones in one line."""
+    """Tool that refuses unknown arguments, and explains invalid ones in one line."""
 
     async def run(self, arguments: dict[str, Any], *context: Any, **options: Any) -> Any:
         try:
@@ -58,7 +58,7 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
 
 
 def _register(tool: Tool) -> RegisteredTool:
-    """A tool with the schema of its parameters, closed to others."""
+    """Register a tool whose schema allows no other parameters."""
     made = _StrictTool.from_function(
         tool,
         description=getdoc(tool),
@@ -90,9 +90,9 @@ def server(ask: Ask) -> MCPServer:
 
 
 def over_http(made: MCPServer, most: int) -> Starlette:
-    """An application that serves one request at ``/mcp``. ``most``: bytes of it.
+    """Return an application that serves one request at ``/mcp``. ``most``: bytes of the request.
 
-    Host and Origin were checked already, for the whole port.
+    The port has already checked Host and Origin.
     """
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app: Starlette = made.streamable_http_app(
@@ -119,7 +119,7 @@ def _answers(ask: Ask) -> Answers:
 
 
 def _escape(value: Any) -> Any:
-    """Escape what a person would not see and a model would read, names of documents included."""
+    """Escape invisible characters, which a person overlooks and a model reads, also in names of documents."""
     if isinstance(value, str):
         return escape_invisible(value)
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def _escape(value: Any) -> Any:
 
 
 def _unescape(name: str) -> str:
-    """Return the document of a name that was shown."""
+    """Return the document of an escaped name."""
     return raw(name) if "\\u" in name else name
 
 
@@ -149,11 +149,11 @@ def _search(answers: Answers) -> Tool:
     ) -> dict[str, Any]:
         """Find passages in the user's documents.
 
-        Each passage has its text, `collection`, `title`, `author`, `path`, `source`, `heading_path`, `lines`
-        or `page`, its span (`start`, `end`), its `score` from 0 to 1, and `document_id`, by which `read`
-        shows more. `table_header` heads a text that begins inside a table.
-        `also_in` names near-duplicates. `needed_tokens` is the least budget that the best passage fits, if
-        this budget was too small.
+        Each passage has its text, `collection`, `title`, `author`, `path`, `source`, `heading_path`, and
+        `lines` or `page`. It has its span (`start`, `end`), and its `score` from 0 to 1. `read` shows more of
+        a `document_id`. `table_header` is the header of the table in which the text begins. `also_in` names
+        near-duplicates. `needed_tokens` is the least budget that the best passage fits, if this budget was
+        too small.
         """
         body = {
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,

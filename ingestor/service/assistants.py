@@ -1,7 +1,7 @@
 """``/mcp`` at the service port: the tools of ``server`` over streamable HTTP.
 
-Every request is served by itself. There is no session, and no stream that stays open: the tools answer at
-once and announce nothing. ``mcp`` is an optional package, imported by the first request.
+Every request is independent: there are no sessions and no open streams. ``mcp`` is an optional package,
+imported by the first request.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class _Endpoint:
         self._server: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Refused."""
+        """Serve a request. Raises Refused."""
         if not is_installed():
             raise RequestProblem.at(None, 501, MISSING)
         body = await read_body(Request(scope, receive), MOST_BYTES)
@@ -63,7 +63,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def inside(app: ASGIApp) -> Ask:
-    """Asks an application in this process that answers in JSON."""
+    """Return a function that sends requests to an application in this process, which answers in JSON."""
     transport = httpx.ASGITransport(app)
 
     async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:

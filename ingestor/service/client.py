@@ -1,4 +1,4 @@
-"""Asks the service port of a running daemon. By the standard library alone, which imports fast."""
+"""Client of a running daemon's service port. Uses only the standard library, which imports fast."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from typing import Any
 from ingestor.config.servers import Http, local_address
 from ingestor.search.values import Answer, Question, answer_of
 
-OWNER = "X-Ingestor-Owner"  # header: the mark of the state whose daemon is meant
+OWNER = "X-Ingestor-Owner"  # header: mark of the state whose daemon must answer
 _MOST = 200_000_000  # bytes of an answer
 _PATIENCE = 60.0  # seconds
 
@@ -54,7 +54,7 @@ class DaemonClient:
             connection.close()
 
     def search(self, question: Question) -> Answer | None:
-        """Return the daemon's answer; None without one: the caller then finds the reason."""
+        """Return the daemon's answer; None without an answer: the caller then determines the reason."""
         try:
             answer = self.ask("POST", "/search", asdict(question))
             return answer_of(answer.body) if answer.status == 200 else None

@@ -46,6 +46,6 @@ class DaemonView:
     checks: Callable[[], list[CheckResult]]
 
     def close(self) -> None:
-        """Close the readers that were opened for this view alone."""
+        """Close the readers that this view opened."""
         self.journal.close()
         self.lexical.close()

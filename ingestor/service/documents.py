@@ -2,7 +2,7 @@
 
 ``GET /documents/ID``: a document's text, by its records.
 
-The text is that of the records in Chroma: exactly what search finds, and no file is opened.
+The text is built from the records in Chroma, as search returns them; no file is opened.
 """
 
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _within(
 
 
 def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:
-    """Return where the text continues; None at its end. White space between chunks belongs to no chunk."""
+    """Return where the text continues; None at its end. Whitespace between chunks is skipped."""
     places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
     if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):
         return None
@@ -97,7 +97,7 @@ def _next(store: Store, document: str, records: Sequence[Record], end: int) -> i
 
 
 def _integer(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """A number of the address. Raises RequestProblem."""
+    """Return a number from the address's query. Raises RequestProblem."""
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
     if not least <= number <= most:

@@ -27,7 +27,7 @@ MOST_BYTES = 2_000_000  # of a request
 
 def routes(daemon: DaemonView) -> list[BaseRoute]:
     async def embed(request: Request) -> Response:
-        """The form of text-embeddings-inference."""
+        """Embed texts by the API of text-embeddings-inference."""
         asked = await read_object(request, MOST_BYTES)
         texts = _texts(asked.get("inputs"), "inputs")
         questions = _text(asked, "prompt_name") != "document"
@@ -71,7 +71,7 @@ def _texts(given: object, key: str) -> list[str]:
 
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:
-    """Raises RequestRefused if it is something else than a text."""
+    """Return a text of the request, or None. Raises RequestRefused for any other value."""
     value = asked.get(key)
     if value is None or isinstance(value, str):
         return value
@@ -81,8 +81,8 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
 def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
     """Find an embedder by a collection's name or the embedder's fingerprint. Raises RequestRefused.
 
-    ``wanted``: the name or fingerprint; None takes the embedder of any collection.
-    ``strict``: refuses an unknown name, which otherwise takes the embedder of any collection.
+    ``wanted``: the name or fingerprint; None selects the embedder of any collection. ``strict``: refuse an
+    unknown name instead of selecting the embedder of any collection.
     """
     if wanted and (embedding := daemon.embeddings.asking(wanted)):
         return embedding

@@ -23,12 +23,12 @@ from ingestor.state.sources import states
 
 T = TypeVar("T")
 
-FRESH = 1.0  # seconds for which figures are not gathered again
+FRESH = 1.0  # seconds for which figures are reused
 CHROMA_PATIENCE = 2.0  # seconds
 
 
 def gather(daemon: DaemonView) -> Situation:
-    """Raises sqlite3.Error."""
+    """Gather all figures now. Raises sqlite3.Error."""
     reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts()
     work = WorkCounts(copy(now.changes), copy(now.failures), copy(now.retries), copy(now.successes))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
@@ -78,7 +78,7 @@ _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "le
 def _collections(
     daemon: DaemonView, editions: Iterable[Edition], unwritable: Mapping[str, str], up: bool
 ) -> dict[str, CollectionFigures]:
-    """Count the records of each collection. A Chroma that is not ``up`` is not asked: it may hang."""
+    """Count the records of each collection, unless Chroma is not ``up``: it may hang."""
     figures = dict[str, CollectionFigures]()
     made = (edition for edition in editions if edition.uuids)
     for edition in sorted(made, key=lambda one: (one.serves, one.role)):
@@ -95,7 +95,7 @@ def _collections(
 
 
 def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
-    """Bytes that each folder takes."""
+    """Return the bytes of each folder."""
     sizes = dict[str, int]()
     for name, folder in folders.items():
         sizes[name] = 0
@@ -107,7 +107,7 @@ def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
 
 
 def _dead(daemon: DaemonView) -> dict[str, int]:
-    """Bytes of free pages of our own files; none of a file that cannot be read now."""
+    """Return the bytes of free pages in our SQLite files; files that cannot be read now are omitted."""
     counts = dict[str, int]()
     for name, file in _FILES.items():
         path = daemon.folders["state"] / file
@@ -146,7 +146,7 @@ def _progress(counts: Sequence[tuple[str, str, str, int]], edition: str) -> tupl
 
 
 class Kept(Generic[T]):
-    """A value that is made again when it is older than FRESH seconds; one thread makes it at a time."""
+    """A value that is computed again when it is older than FRESH seconds, by one thread at a time."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, Lock()

@@ -1,6 +1,7 @@
-"""``GET /healthz``: whether the engine runs. ``GET /readyz``: whether readers find what they should.
+"""``GET /healthz``: whether the engine runs. ``GET /readyz``: whether collections are complete and
+searchable.
 
-``GET /status``: the state of sources and collections, for the owner. The others need no token, and name no
+``GET /status``: the state of sources and collections, for the owner. The first two need no token, and name no
 source.
 """
 
@@ -48,7 +49,10 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
 
 
 def overview(situation: Situation) -> dict[str, Any]:
-    """Times are POSIX seconds. ``lag``: age of the oldest change that readers do not see yet."""
+    """Return the fields of ``/status``.
+
+    Times are POSIX seconds; ``lag`` is the age of the oldest unseen change.
+    """
     reasons = obstacles(situation)
     return {
         "ready": not reasons,
@@ -72,7 +76,7 @@ def overview(situation: Situation) -> dict[str, Any]:
 
 
 def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
-    """Documents by state."""
+    """Count documents by state."""
     counts: dict[str, int] = {}
     for (of, into, state), number in situation.documents.items():
         if source in (None, of) and collection in (None, into):

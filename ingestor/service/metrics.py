@@ -32,7 +32,7 @@ class _Figures(Collector):
         return metrics(self._situation.value())
 
     def describe(self) -> list[Metric]:
-        """Empty, so that nothing is gathered before the first scrape."""
+        """Return no metrics, so that nothing is gathered before the first scrape."""
         return []
 
 
@@ -93,7 +93,7 @@ def routes(registry: CollectorRegistry) -> list[BaseRoute]:
     return [Route("/metrics", scrape)]
 
 
-MOST_KINDS = 20  # of reasons; the rarest are counted together
+MOST_KINDS = 20  # kinds of reasons; rarer ones are counted together
 Samples = Mapping[str, float | None] | Mapping[tuple[str, str], float] | Mapping[tuple[str, str, str], float]
 
 
@@ -192,7 +192,7 @@ def _of_work(now: Situation) -> Iterator[Metric]:
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    """Documents by source and kind of reason; the rarest kinds are counted together: labels must be few."""
+    """Count documents by source and kind of reason; rare kinds are counted together to limit labels."""
     counts = Counts[tuple[str, str]]()
     for source, reason, documents in reasons:
         counts[source, kind_of(reason)] += documents

@@ -1,4 +1,4 @@
-"""``GET /openapi.json``: the addresses of the service port, described."""
+"""``GET /openapi.json``: description of the service port's addresses."""
 
 from functools import cache
 from typing import Any
@@ -161,7 +161,7 @@ def _of_document() -> list[dict[str, Any]]:
 
 
 def _of_assistants() -> dict[str, Any]:
-    """Answers and refusals are messages of the Model Context Protocol, too."""
+    """Describe the call for assistants; answers and refusals are messages of the Model Context Protocol."""
     call = _call("Tools for assistants: MCP over streamable HTTP", {"type": "object"}, _MESSAGE)
     default = call["responses"]["default"]
     anything = {"application/json": {"schema": {"type": "object"}}, "text/plain": {"schema": _TEXT}}
@@ -193,12 +193,12 @@ def _call(summary: str, answer: dict[str, Any] | None, body: dict[str, Any] | No
 
 
 def _plain(summary: str, answer: dict[str, Any], *others: int) -> dict[str, Any]:
-    """Answers of the same form with other statuses."""
+    """Describe a call whose answers have the same form for several statuses."""
     call = _call(summary, answer)
     same = {str(status): {**call["responses"]["200"], "description": "not now"} for status in others}
     return {**call, "responses": {**call["responses"], **same}}
 
 
 def _without_token(call: dict[str, Any]) -> dict[str, Any]:
-    """A call that needs no token."""
+    """Mark a call as needing no token."""
     return {**call, "security": []}

@@ -1,6 +1,7 @@
-"""Service port: its application, and how a daemon opens it.
+"""Service port: builds its application and opens it in a daemon.
 
-Every group of addresses is a file with ``routes``. Pages for people (``ingestor/page``) come from above.
+Every group of addresses is a file with ``routes``. The caller passes the pages for people
+(``ingestor/page``).
 """
 
 import errno
@@ -41,9 +42,9 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Addresses for people. ``judges``: whether these ask by themselves who sends a request for a path.
+    """Addresses for people. ``judges``: returns whether the pages check the sender of a request themselves.
 
-    ``close``: ends what they have under way, so that the server can end.
+    ``close``: ends open streams, so that the server can end.
     """
 
     routes: Sequence[BaseRoute]
@@ -81,7 +82,7 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
 
 
 def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
-    """Route requests; the error for an unknown address lists ``routes``, without ``pages``."""
+    """Route requests. The error for an unknown address lists ``routes``, but no ``pages``."""
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +99,7 @@ def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
 
 
 def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
-    """Raise RequestRefused where the address exists and the method does not."""
+    """Raise RequestRefused if the address exists but not the method."""
     near = [(route, match) for route in routes if (match := route.matches(scope)[0]) is not Match.NONE]
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
@@ -115,9 +116,10 @@ LIMITS = ServerLimits(always=PATHS)
 def open_service(
     http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
 ) -> Iterator[str]:
-    """The service port until the context ends. Yields why there is none although it is wanted, else "".
+    """Open the service port until the context ends. Yield "", or the reason why the configured port is not
+    open.
 
-    That is logged, once, with what to do. ``paging``: makes the pages for people.
+    The reason is logged once, with its remedy. ``paging``: builds the pages for people.
     """
     if http is None:
         yield ""

@@ -1,7 +1,7 @@
-"""``POST /search``: hits and passages of one or several collections, as ``ingestor query --json`` tells them.
+"""``POST /search``: hits and passages of one or several collections, as in ``ingestor query --json``.
 
-The collection is found by its UUID, so that a swap leaves no moment without an answer. Questions are embedded
-by the embedder that made the collection, before documents.
+A collection is opened by its UUID, so that searches work during a swap. Questions are embedded by the
+embedder that made the collection, before documents.
 """
 
 import sqlite3
@@ -38,17 +38,17 @@ from ingestor.state.journal import fact
 
 T = TypeVar("T")
 
-AT_ONCE = 8  # searches; more wait
+AT_ONCE = 8  # searches at the same time; more wait
 WAITING = 64  # searches that may wait; more are refused
 MOST_BYTES = 200_000  # of a request
 
 
 class Turns:
-    """A bounded number of requests is worked on at once. Used by the server's event loop alone."""
+    """Turns of a bounded number of requests. Only the server's event loop uses an object."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(AT_ONCE)
-        self._taken = 0  # requests at work and waiting: the limiter counts a request only after it yields
+        self._taken = 0  # running and waiting requests: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run ``work`` in turn. Raises RequestProblem, and errors of ``work``."""
@@ -82,7 +82,7 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def require_owner(daemon: DaemonView, request: Request) -> None:
-    """Raises RequestProblem if the asker means another state: two projects may be configured for one port."""
+    """Raise RequestProblem if a request is for another state: two projects may be configured for one port."""
     wanted = request.headers.get(OWNER)
     if wanted is None:
         return
@@ -148,7 +148,7 @@ def collection_of(daemon: DaemonView, wanted: str) -> Edition:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Turn the errors of a search into a RequestProblem; defects pass."""
+    """Turn the errors of a search into a RequestProblem; defects are raised unchanged."""
     try:
         yield
     except RequestRefused as refused:

@@ -6,7 +6,7 @@ from ingestor.engine.vectors.embedding import Counts
 from ingestor.pipeline.actions import WorkCounts
 from ingestor.state.run_status import Live
 
-SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which readers may see old records
+SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which records may be out of date
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class SourceFigures:
     last_listing: float | None = None
     held: bool = False
     paused: bool = False
-    interval: float | None = None  # seconds between two listings; None: it is not in the config
-    oldest: float | None = None  # of the changes that readers do not see yet
-    last_success: float | None = None  # of a whole listing, or of a document's write
+    interval: float | None = None  # seconds between two listings; None if the source is not in the config
+    oldest: float | None = None  # oldest change that is not searchable yet
+    last_success: float | None = None  # last complete listing, or write of a document
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CheckFigures:
 class Situation:
     """State of all sources and collections. ``documents``: numbers by source, collection and state.
 
-    ``swaps``: (done, all) by collection.
+    ``swaps``: finished and all documents of each collection that is being rebuilt.
     """
 
     at: float = 0.0  # POSIX seconds

@@ -1,10 +1,10 @@
-"""Text that belongs to the text after it, and chunks that do not end with such text. Pure.
+"""Finds leads, which are text that belongs to the text after it, and keeps them from ending a chunk. Pure.
 
-``leads`` finds such text by a document's blocks: headings, labels and comments; terms of definitions; the
-sentence that introduces a table or list; caption, units and header of a table. ``settle`` is the last step of
-every strategy whose chunks follow the text. It holds the limits, and moves leads from a chunk's end to the
-next chunk. ``bonds`` reports the cuts that a strategy should avoid: also cuts after a colon, after a comment
-in code, and inside a sentence that fits.
+``leads`` finds leads by a document's blocks. Leads are headings, labels and comments, terms of definitions, a
+sentence before a table or list, and a table's caption, units and header. ``settle`` is the last step of every
+strategy whose chunks follow the text. It applies the limits, and moves leads from a chunk's end to the next
+chunk. ``bonds`` reports the cuts that a strategy should avoid. They are cuts after a lead, after a colon,
+after a comment in code, and inside a sentence that fits.
 """
 
 import re
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 _COLONS = (":", "：", "︓")
 _DIRECTIVES = r"include|define|undef|ifn?def|if|elif|else|endif|pragma|import|error|line|region|endregion"
-_REMARK = re.compile(  # a line of a comment, or a decorator, annotation or attribute
+_REMARK = re.compile(  # a comment's line, or a decorator, annotation or attribute
     rf"\s*(?:#(?!\s*(?:{_DIRECTIVES})\b)|//|--\s|;|%|/\*|\*/|\*\s|@\w|\[\w[^\[\]]*\]\s*$)"
 )
-_WORDY = 16  # characters a token; a sentence with more of them than that is long
+_WORDY = 16  # characters for each token; a sentence with more counts as long
 _POINTING = re.compile(
     r"\b(?:follow(?:s|ing)|below|tables?|folgend\w*|tabellen?|suivante?s?|tableaux?|siguientes?|tablas?)\b",
     re.I,
 )
-_LABEL, _SENTENCE = 120, 500  # characters of the longest line and sentence that lead to a table or list
-_LABELS = 3  # lines above a table: a title, what it counts in, a date
-_BODY = 24  # characters of a body that is cut between words, beside its lead
-_TRIES = 16  # places at which a chunk is divided
+_LABEL, _SENTENCE = 120, 500  # characters of the longest line and sentence that introduce a table or list
+_LABELS = 3  # lines above a table: a title, a unit, a date
+_BODY = 24  # characters of a body that may be cut between words, beside its lead
+_TRIES = 16  # places that are tried to divide a chunk
 _TROFF = re.compile(  # a heading, the opening of a paragraph, or an item with its tag
     r"^[.'](?:(?:SH|SS|Sh|Ss|PP|P|LP|Pp|HP|IP|It)\b.*\n|T[PQ]\b.*\n.*\n)", re.M
 )
@@ -57,9 +57,9 @@ def announces(text: str, span: Span, following: Span) -> bool:
 
 
 def bonds(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: int) -> list[bool]:
-    """Return for each of the ordered, trimmed spans whether it belongs to the next one; False for the last.
+    """Return, for each of the ordered, trimmed spans, whether it belongs to the next; False for the last.
 
-    ``longest``: tokens of the longest sentence that is kept whole.
+    ``longest``: tokens of the longest sentence that stays whole.
     """
     text, blocks = document.text, document.blocks
     starts = [block.start for block in blocks]
@@ -86,9 +86,9 @@ def settle(
     maximum: int | None,
     within: Callable[[Span], bool] = lambda span: True,
 ) -> list[Span]:
-    """The spans with the limits held (see ``limit``), none ending with a lead whose body fits.
+    """Return the spans within the limits (see ``limit``); no span ends with a lead whose body fits.
 
-    ``within``: tells whether a span keeps the strategy's own limit, where that is no count of tokens.
+    ``within``: returns whether a span keeps a strategy's own limit that is not in tokens.
     """
     tails = document if isinstance(document, Tails) else Tails(document)
     document, text = tails.document, tails.document.text
@@ -116,7 +116,7 @@ def settle(
 
 
 def leads(document: Document) -> list[Span]:
-    """The spans that belong to the text after them: trimmed, in order, none within another."""
+    """Return the spans that belong to the text after them: trimmed, in order, not nested."""
     text, blocks = document.text, document.blocks
     marked = [*label_spans(document), *_terms(document)]
     for at, block in enumerate(blocks):
@@ -176,7 +176,7 @@ def _indentation(line: str) -> int:
 
 
 def _labels(document: Document, table: int) -> Iterator[Span]:
-    """Caption and units: lines above a table that end no sentence, or that its parser calls its caption."""
+    """Yield caption and units: lines above a table that end no sentence, or the parser's caption."""
     blocks, text = document.blocks, document.text
     for block in reversed(blocks[max(table - _LABELS, 0) : table]):
         words = text[block.start : block.end].strip()
@@ -189,7 +189,7 @@ def _labels(document: Document, table: int) -> Iterator[Span]:
 
 
 def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
-    """The last sentence of a block, if it introduces the block of that ``kind`` after it."""
+    """Return the last sentence of a block if it introduces the next block, which is of that ``kind``."""
     text = document.text
     if block.kind in _NOT_PROSE or block.kind in ("heading", "definition", *LEADING) or kind == "heading":
         return []
@@ -203,9 +203,9 @@ def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
 
 
 def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span], bool]) -> list[Span]:
-    """The span in two that fit, near its middle: between blocks, else rows or sentences, else words.
+    """Divide a span near its middle into two that fit: between blocks, else rows or sentences, else words.
 
-    Empty if it begins with a lead that leaves no room.
+    Return an empty list if the span begins with a lead that leaves no room.
     """
     text, (start, end) = document.text, span
     blocks = document.blocks[max(owner(tails.blocks, start), 0) : owner(tails.blocks, end - 1) + 1]
@@ -229,7 +229,7 @@ def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span
 
 
 class Tails:
-    """The leads of a document, ready for bisection: give them to ``settle`` to find them once."""
+    """Leads of a document, ready for bisection; ``settle`` accepts them instead of a document."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.leads = document, leads(document)
@@ -238,7 +238,7 @@ class Tails:
         self._starts = [start for start, _ in self.leads]
 
     def begins(self, span: Span) -> list[int]:
-        """Return where the leads begin that a trimmed span ends with, or ends in; the outermost first."""
+        """Return the starts of the leads with or inside which a trimmed span ends; the outermost first."""
         at, starts = span[1], list[int]()
         while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
             start, end = self.leads[place]
@@ -259,7 +259,7 @@ class _Sentences:
         self._of = lru_cache(maxsize=4)(self._split)
 
     def holds(self, at: int) -> bool:
-        """Return whether a cut there would part a sentence."""
+        """Return whether a cut at ``at`` would split a sentence."""
         place = owner(self._starts, at)
         if place < 0 or not self._starts[place] < at < self._paragraphs[place][1]:
             return False

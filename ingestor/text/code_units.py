@@ -1,10 +1,10 @@
 """Code as nested units, by tree-sitter's syntax trees, or by blank lines and indentation without them.
 
-A unit is a function, a class, a statement: whatever the grammar has at that level, with the comments and
-attributes before it. Another version of a grammar may cut elsewhere, so ``versions`` is part of recipes.
+A unit is a function, a class or a statement, with the comments and attributes before it. Another version of a
+grammar may cut elsewhere, so ``versions`` is part of recipes.
 
-``groups`` leaves functions whole. ``statements`` opens what does not fit down to its statements, and reports
-the signatures of the functions and classes that it opened.
+``groups`` leaves functions whole. ``statements`` opens large units down to their statements, and reports the
+signatures of the opened functions and classes.
 """
 
 import re
@@ -44,13 +44,13 @@ _CALLABLE = re.compile("function|method|constructor|destructor|lambda|closure|ac
 _NAMED = re.compile(
     _CALLABLE.pattern + "|class|struct|enum|interface|trait|impl|namespace|module|mod_item|record|declarator"
 )
-_INNER = ("definition", "declaration")  # fields under which wrappers hold what they wrap
+_INNER = ("definition", "declaration")  # fields of wrappers with the wrapped node
 _ONE_TEXT = re.compile("string|comment|heredoc|regex|template_literal")
-_DEEPEST = 50  # levels; what is nested deeper stays whole, to be split like any text
+_DEEPEST = 50  # levels; deeper units stay whole, to be split like any text
 _TOP = re.compile(r"\n[^\S\n]*\n(?=[^\s#}\])])")  # a blank line, then a line without indentation
 
 Fits = Callable[[Span], bool]
-_Part = tuple[int, Any]  # where a node begins, with keywords before it, and the node
+_Part = tuple[int, Any]  # start of a node, with keywords before it, and the node
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Unit:
 class Opened:
     """A function or class whose parts are units.
 
-    ``start``: start of its own text, after comments before it.
+    ``start``: start of its own text, after the comments.
     """
 
     start: int
@@ -82,19 +82,19 @@ class NoGrammar(LookupError):
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
-    """Units in order, in groups whose members may be packed together; no text lies between them.
+    """Return units in order, in groups whose members may be packed together; units leave no gaps.
 
-    A unit that does not fit is opened, and its parts are a group of their own. A function, or a unit without
-    parts, is alone in its group. Raises NoGrammar.
+    A unit that does not fit is opened, and its parts are a group. A function, or a unit without parts, is
+    alone in its group. Raises NoGrammar.
     """
     return _walk(text, language, fits, None)
 
 
 def statements(text: str, language: str, fits: Fits) -> tuple[list[list[Unit]], list[Opened]]:
-    """Return groups as ``groups`` does, with functions opened too, and what was opened, outermost first.
+    """Return groups like ``groups``, with functions opened, too, and the opened units, outermost first.
 
     The statements of a function are one group. The line that opens a block stays with the first statement
-    inside, if both fit. Raises NoGrammar.
+    inside if both fit. Raises NoGrammar.
     """
     opened: list[Opened] = []
     return _walk(text, language, fits, opened), opened
@@ -127,7 +127,7 @@ class _Item:
 class _Walk:
     """A walk over a syntax tree. ``opened``: collects opened functions and classes; None keeps functions."""
 
-    code_points: "npt.NDArray[np.int64] | None"  # of each byte offset; None where they are the same
+    code_points: "npt.NDArray[np.int64] | None"  # by byte offset; None if both are equal
     text: str
     fits: Fits
     opened: list[Opened] | None
@@ -154,7 +154,9 @@ class _Walk:
                 run += [Unit(item.start, line, unit.symbol), Unit(line, item.end, unit.symbol)]
                 continue
             parts = self._parts(item.node) if depth < _DEEPEST else []
-            begin = run.pop().start if heads and parts else item.start  # a head goes with what is inside
+            begin = (
+                run.pop().start if heads and parts else item.start
+            )  # a head stays with the first unit inside
             if run:
                 yield run
                 run = []
@@ -178,7 +180,7 @@ class _Walk:
         return line if apart and self.fits((line, item.end)) else None
 
     def _note(self, node: Any) -> None:
-        """Note the signature of a definition that is opened."""
+        """Record the signature of an opened definition."""
         own = _definition(node)
         holder = own if own.child_by_field_name("body") else own.child_by_field_name("value")
         body = holder.child_by_field_name("body") if holder is not None else None
@@ -189,7 +191,7 @@ class _Walk:
         self.opened.append(Opened(start, end, signature))
 
     def _items(self, nodes: Sequence[_Part], span: Span) -> Iterator[_Item]:
-        """Yield items that cover the span: each reaches to the start of the next."""
+        """Yield items that cover the span; each ends at the start of the next."""
         if self.opened is not None:
             nodes = [*self._without_remarks(nodes)]
         begin = span[0]
@@ -277,7 +279,7 @@ def grammar(language: str) -> Any:
 
 
 def versions() -> str:
-    """The versions of tree-sitter and of every grammar."""
+    """Return the versions of tree-sitter and of every grammar."""
     names = sorted({"tree_sitter", *(module for module, _ in GRAMMARS.values())})
     return ", ".join(f"{name} {metadata.version(name)}" for name in names)
 

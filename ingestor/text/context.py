@@ -1,7 +1,7 @@
-"""Lines in front of a chunk: whose and when, which section or table, and the table's header. Pure.
+"""Context lines in front of a chunk: title, author and date, section or table, and a table's header. Pure.
 
-Models and the lexical index read the lines with the chunk's text; the stored text stays the bare span. The
-lines come from the document itself, not from its file's name, so that a rename embeds nothing.
+Models and the lexical index read the lines with the chunk's text; the stored text is the bare span. The lines
+come from the document, not from its file's name, so that a rename embeds nothing.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from ingestor.text.table_headers import headers
 Context = Literal["none", "title", "headings"]
 Lines = tuple[str, ...]
 
-VERSION = 2  # raised whenever the same chunk gets other lines, or they count otherwise
-_LONGEST = 240  # characters of a line; a longer one would drown the chunk
+VERSION = 2  # raised whenever the same chunk gets other lines, or another count of them
+_LONGEST = 240  # characters of a line; a longer line would outweigh the chunk
 
 
 def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[Lines]:
@@ -60,7 +60,7 @@ def _caption(table: Block | None) -> str:
 
 
 def _without(title: str, section: str) -> str:
-    """The innermost headings that fit into a line, without the title if they begin with it."""
+    """Return the innermost headings that fit into a line, without the title at their start."""
     if section == title or section.startswith(f"{title} > "):
         section = section[len(title) + 3 :]
     parts = section.split(" > ")

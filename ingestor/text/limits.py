@@ -1,13 +1,13 @@
-"""Limits in tokens for any list of spans, and borders between tokens. Pure.
+"""Applies limits in tokens to spans, and finds borders between tokens. Pure.
 
-``maximum`` always holds, for the text of every span as it is counted by itself. A longer span is cut after a
-sentence, else at whitespace, where the second half of what fits has one. ``minimum`` is a best effort: a
-smaller span joins the next one, else the one before it, unless both exceed the maximum.
+``maximum`` holds for every span, counted by its own text. A longer span is cut after a sentence, else at
+whitespace, if possible in the second half of the text that fits. ``minimum`` is a best effort: a smaller span
+joins the next span, else the previous one, unless both exceed the maximum.
 
-A text is counted by itself, because token counts do not add up over its parts. A code point has at most four
+A text is counted by itself, because token counts of its parts do not add up. A code point has at most four
 tokens, so a maximum of four or more can be kept. Every tiktoken encoding has a border of tokens before a
 space between two words, and after the newline that ends a line. The text between two borders has the same
-tokens alone and in any text around it.
+tokens in any context.
 """
 
 import re
@@ -23,7 +23,7 @@ _BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the text in parts that are quick to encode; parts end at borders unless borders are rare."""
+    """Yield the text in parts that are fast to encode; parts end at borders unless borders are rare."""
     start = 0
     while len(text) - start > _PIECE:
         border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
@@ -46,7 +46,7 @@ def limit(
 ) -> list[Span]:
     """Return the spans, trimmed and within the limits.
 
-    Spans are ordered; a span within the previous one is left out.
+    Spans are ordered; a span inside the previous span is omitted.
     """
     kept = _beyond(trim_all(text, spans))
     if maximum is not None:
@@ -54,30 +54,30 @@ def limit(
     if minimum is not None:
         kept = _join(text, kept, tokens, minimum, maximum)
     if minimum is not None and maximum is not None:
-        kept = _cut(text, kept, tokens, maximum)  # joining trusts sums of counts where they are small
+        kept = _cut(text, kept, tokens, maximum)  # first cut: joining relies on sums of small counts
     return kept
 
 
 def count(text: str, span: Span, tokens: "Tokens") -> int:
-    """Tokens of the span's text."""
+    """Count the tokens of the span's text."""
     return tokens.count(text[span[0] : span[1]])
 
 
 def windows(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Yield trimmed windows of at most ``size`` tokens, each repeating ``overlap`` tokens of the previous
+    """Yield trimmed windows of at most ``size`` tokens; each repeats ``overlap`` tokens of the previous
     window.
 
-    ``soft``: windows preferably end at whitespace. A window shrinks if the tokens at its edges count for more
-    than inside the text, and if it would tear a user-perceived character.
+    ``soft``: windows preferably end at whitespace. A window shrinks if its own text counts more tokens, or if
+    it would split a user-perceived character.
     """
     span = trim(text, span)
     ruler = Ruler(text, span, tokens)
     start, covered = span[0], span[0]
     while start < span[1]:
         end = ruler.fit(start, size, soft)
-        if end <= covered:  # the overlap left no room for anything new
+        if end <= covered:  # the overlap left no room for new text
             start = covered
             continue
         window = trim(text, (start, end))
@@ -101,7 +101,7 @@ class Ruler:
         return bisect_left(self.edges, at)
 
     def size(self, span: Span) -> int:
-        """Tokens of a part, as they are counted inside the whole."""
+        """Count the tokens of a part inside the whole text."""
         return self.index(span[1]) - self.index(span[0])
 
     def at(self, index: int) -> int:
@@ -109,7 +109,7 @@ class Ruler:
         return self.edges[index] if index < len(self.edges) else self.end
 
     def past(self, start: int, size: int) -> int:
-        """The first token edge with at least ``size`` tokens between ``start`` and itself; else the end.
+        """Return the first token edge at least ``size`` tokens after ``start``; else the end.
 
         Several tokens may begin at one character, so an index is no distance.
         """
@@ -118,7 +118,7 @@ class Ruler:
         return edge if enough or edge == self.end else self.at(bisect_right(self.edges, edge))
 
     def fit(self, start: int, size: int, soft: bool) -> int:
-        """The furthest good end for a window of ``size`` tokens from ``start``."""
+        """Return the furthest good end for a window of ``size`` tokens from ``start``."""
         end = self._edge(self.index(start) + size, start, soft)
         while end > start + 1:
             excess = count(self.text, trim(self.text, (start, end)), self.tokens) - size
@@ -128,14 +128,14 @@ class Ruler:
         return end
 
     def back(self, end: int, overlap: int) -> int:
-        """Return where a window begins that repeats ``overlap`` tokens before ``end``."""
+        """Return the start of a window that repeats ``overlap`` tokens before ``end``."""
         if not overlap:
             return end
         edge = self.at(max(self.index(end) - overlap, 0))
         return boundary(self.text, edge, -1)
 
     def _edge(self, index: int, start: int, soft: bool) -> int:
-        """Above ``start``: the token edge of that index, moved back to a good place to cut."""
+        """Return the token edge of that index, moved back to a good place to cut above ``start``."""
         if index >= len(self.edges):
             return self.end
         edge = max(self.at(max(index, 0)), start + 1)
@@ -145,13 +145,13 @@ class Ruler:
 
 
 def _beyond(spans: list[Span]) -> list[Span]:
-    """Return the spans that end further on than all spans before them."""
+    """Return the spans that end after all previous spans."""
     reached = accumulate((end for _, end in spans), max, initial=-1)
     return [span for span, before in zip(spans, reached, strict=False) if span[1] > before]
 
 
 def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:
-    """Spans that overlap may be cut into parts that do not follow each other, or lie in one another."""
+    """Cut spans over the maximum, then drop nested parts: overlapping spans may give nested parts."""
     counts = tokens.counts([text[start:end] for start, end in spans])
     kept: list[Span] = []
     for span, size in zip(spans, counts, strict=True):
@@ -182,9 +182,9 @@ def _join_back(text: str, kept: list[_Sized], tokens: "Tokens", minimum: int, ma
 def _join_if_fits(
     text: str, first: _Sized, second: _Sized, tokens: "Tokens", minimum: int, maximum: int | None
 ) -> _Sized | None:
-    """Join two spans, with the joined size, if that keeps the maximum."""
+    """Join two spans if the result keeps the maximum; return it with its size."""
     both = union(first[0], second[0])
-    size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # seldom less than the count
+    size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # rarely below the real count
     if size >= minimum:
         size = count(text, both, tokens)
     return (both, size) if maximum is None or size <= maximum else None
@@ -198,13 +198,13 @@ def pack(
     most: int | None = None,
     overlap: int = 0,
 ) -> Iterator[Span]:
-    """Windows of up to ``most`` units, each beginning ``overlap`` units before the last one's end.
+    """Yield windows of up to ``most`` units; each begins ``overlap`` units before the previous window's end.
 
-    Sizes are sums over the units with the whitespace before each. Counts do not quite add up: pass the result
-    through ``limit`` to hold a limit.
+    Sizes are sums over the units with the whitespace before each. Sums are not exact: pass the result through
+    ``limit`` to enforce a limit.
 
     A window ends early rather than exceed ``max_tokens``, and repeats fewer units if the new unit needs the
-    room. A unit that alone exceeds the limit is a window.
+    room. A unit that exceeds the limit is a window by itself.
     """
     sums = list(accumulate(sizes(text, units, tokens), initial=0))
     room = sums[-1] if max_tokens is None else max_tokens
@@ -221,6 +221,6 @@ def pack(
 
 
 def sizes(text: str, units: Sequence[Span], tokens: "Tokens") -> list[int]:
-    """Tokens of each unit with the whitespace before it, for that is how words are encoded in a text."""
+    """Count the tokens of each unit with the whitespace before it, as words are encoded in a text."""
     starts = [start for start, _ in units[:1]] + [end for _, end in units[:-1]]
     return tokens.counts([text[start:end] for start, (_, end) in zip(starts, units, strict=True)])

@@ -1,8 +1,8 @@
-"""Data that is written in nested blocks (JSON, YAML, XML) as units, by indentation.
+"""Divides data in nested blocks (JSON, YAML, XML) into units, by indentation.
 
-A block is a line and the deeper ones after it, with the line that closes it. One that does not fit is opened:
-its first line goes with the first block inside, its last with the last. A line of JSON or XML that does not
-fit, as programs write them, is opened at its elements in the same way. Each element counts as a line.
+A block is a line with the deeper lines after it and the line that closes it. A block that does not fit is
+opened: its first line goes with the first block inside, its last line with the last block. A long line of
+JSON or XML, as programs write them, is opened at its elements in the same way. Each element counts as a line.
 """
 
 import re
@@ -12,8 +12,8 @@ from itertools import pairwise
 from ingestor.text.code_units import Fits, Unit
 from ingestor.text.spans import Span
 
-_DEEPEST = 50  # levels; what is nested deeper stays whole, to be split like any text
-_LINE = re.compile(r"^([^\S\n]*)(?![\]})]|</)\S", re.MULTILINE)  # but lines that close
+_DEEPEST = 50  # levels; deeper blocks stay whole, to be split like any text
+_LINE = re.compile(r"^([^\S\n]*)(?![\]})]|</)\S", re.MULTILINE)  # all lines except closing lines
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{\[,](?=(\s*+)([^\s\]}]?))|[}\]]', re.DOTALL)
 _XML = re.compile(
     r"<!--(?:.*?-->|.*)|<!\[CDATA\[(?:.*?\]\]>|.*)|<\?(?:.*?\?>|.*)"
@@ -21,12 +21,15 @@ _XML = re.compile(
     re.DOTALL,
 )
 
-_Line = tuple[int, int]  # where it starts, and how far it is indented
-_Open = Callable[[str, Span], Iterator[_Line]]  # the elements of a line
+_Line = tuple[int, int]  # start and indentation of a line
+_Open = Callable[[str, Span], Iterator[_Line]]  # returns the elements of a line
 
 
 def groups_by_indentation(text: str, language: str, fits: Fits) -> list[list[Unit]]:
-    """Units that may share a chunk, in order. They cover the text; one without blocks inside may not fit."""
+    """Return groups of units that may share a chunk, in order; units cover the text.
+
+    A unit without inner blocks may exceed the limit.
+    """
     lines = [(match.start(), len(match[1])) for match in _LINE.finditer(text)]
     return list(_Walk(text, fits, INDENTED[language]).groups(lines, (0, len(text)), 0))
 
@@ -40,8 +43,8 @@ class _Walk:
     ) -> Iterator[list[Unit]]:
         """Yield groups of neighbouring blocks, opening each block that does not fit.
 
-        ``lines``: the lines in the span that may begin a block. ``within``: whether these are elements of
-        one line.
+        ``lines``: lines in the span that may begin a block. ``within``: whether they are elements of one
+        line.
         """
         run: list[Unit] = []
         for block, inside in _blocks(lines, span):
@@ -79,7 +82,7 @@ def _of_json(text: str, span: Span) -> Iterator[_Line]:
 
 
 def _of_xml(text: str, span: Span) -> Iterator[_Line]:
-    """Elements that begin right behind a tag; elements between words are part of the sentence."""
+    """Yield elements that begin right behind a tag; an element between words is part of its sentence."""
     depth = 0
     for tag in _XML.finditer(text, *span):
         start, end = tag.span()

@@ -1,8 +1,8 @@
 """Outline of a document: section, page, lines and blocks of any span. Pure.
 
-A section begins with its heading, or with the labels and comments directly before that: they belong to what
-follows. A position belongs to the last section that begins at or before it. An ``Outline`` is built once a
-document, in linear time; each question then costs a bisection.
+A section begins with its heading, or with the labels and comments directly before the heading. A position
+belongs to the last section that begins at or before it. An ``Outline`` is built once for each document, in
+linear time; each query is a bisection.
 """
 
 import re
@@ -42,26 +42,26 @@ class Outline:
     blocks: Sequence[Block]
     lines: Sequence[int]  # where each line begins
     block_starts: Sequence[int]
-    section_starts: Sequence[int]  # of all sections but the first
-    sections: Sequence[Section]  # one before all headings, then one a heading
+    section_starts: Sequence[int]  # starts of all sections except the first
+    sections: Sequence[Section]  # the section before all headings, then one for each heading
 
     def line(self, position: int) -> int:
-        """The 1-based number of the line that holds the character at ``position``."""
+        """Return the number, from 1, of the line that contains ``position``."""
         return bisect_right(self.lines, position)
 
     def section(self, position: int) -> int:
-        """The index in ``sections`` of the section that holds ``position``."""
+        """Return the index in ``sections`` of the section that contains ``position``."""
         return bisect_right(self.section_starts, position)
 
     def shares(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(index of a section, how many characters of the span it holds), in order."""
+        """Yield, in order, the index of each section and the number of the span's characters in it."""
         for index in range(self.section(start), self.section(max(start, end - 1)) + 1):
             low = self.section_starts[index - 1] if index else 0
             high = self.section_starts[index] if index < len(self.section_starts) else len(self.text)
             yield index, min(end, high) - max(start, low)
 
     def between(self, start: int, end: int) -> Iterator[Block]:
-        """The blocks that share a character with the span, which is not empty, in order."""
+        """Yield the blocks that share a character with the span, which must not be empty, in order."""
         first = max(0, bisect_right(self.block_starts, start) - 1)
         for index in range(first, len(self.blocks)):
             block = self.blocks[index]
@@ -71,12 +71,12 @@ class Outline:
                 yield block
 
     def first_visible(self, start: int, end: int) -> int:
-        """The first character of the span that is not whitespace; ``start`` if there is none."""
+        """Return the first position of the span that is not whitespace; ``start`` if all is whitespace."""
         match = _VISIBLE.search(self.text, start, end)
         return match.start() if match else start
 
     def section_of(self, chunk: Chunk) -> int:
-        """The section that holds most of the chunk's characters; of equal ones the first."""
+        """Return the section with most of the chunk's characters; of equal sections the first."""
         shares = self.shares_of(chunk)
         return max(shares, key=lambda index: (shares[index], -index))
 
@@ -126,15 +126,15 @@ def line_starts(text: str) -> list[int]:
 
 
 def heading_number(title: str) -> str | None:
-    """Return ``2.1`` of ``2.1 Methods``; None if the title brings no number of its own."""
+    """Return ``2.1`` for ``2.1 Methods``; None for a title without a number."""
     match = _NUMBER.match(title)
     return match[1] if match else None
 
 
 def sections(headings: Iterable[Block]) -> Iterator[Section]:
-    """Yield a section for each heading. A skipped level (1, then 3) is no gap: only enclosure counts."""
+    """Yield a section for each heading. Skipped levels (1, then 3) do not matter: only nesting counts."""
     enclosing: list[tuple[int, Section]] = []  # (level, section), outermost first
-    children = [0]  # how many headings each of them has had so far; children[0] is the document's
+    children = [0]  # number of headings in each of them up to now; children[0] is the document's
     for heading in headings:
         while enclosing and enclosing[-1][0] >= heading.level:
             enclosing.pop()
@@ -155,6 +155,6 @@ def sections(headings: Iterable[Block]) -> Iterator[Section]:
 
 
 def _visible_start(text: str, block: Block) -> int:
-    """A chunk that begins behind the heading's indentation still begins with the heading."""
+    """Return the start of a block's visible text: a chunk may begin behind a heading's indentation."""
     match = _VISIBLE.search(text, block.start, block.end)
     return match.start() if match else block.start

@@ -1,14 +1,14 @@
-"""Short pieces of a text, that a chunker compares: whole lines and sentences where they fit. Pure, linear.
+"""Cuts a text into short pieces for comparison: whole lines and sentences where they fit. Pure, linear.
 
 A text is split at blank lines, ends of lines, ends of sentences, wraps of lines, clauses and words, in that
-order: what is too large at the next finer one; neighbours that are small are packed together up to the size.
-A long line that no mark closes, and that no item of a list follows, was wrapped by an editor: it does not end
-there. [The recursive splitter of Chroma's technical report, 2024, made to respect sentences and clauses.]
+order. A part that is too large is split at the next finer border, and small neighbours are packed up to the
+size. A long line without a final mark, with no list item after it, counts as wrapped: the line's end is no
+border. [The recursive splitter of Chroma's technical report, 2024, extended by sentences and clauses.]
 
-*Resynchronisation.* Greedy packing carries its state along: shorten one line, and every pack after it may
-shift. So a pack also ends where the few characters before say so (a content-defined cut, as backup programs
-make), about every 256 tokens: an edit changes the pieces up to the next such place at most. Nothing else
-reaches beyond the paragraph, line or sentence that is being split.
+*Resynchronisation.* Greedy packing has a state: after a shortened line, every later pack may shift. So a pack
+also ends at content-defined cuts, as in backup programs: the few characters before decide, about every 256
+tokens. An edit changes the pieces up to the next such cut at most. Nothing else reaches beyond the paragraph,
+line or sentence that is split.
 """
 
 import re
@@ -30,7 +30,7 @@ _WRAPPED = 45  # code points; a shorter line was not wrapped
 _STOPS = r"[.!?…:;。！？]"
 _CLOSED = rf"""(?<={_STOPS})|(?<={_STOPS}["'”’)\]\s])|(?<=\s\s)|(?<![^\n]{{{_WRAPPED}}})"""
 _LISTED = r"[-*+•]\s|\d{1,3}[.)]\s|[#|>]"
-_ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part before it. None: of sentences
+_ENDS = (  # ends of parts, from coarse to fine; the match belongs to the part before it. None: sentences
     re.compile(r"\n[^\S\n]*\n\s*"),
     re.compile(rf"(?:{_CLOSED})\n\s*|\n\s*+(?={_LISTED})"),
     None,
@@ -54,9 +54,9 @@ def pieces(
     tables: Sequence[Span] = (),
     rows: int = 0,
 ) -> list[Span]:
-    """Return trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
+    """Return trimmed, ordered pieces of at most ``size`` tokens; only whitespace is omitted.
 
-    No piece crosses one of the ascending ``breaks``. ``language``: as in text/sentences.py.
+    No piece crosses one of the ascending ``breaks``. ``language``: see text/sentences.py.
     """
 
     def divide(span: Span, level: int, most: int) -> Iterator[Span]:
@@ -88,19 +88,19 @@ def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[i
 
 
 def _marks(text: str, span: Span) -> Iterator[int]:
-    """Places in a text without spaces, about every 16 code points, that only the 4 before each decide."""
+    """Yield places in a text without spaces, about every 16 code points; the 4 before a place decide it."""
     codes = np.frombuffer(text[span[0] : span[1]].encode("utf-32-le", "surrogatepass"), np.uint32)
     width = len(_MIXERS)
     if len(codes) <= width:
         return
     mixed = sum(codes[at : len(codes) - width + at + 1] * mixer for at, mixer in enumerate(_MIXERS))
     marked = mixed < _MARK
-    marked[1:] &= mixed[1:] != mixed[:-1]  # none in a monotonous stretch
+    marked[1:] &= mixed[1:] != mixed[:-1]  # no places in a run of equal characters
     yield from (at for at in (np.flatnonzero(marked) + span[0] + width).tolist() if is_boundary(text, at))
 
 
 def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
-    """Tokens of each part with the whitespace before it, which is how they are counted in a longer text."""
+    """Count the tokens of each part with the whitespace before it, as in a longer text."""
     ends = [start + len(text[start:end].rstrip()) for start, end in parts]
     return tokens.counts([text[a:b] for a, b in zip([parts[0][0], *ends], ends, strict=False)])
 
@@ -120,6 +120,6 @@ def _pack(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[S
 
 
 def _ends_here(text: str, at: int, count: int) -> bool:
-    """Return whether a pack whose last part has ``count`` tokens ends for the sake of resynchronisation."""
+    """Return whether a pack whose last part has ``count`` tokens ends here by a content-defined cut."""
     before = text[max(at - _DECIDING, 0) : at].encode("utf-8", "surrogatepass")
     return crc32(before) % _APART < count

@@ -1,12 +1,12 @@
-"""Sections of a document, and places far apart at which an algorithm that reads in windows restarts. Pure.
+"""Sections of a document, and anchors, at which an algorithm that reads in windows restarts. Pure.
 
-Headings are those that the parser found, with the labels and comments before them.
+Headings are those of the parser, with the labels and comments before them.
 
-If each window begins where the last one ended, one edit shifts all windows after it. So the text is first
-divided at *anchors*: parts that outrank all others within a reach before and after them. Where there is an
-anchor depends on that neighbourhood only, so an edit moves anchors no further away than that. Two of them are
-more than a reach apart, two reaches on average; where all parts are alike there is none. [Local maximum
-chunking: Bjørner, Blass & Gurevich, 2010.]
+If each window begins where the last one ended, an edit shifts all later windows. So the text is first divided
+at *anchors*: parts that outrank all others within a reach before and after. An anchor depends on that
+neighbourhood only, so an edit affects no anchor beyond the reach. Two anchors are more than a reach apart,
+two reaches on average; among equal parts there is no anchor. [Local maximum chunking: Bjørner, Blass &
+Gurevich, 2010.]
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,7 +23,7 @@ from ingestor.text.spans import Span, owner, split, trim_all
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading's span with the labels before it, and its level: a smaller one is further out."""
+    """A heading's span with the labels before it, and its level; 1 is the outermost."""
 
     start: int
     end: int
@@ -37,10 +37,10 @@ def headings(document: Document) -> list[Heading]:
 
 
 def sections(document: Document, depth: int) -> list[Span]:
-    """Return the whole text, cut at every heading down to that level; a section without a body joins the
-    next.
+    """Return the whole text, cut at every heading down to level ``depth``.
 
-    Only occurring levels count: ``depth`` 1 is the outermost level that the document uses.
+    A section without a body joins the next. Only levels of this document count: 1 is the outermost one that
+    occurs.
     """
     text, marked = document.text, headings(document)
     deepest = sorted({heading.level for heading in marked})[:depth]
@@ -77,7 +77,7 @@ def units(document: Document) -> list[Span]:
 
 
 def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
-    """Parts that hold one of the ascending ``bodies``; others are put in front of the next part."""
+    """Yield parts that contain one of the ascending ``bodies``; other parts are joined to the next part."""
     begin = parts[0][0]
     for start, end in parts:
         if owner(bodies, end - 1) > owner(bodies, start - 1) or end == parts[-1][1]:
@@ -100,7 +100,7 @@ _OUTERMOST = 100  # above the number of levels of headings in any format
 
 
 def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], reach: int) -> list[Span]:
-    """Runs [first, end) of the parts, divided at anchors; ``reach`` is in the units of ``sizes``."""
+    """Return runs [first, end) of the parts, divided at anchors. ``reach``: in the units of ``sizes``."""
     if not parts:
         return []
     places = anchors(ranks(document, parts), sizes, reach)
@@ -109,7 +109,7 @@ def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], r
 
 
 def ranks(document: Document, parts: Sequence[Span]) -> list[Rank]:
-    """Outer headings before inner ones, these before paragraphs, and before all else; then by content."""
+    """Rank the parts: outer headings, inner headings, paragraphs, all others; equal ones by content."""
     levels = {heading.start: _OUTERMOST - heading.level for heading in headings(document)}
     starts = {start: 1 for start, _ in paragraphs(document.text)} | levels
     text = document.text

@@ -1,9 +1,9 @@
 """Sentences and paragraphs as exact spans. Pure, linear, deterministic.
 
-A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence of their own.
-Nothing outside a paragraph decides where its sentences end, so an edit changes the sentences of its own
-paragraph only. Within it ``sentencex`` decides (MIT; rule based, many languages); a long paragraph is passed
-through a window, because the time grows with the square of a text that is not ASCII.
+A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence. Only a
+paragraph's own text decides where its sentences end, so an edit changes the sentences of one paragraph only.
+The library ``sentencex`` (rule based, many languages) splits a paragraph. A long paragraph is passed through
+a window, because the time for text that is not ASCII is quadratic.
 """
 
 import re
@@ -23,14 +23,14 @@ _END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++["'(\[«“
 
 
 def paragraphs(text: str, span: Span | None = None) -> list[Span]:
-    """The stretches between blank lines, trimmed; of the whole text or of a part of it."""
+    """Return the trimmed stretches between blank lines, of the whole text or of a span."""
     start, end = span or (0, len(text))
     cuts = (match.end() for match in _BLANK.finditer(text, start, end))
     return trim_all(text, split((start, end), cuts))
 
 
 def sentences(text: str, span: Span | None = None, language: str | None = None) -> list[Span]:
-    """The sentences, trimmed; ``language`` is a BCP 47 tag (None: English rules)."""
+    """Return the trimmed sentences. ``language``: BCP 47 tag; None for English rules."""
     code = (language or "en").partition("-")[0].lower()
     return [
         sentence
@@ -48,9 +48,9 @@ def _line_cuts(text: str, span: Span) -> Iterator[int]:
 
 
 def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
-    """Yield boundaries in order, none inside the mark of a list item, a heading or a row of a table.
+    """Yield boundaries in order; none is inside the mark of a list item, a heading or a table row.
 
-    A sentence that is longer than the window continues until its end is seen.
+    A sentence longer than the window continues until its end.
     """
     at, end = span
     mark = _MARKED.match(text, at, end)
@@ -60,7 +60,7 @@ def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
         yield from (at + start for start in starts if is_boundary(text, at + start))
         if at + _WINDOW >= end:
             return
-        at += starts[-1] if starts else _WINDOW  # the last one may have been cut by the window
+        at += starts[-1] if starts else _WINDOW  # the window may have cut the last sentence
 
 
 def _starts(text: str, language: str) -> list[int]:
@@ -73,6 +73,6 @@ def _starts(text: str, language: str) -> list[int]:
 
 
 def _after_markup(text: str, at: int) -> int:
-    """Return the place after marks that close emphasis: after a full stop they end the sentence before."""
+    """Return the place after marks that close emphasis: after a full stop they belong to the sentence."""
     match = _CLOSING.match(text, at)
     return match.end() if match and not text[at - 1].isspace() else at

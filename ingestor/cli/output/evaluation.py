@@ -1,4 +1,4 @@
-"""An evaluation for people, as a table and a paragraph."""
+"""Prints an evaluation for people, as tables and a paragraph."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -163,7 +163,7 @@ def _judgement_cells(evaluation: Evaluation, at: int) -> Iterator[str]:
 
 
 def _print(out: Console, rows: Rows, pick: int) -> None:
-    """Print a table. ``pick``: the row below the heads that a terminal sets off."""
+    """Print a table. ``pick``: row below the heads that a terminal highlights."""
     if not out.is_terminal:
         out.print(_plain(rows))
         return

@@ -1,4 +1,4 @@
-"""Texts for people: the results of a query, and a document's chunks."""
+"""Prints texts for people: the results of a query, and a document's chunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ingestor.text.spans import Span
 
 WIDEST = 100  # columns: longer lines are hard to read
-LINES = 6  # of an answer's text that are shown
+LINES = 6  # lines of an answer's text that are printed
 INDENT = "       "  # as wide as a score
 
 NARROWEST = 6  # columns of a terminal for a column of a table
@@ -40,12 +40,12 @@ NARROWEST = 6  # columns of a terminal for a column of a table
 _CELL = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"[|\s:-]*-[|\s:-]*")  # below the header of a table
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_PADDING = re.compile(r"( ) +|(---)-+")  # of a table's cells, and of the line below its header
-_OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that means its line end
+_PADDING = re.compile(r"( ) +|(---)-+")  # in a table's cells, and in the line below its header
+_OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown whose line end counts
 
 
 def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: str = "") -> None:
-    """Print hits, each from its sentence with most words of the question on.
+    """Print hits, each from the sentence with most words of the question.
 
     ``unsearchable``: documents with a change that readers do not see yet.
     """
@@ -94,7 +94,7 @@ def _print_copies(copies: Sequence[Copy], indent: str) -> None:
 
 
 def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
-    """Report that nothing is found, and documents that cannot be searched yet."""
+    """Report an empty result, and documents that cannot be searched yet."""
     changed = (
         f"{counted(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
     )
@@ -114,7 +114,7 @@ def _print_fallback(answer: Answer) -> None:
 
 
 def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
-    """Print the chunks, and on standard error how to see other documents that the name fits."""
+    """Print the chunks, and on standard error the commands for other documents that match the name."""
     for other in shown.others:
         words = f"source {line(other.source)} also has a document of this name; to see it: "
         print(words + command(f"show {other.document_id}", config), file=sys.stderr)
@@ -140,7 +140,7 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
 
 
 def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) -> list[Span]:
-    """Return the sentence of each text that holds most words of the question; rare words count more."""
+    """Return the sentence of each text with most words of the question; rare words count more."""
     words = question_words(question, languages)
     matching: list[dict[Span, set[int]]] = []  # by text: the words of each sentence, by their number
     for text, language in zip(texts, languages, strict=True):
@@ -169,8 +169,9 @@ def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) 
 def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
     """Return at most ``LINES`` lines of ``width`` columns, cut at words.
 
-    They are the beginning, or begin at ``match`` if it ends below them; in a table its header stays above.
-    Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get columns.
+    The lines are the beginning of the text. They begin at ``match`` instead if it ends below them; a table's
+    header stays above. Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get
+    columns.
     """
     wrapped = _lines(text, width)
     if len(wrapped) > LINES < len(_lines(text[: match[1]], width)):
@@ -201,7 +202,7 @@ def _is_row(paragraph: str) -> bool:
 
 
 def _columns(rows: Sequence[str], width: int) -> list[str]:
-    """Lay out rows of a Markdown table; empty if one row is no table, or if the columns do not fit."""
+    """Lay out rows of a Markdown table; return nothing for a single row, or if the columns do not fit."""
     cells = [[cell.strip() for cell in _CELL.split(row[1:-1])] for row in rows]
     number = max(map(len, cells))
     if len(rows) < 2 or number * (NARROWEST + 2) > width:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ingestor.core.completeness import Skipped
     from ingestor.queries.status import FailedDocument, SourceStatus, Status
 
-MOST = 20  # failures that are shown
+MOST = 20  # failures that are printed
 HEALTH = {
     None: Text("not created yet", "dim"),
     True: Text("healthy", "green"),
@@ -30,7 +30,7 @@ HEALTH = {
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
-    """Print a status. ``verbose``: also the confinement of parsers when nothing is wrong with it."""
+    """Print a status. ``verbose``: also the confinement of parsers if it is complete."""
     if as_json:
         print(json.dumps(asdict(status)))
         return
@@ -96,7 +96,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
 
 
 def _explain_unlisted(source: SourceStatus) -> str | None:
-    """Return why the journal may be out of date about a source, or None."""
+    """Return why the journal may be out of date for a source, or None."""
     states = {
         "is held": source.held,
         "is paused": source.paused is not None,

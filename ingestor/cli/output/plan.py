@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", "recut", *ASIDE)
-LONG = 60.0  # seconds of reading and writing that are shown
+LONG = 60.0  # seconds of reading and writing from which on the time is printed
 
 
 def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) -> None:

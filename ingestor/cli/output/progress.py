@@ -1,6 +1,6 @@
-"""Progress of running work: a bar on a terminal, log lines elsewhere; and the message at its end.
+"""Shows progress of running work, as a bar on a terminal or as log lines, and a message at its end.
 
-A stretch of work lasts from rest to rest; the next one of a daemon starts at zero.
+A stretch of work lasts from rest to rest; a daemon's next stretch starts at zero.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ingestor.project import Ready
 
 
-EVERY = 5.0  # seconds between two lines, at least
-RARER = 0.1  # of the time that the work took so far, between two of its lines
+EVERY = 5.0  # least seconds between two lines
+RARER = 0.1  # least time between two lines, as a share of the work's duration
 
 log = logging.getLogger("ingestor")
 
@@ -62,7 +62,7 @@ def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 class RareLines:
-    """A line at most every five seconds; the first one after five."""
+    """Prints a line at most every five seconds; the first after five seconds."""
 
     def __init__(self, what: str) -> None:
         self._what, self._last = what, monotonic()
@@ -99,7 +99,7 @@ class Bar:
 class ProgressLines:
     """Log lines about work of more than five seconds, and one at its end.
 
-    The longer the work takes, the rarer they are: ten hours give some eighty lines.
+    Lines get rarer as the work takes longer: ten hours give some eighty lines.
     """
 
     def __init__(self) -> None:

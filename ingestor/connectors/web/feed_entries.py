@@ -1,7 +1,7 @@
 """Entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
 
-A broken feed is read as far as possible. feedparser gets bytes in memory, never an address, which it would
-open. feedparser removes scripts and the like from the entries.
+A broken feed is read as far as possible. The parser gets bytes in memory, never an address, which feedparser
+would open. Scripts and the like are removed from the entries.
 """
 
 import calendar
