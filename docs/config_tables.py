@@ -131,7 +131,9 @@ def _about(plugin: Plugin) -> str:
 
 def _paragraph(docstring: str | None) -> str:
     """The first one, with Markdown's code marks."""
-    return " ".join((docstring or "").split("\n\n")[0].split()).replace("``", "`")
+    text = " ".join((docstring or "").split("\n\n")[0].split()).replace("``", "`")
+    text = re.sub(r"^(Connectors?|Embedder|Strategy) [^:]*`: ", "", text)  # the heading has the kind
+    return text[:1].upper() + text[1:]
 
 
 def _table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Strategy ``kmeans``: a chunk is a cluster of sentences by k-means, wherever they are in the document.
+"""Strategy ``kmeans``: a chunk is a cluster of sentences, from anywhere in the document.
 
 The strategy is a poor baseline for comparisons: it loses the order of the text, and an edit anywhere can move
 sentences between all chunks. A chunk has several spans. A cluster over ``max_tokens`` is cut into runs of its

@@ -123,10 +123,7 @@ class Sentence:
 
 
 class Paragraph:
-    """Windows of paragraphs, which blank lines separate.
-
-    ``recursive`` splits a paragraph over ``max_tokens``.
-    """
+    """Windows of paragraphs, which blank lines separate; ``recursive`` splits those over ``max_tokens``."""
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens

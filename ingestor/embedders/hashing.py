@@ -1,4 +1,4 @@
-"""Embedder ``hashing``, for tests only: vectors by feature hashing, which reflect spelling, not meaning.
+"""Embedder ``hashing``: vectors by feature hashing, for tests only. They reflect spelling, not meaning.
 
 Words, pairs of words and three-letter parts of words are counted into ``dimensions`` signed places
 (Weinberger et al. 2009), so texts with common words are near. A small vector of the exact text is added, so

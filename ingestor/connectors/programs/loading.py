@@ -262,13 +262,13 @@ def build_python(options: PythonOptions) -> Loading:
 
 
 def build_langchain(options: LangchainOptions) -> Loading:
-    """Build the connector for a LangChain document loader, by the name of its class."""
+    """Connector for any LangChain document loader, by the name of its class."""
     package = options.loader.partition(":")[0].partition(".")[0].replace("_", "-")
     return Loading(options, lambda: EntryPoint(options.loader, package))
 
 
 def build_llamahub(options: LlamahubOptions) -> Loading:
-    """Build the connector for a LlamaIndex reader, by the name of its class."""
+    """Connector for any LlamaIndex reader, by the name of its class."""
     return Loading(options, lambda: _reader_of(options))
 
 
