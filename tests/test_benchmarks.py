@@ -62,7 +62,7 @@ def test_growth_is_a_power_of_the_size() -> None:
     assert growth(sizes, [3.0, 3.1, 3.2], 3) == "not at all, as far as is seen"
 
 
-def test_a_race_tells_each_racer_as_it_finishes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_race_prints_each_result_as_it_completes(capsys: pytest.CaptureFixture[str]) -> None:
     costs: dict[str, race.Cost] = {}
     race.finished(costs, race.BARE, (12.34, 20.0))
     assert capsys.readouterr().out == "its bare engine: 12.3 s, 20.0 s of work\n"
@@ -167,7 +167,7 @@ def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     "name",
     ["retrieval", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drift", "hybrid", "evaluate"))],
 )
-def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
+def test_missing_data_is_reported_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
     done = benchmark(name, INGESTOR_CHUNKING_EVAL=str(tmp_path))
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

@@ -51,12 +51,12 @@ def heavy(names: set[str]) -> set[str]:
     return {name for name in names if HEAVY.fullmatch(name)}
 
 
-def test_the_core_asks_for_no_torch() -> None:
+def test_core_asks_for_no_torch() -> None:
     assert heavy(closure(OURS)) == set()
     assert "openvino" in closure(OURS)
 
 
-def test_the_extra_asks_for_torch() -> None:
+def test_extra_asks_for_torch() -> None:
     """So that the test above is known to be able to fail."""
     assert {"torch", "sentence-transformers"} <= closure(OURS, ("torch",))
 
@@ -69,7 +69,7 @@ def locked(file: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "has"), [("requirements", False), ("requirements-torch", True), ("requirements-ray", False)]
 )
-def test_the_lock_files_keep_them_apart(file: str, has: bool) -> None:
+def test_lock_files_keep_clients_apart(file: str, has: bool) -> None:
     assert bool(heavy(set(locked(file)))) is has
 
 
@@ -89,13 +89,13 @@ def test_ray_and_what_it_asks_for_are_locked_once() -> None:
             assert one.specifier.contains((runtime | ray)[canonicalize_name(one.name)]), line
 
 
-def test_the_cluster_has_the_ray_of_the_image() -> None:
+def test_cluster_has_the_ray_of_the_image() -> None:
     manifest = (ROOT / "deploy" / "kubernetes-ray.yaml").read_text()
     assert f"rayVersion: {locked('requirements-ray')['ray']}\n" in manifest
 
 
 @pytest.mark.slow
-def test_the_resolver_fetches_no_cuda_builds(tmp_path: Path) -> None:
+def test_resolver_fetches_no_cuda_builds(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     done = resolved("--no-build-isolation", "--report", str(report), str(ROOT))
     if "No matching distribution" in done.stderr and "setuptools" in done.stderr:

@@ -34,7 +34,7 @@ def kubernetes(file: str = "kubernetes.yaml") -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / file).read_text())}
 
 
-def test_the_image_is_made_of_what_its_build_is_given() -> None:
+def test_image_is_made_of_what_its_build_is_given() -> None:
     given = re.findall(r"(?m)^!(\S+)", (ROOT / ".dockerignore").read_text())
     copied = re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text())
     wanted = [name for line in copied for name in line.split()]
@@ -48,7 +48,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes", "kubernetes-ray"])
-def test_the_configs_are_good_and_use_the_ports_that_are_published(where: str) -> None:
+def test_compose_configs_are_valid_and_use_published_ports(where: str) -> None:
     text = (
         (DEPLOY / "config.yaml").read_text()
         if where == "compose"
@@ -147,7 +147,7 @@ def fires(alert: str, situation: Situation) -> dict[str, Any]:
     }]}  # fmt: skip
 
 
-def test_there_is_an_alert_for_every_stall() -> None:
+def test_every_stall_has_an_alert() -> None:
     (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
     assert {rule["alert"] for rule in group["rules"]} == {*STALLED, "IngestorDown"} - {""}
 
@@ -156,7 +156,7 @@ def promtool(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-def test_the_unit_takes_secrets_and_survives_a_parser_without_memory() -> None:
+def test_unit_takes_secrets_and_survives_a_parser_without_memory() -> None:
     """systemd ends a service whose process ran out of memory, unless it is told to continue."""
     unit = dict(line.split("=", 1) for line in SERVICE.read_text().splitlines() if re.match("[A-Z]", line))
     assert unit["EnvironmentFile"] == "-/etc/ingestor/secrets.env"
@@ -198,7 +198,7 @@ def kubernetes_all(file: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_ray_cluster_has_one_daemon_and_closed_pods() -> None:
+def test_ray_cluster_has_one_daemon_and_closed_pods() -> None:
     found = kubernetes("kubernetes-ray.yaml")
     spec = found["RayCluster"]["spec"]
     head, (worker,) = spec["headGroupSpec"], spec["workerGroupSpecs"]
@@ -219,7 +219,7 @@ def test_a_ray_cluster_has_one_daemon_and_closed_pods() -> None:
     assert config.workers.count + config.workers.embedders <= most
 
 
-def test_there_is_one_writer_with_a_volume_and_probes() -> None:
+def test_deployment_has_one_writer_with_a_volume_and_probes() -> None:
     found = kubernetes()
     pod = found["StatefulSet"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -232,7 +232,7 @@ def test_there_is_one_writer_with_a_volume_and_probes() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_the_app_that_asks_has_the_client_of_the_lock_file() -> None:
+def test_app_that_asks_has_the_client_of_the_lock_file() -> None:
     pinned = re.search(r"^chromadb==\S+", (ROOT / "locks/requirements.lock").read_text(), re.M)
     assert pinned is not None
     assert f" {pinned[0]} " in (DEPLOY / "compose.yaml").read_text()

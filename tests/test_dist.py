@@ -61,7 +61,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
-def test_the_wheel_has_every_file_of_the_package_and_no_other_package(built: Path) -> None:
+def test_wheel_has_every_file_of_the_package_and_no_other_package(built: Path) -> None:
     (wheel,) = built.glob("chroma_ingestor-*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {name.split("/")[0] for name in names} == {"ingestor"}
@@ -75,7 +75,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other_package(built: Pat
     assert "ingestor/embedders/minilm/model.safetensors" in model
 
 
-def test_the_source_distribution_has_the_connectors_as_files(built: Path) -> None:
+def test_source_distribution_has_the_connectors_as_files(built: Path) -> None:
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         members = {member.name.partition("/")[2]: member for member in archive}
@@ -94,7 +94,7 @@ def test_wheel_holds_the_default_model(installed: Path, tmp_path: Path) -> None:
     assert folder.is_relative_to(installed.parent)
 
 
-def test_the_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+def test_program_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import ingestor; print(ingestor.__file__)", inside=tmp_path)
     assert Path(where).is_relative_to(installed.parent)
     assert "sync" in run(installed / "ingestor", "--help", inside=tmp_path)

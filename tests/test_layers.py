@@ -291,7 +291,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_the_code_keeps_its_layers(law: str) -> None:
+def test_code_keeps_its_layers(law: str) -> None:
     assert list(LAWS[law](_load())) == []
 
 
@@ -299,7 +299,7 @@ def test_every_module_is_read() -> None:
     assert PURE | {"ingestor", "ingestor.connectors.folder.connector"} <= _load().keys()
 
 
-def test_excuses_are_still_needed() -> None:
+def test_exceptions_of_the_layer_check_are_still_needed() -> None:
     trees = _load()
     assert [key for key in EXCUSED if key[1] not in _imported(trees[key[0]], trees)] == []
     assert [name for name in MAY_THREAD if not THREADS & set(map(_top, _imported(trees[name], trees)))] == []
@@ -348,12 +348,12 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("law", "sources"), BREACHES)
-def test_a_breach_is_seen(law: str, sources: dict[str, str]) -> None:
+def test_layer_check_reports_a_breach(law: str, sources: dict[str, str]) -> None:
     assert list(LAWS[law]({name: ast.parse(text) for name, text in sources.items()}))
 
 
 @pytest.mark.parametrize(("law", "sources"), KEPT)
-def test_what_is_allowed_passes(law: str, sources: dict[str, str]) -> None:
+def test_allowed_requests_pass(law: str, sources: dict[str, str]) -> None:
     assert list(LAWS[law]({name: ast.parse(text) for name, text in sources.items()})) == []
 
 
@@ -386,7 +386,7 @@ def lint(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_contracts_are_kept(house: Path) -> None:
+def test_contracts_are_kept(house: Path) -> None:
     ran = lint(house)
     assert ran.returncode == 0, ran.stdout
     assert "0 broken" in ran.stdout

@@ -133,7 +133,7 @@ def test_second_writer_is_refused_and_daemon_ends_with_its_event(project: Projec
     assert not project.is_running()
 
 
-def test_interrupted_sync_says_so_and_is_resumed(project: Project) -> None:
+def test_interrupted_sync_is_reported_and_resumed(project: Project) -> None:
     stop = threading.Event()
     stop.set()
     assert project.sync(stop=stop).interrupted

@@ -42,12 +42,12 @@ def test_every_key_has_one_row() -> None:
     assert len(keys) == len(set(keys))
 
 
-def test_a_missing_row_and_a_row_too_many_are_noticed() -> None:
+def test_missing_row_and_a_row_too_many_are_noticed() -> None:
     text = page()
     assert undocumented(text.replace("| `path` |", "| `way` |")) == {"path", "way"}
 
 
-def test_a_record_has_all_standard_keys_and_no_other() -> None:
+def test_record_has_all_standard_keys_and_no_other() -> None:
     (row, *_) = described(DOCUMENT, CHUNKS)
     assert row.keys() - {"author", "owner"} == KEYS
 

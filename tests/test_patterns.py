@@ -31,7 +31,7 @@ SLOW = [
 
 
 @pytest.mark.slow
-def test_slow_ones_are_found() -> None:
+def test_slow_expressions_are_detected() -> None:
     """In a process of its own: a signal that is heard late ends whatever runs then."""
     program = f"""
         import re

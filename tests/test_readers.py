@@ -107,14 +107,14 @@ def test_llama_index_reads_nodes_with_neighbours_and_source(found: Found, way: s
     assert len(found[way]) == len(every)
 
 
-def test_both_filter_by_section(found: Found) -> None:
+def test_readers_filter_by_section(found: Found) -> None:
     expected = {identity for identity, _, row in records() if row["section_number"] == "2.1"}
     assert len(expected) == 2
     assert {document["id"] for document in found["langchain_filtered"]} == expected
     assert {node["id"] for node in found["llama_filtered"]} == expected
 
 
-def test_a_filter_by_the_path_in_the_source_finds_the_document(found: Found) -> None:
+def test_filter_by_the_path_in_the_source_finds_the_document(found: Found) -> None:
     assert set(found["by_path"]) == {identity for identity, _, _ in records()}
 
 
@@ -124,7 +124,7 @@ def test_score_thresholds_are_cosine_similarities_in_langchain(found: Found) -> 
     assert set(found["above_threshold"]) == scores.keys() - {min(scores, key=scores.__getitem__)}
 
 
-def test_a_model_reads_citations_and_the_postprocessor_of_the_docs_cuts_off(found: Found) -> None:
+def test_postprocessor_of_the_docs_applies_the_score_threshold(found: Found) -> None:
     worst = max(found["distances"], key=found["distances"].__getitem__)
     texts = {identity: (text, row) for identity, text, row in records() if identity != worst}
     shown = dict(found["shown"])

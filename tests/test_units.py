@@ -16,7 +16,7 @@ BARE = re.compile(
 SQL = re.compile(r"\b(?:SELECT|UPDATE|FROM|WHERE)\b")
 
 
-def test_counts() -> None:
+def test_counted_noun_is_plural_except_for_one() -> None:
     assert [counted(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
     assert [counted(n, "try", "tries") for n in (1, 3)] == ["1 try", "3 tries"]
 
@@ -35,7 +35,7 @@ def test_counts() -> None:
         (36 * 3600, "36 hours"),
     ],
 )
-def test_durations(seconds: float, words: str) -> None:
+def test_durations_are_in_the_largest_whole_unit(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
 
 

@@ -128,7 +128,7 @@ class IndexLaws:
         index.upsert([record("a#0", "again", 3)])
         same(contents(index), {"a#0": ("again", {}, vector(3)), "b#0": ("text", {}, vector(2))})
 
-    def test_empty_calls_are_harmless(self, index):
+    def test_empty_calls_change_nothing(self, index):
         index.upsert([])
         index.patch([])
         index.drop([])
@@ -141,7 +141,7 @@ class IndexLaws:
         assert found.id == "a#0"
         assert found.vector.size == 0
 
-    def test_more_than_fits_a_request(self, index):
+    def test_records_over_the_limit_of_a_request_are_sent_in_several(self, index):
         records = many(2300)
         index.upsert(records)
         names = [one.id for one in records]
@@ -196,7 +196,7 @@ class IndexLaws:
         ],
         ids=str,
     )  # fmt: skip
-    def test_filters(self, index, where, wanted):
+    def test_filters_select_the_same_records_as_chroma(self, index, where, wanted):
         index.upsert(
             [
                 record("a", seed=1, kind="a", page=1),
@@ -221,7 +221,7 @@ class IndexLaws:
         ],
         ids=["empty", "blank", "scripts", "controls", "quotes", "2 MB"],
     )  # fmt: skip
-    def test_any_text(self, index, text):
+    def test_text_of_any_characters_is_stored_unchanged(self, index, text):
         index.upsert([Record("id ü/%#?&#0", text, {"key ü.$#": text[:1000]}, vector(1))])
         same(contents(index), {"id ü/%#?&#0": (text, {"key ü.$#": text[:1000]}, vector(1))})
 
@@ -235,7 +235,7 @@ class IndexLaws:
         one.upsert([record("a#0")])
         assert other.count() == 0
 
-    def test_any_sequence_equals_a_dictionary(self, fresh):
+    def test_store_after_any_sequence_equals_a_dictionary(self, fresh):
         run_state_machine_as_test(
             lambda: _Machine(fresh()),
             settings=examples(16, stateful_step_count=12, deadline=None),

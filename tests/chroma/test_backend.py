@@ -78,7 +78,7 @@ def written(backend: Collections, records: list[Record]) -> Exception | None:
     return None
 
 
-def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
+def test_cache_stops_growing_on_a_nearly_full_disk(disk: Path) -> None:
     with chroma(disk) as backend:
         assert written(backend, fat(10)) is None
         ballast = fill(disk, leave=40_000_000)
@@ -96,7 +96,7 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
 
 
 @pytest.mark.slow  # tests/e2e/test_mishaps.py has a full disk in the default tests
-def test_chroma_is_well_again_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chroma_recovers_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let alone, it would answer nobody after a few writes that found the disk full."""
     with chroma(disk) as backend:
         for _ in range(2):
@@ -191,7 +191,7 @@ def stopped(backend: Collections) -> Iterator[None]:
         os.kill(server_of(backend).pid, signal.SIGCONT)
 
 
-def test_server_that_cannot_start_is_tried_again_and_says_so_once(
+def test_server_that_cannot_start_is_retried_and_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
@@ -297,7 +297,7 @@ def test_setting_that_cannot_be_restored_is_not_called_restored(
     assert "now restored" not in caplog.text
 
 
-def test_look_restores_settings_that_another_program_changed(
+def test_check_restores_settings_that_another_program_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with chroma(tmp_path) as backend:

@@ -12,7 +12,7 @@ from tests.chroma.laws import many, record
 from tests.chroma.opening import catalog, opened
 
 
-def test_handle_reads_on_after_a_rename_and_the_name_is_free(served: Client) -> None:
+def test_open_collection_stays_readable_after_a_rename(served: Client) -> None:
     index = opened(served, "first")
     index.upsert(many(3))
     assert catalog(served).rename(index.uuid, "first--1")
@@ -22,14 +22,14 @@ def test_handle_reads_on_after_a_rename_and_the_name_is_free(served: Client) -> 
     assert (again.uuid != index.uuid, again.count()) == (True, 0)
 
 
-def test_taken_name_is_not_taken_over(served: Client) -> None:
+def test_foreign_name_is_not_adopted(served: Client) -> None:
     one, other = opened(served, "one"), opened(served, "other")
     assert not catalog(served).rename(one.uuid, "other")
     assert {served.names()[one.uuid], served.names()[other.uuid]} == {"one", "other"}
     assert catalog(served).rename(one.uuid, "one")  # its own
 
 
-def test_empty_impostor_goes_and_one_with_records_is_put_aside(served: Client) -> None:
+def test_foreign_collection_is_deleted_if_empty_and_else_renamed(served: Client) -> None:
     served.create_collection("impostor")
     assert "empty" in catalog(served).evict("impostor")
     assert "impostor" not in served.names().values()

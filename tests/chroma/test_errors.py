@@ -49,7 +49,7 @@ def test_answers_raise_the_error_that_they_mean(status, body, error):
 
 
 @pytest.mark.parametrize("records", [0, 1, 2, 30])
-def test_whole_collection_is_well(served, records):
+def test_healthy_collection_has_no_trouble(served, records):
     index = opened(served)
     index.upsert(many(records))
     assert probe(index) is None
@@ -81,7 +81,7 @@ def two_collections(tmp_path_factory):
         ),
     ],
 )
-def test_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, two_collections, damage):
+def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections, damage):
     """Torn as kill -9 or a full disk tears it: files that are cut off or not there."""
     shutil.copytree(two_collections, tmp_path / "db")
     records = many(1200)
@@ -122,7 +122,7 @@ def _tear(path, damage):
             file.unlink()
 
 
-def test_server_too_old_for_lists_is_told() -> None:
+def test_server_too_old_for_lists_is_reported() -> None:
     """As Chroma 1.4.1 answers."""
     said = (
         "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"

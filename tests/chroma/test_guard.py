@@ -177,7 +177,7 @@ AS_WRITER = b"Authorization: Bearer " + WRITER.encode()
 
 @pytest.mark.parametrize("way", ["streamed", "held"])
 @pytest.mark.parametrize("trick", SMUGGLED)
-def test_nothing_is_smuggled_past_the_token(guarded: ChromaServer, known: Any, trick: str, way: str) -> None:
+def test_smuggled_requests_need_the_token(guarded: ChromaServer, known: Any, trick: str, way: str) -> None:
     """The first request may pass, the second may not: the collection that it would make is not made."""
     body = b'{"name": "smuggled"}'
     path = b"/api/v2/tenants/default_tenant/databases/default_database/collections"
@@ -254,7 +254,7 @@ def test_chunked_bodies_pass(open_server: ChromaServer, sender: bytes) -> None:
     assert client(open_server.port).get_collection("chunked")
 
 
-def test_body_that_is_announced_first_is_asked_for(open_server: ChromaServer, sender: bytes) -> None:
+def test_announced_body_is_requested_by_100_continue(open_server: ChromaServer, sender: bytes) -> None:
     """Expect: 100-continue, as curl sends it with a large body."""
     body = made("expected")
     headers = (
@@ -324,7 +324,7 @@ def test_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) ->
         assert statuses(said(open_server.port, request())) == [200]
 
 
-def test_refused_client_may_be_sending_much(open_server: ChromaServer) -> None:
+def test_refused_client_with_a_large_body_gets_the_answer(open_server: ChromaServer) -> None:
     asked = request(b"Content-Length: 20000000", b"Origin: null", method=b"POST", path=COLLECTIONS)
     before = memory(open_server.pid or 0)
     assert statuses(said(open_server.port, asked, b"x" * 20_000_000)) == [403]
@@ -347,7 +347,7 @@ def test_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) ->
         resource.setrlimit(resource.RLIMIT_NOFILE, ours)
 
 
-def test_beyond_the_limit_the_idle_make_room(tmp_path: Path) -> None:
+def test_idle_connections_are_closed_beyond_the_limit(tmp_path: Path) -> None:
     """A connection with a request under way stays, however long it was silent."""
     code = (
         "import resource, sys, time; from pathlib import Path; from tests.serving import server\n"

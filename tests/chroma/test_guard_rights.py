@@ -90,7 +90,7 @@ def test_writers_may_change_what_filters_allow(routes: list[tuple[str, str]]) ->
             assert found is (Treatment.CHECK_FILTERS if filtered and method == "post" else Treatment.STREAM)
 
 
-def test_daemon_may_everything_unread(routes: list[tuple[str, str]]) -> None:
+def test_guard_streams_every_request_of_the_daemon(routes: list[tuple[str, str]]) -> None:
     assert {treated("daemon", method, path) for method, path in routes} == {Treatment.STREAM}
 
 
@@ -188,7 +188,7 @@ for request in sys.argv[2:]:
 """
 
 
-def test_another_user_without_a_token_is_refused_and_told_why(open_server: ChromaServer) -> None:
+def test_other_user_without_a_token_is_refused_with_the_reason(open_server: ChromaServer) -> None:
     asked = ("GET /api/v2/heartbeat", f"GET {PATH}", f"POST {PATH}/x/get")
     command = as_nobody(sys.executable, "-c", ASK, str(open_server.port), *asked)
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
@@ -253,7 +253,7 @@ def peers() -> Iterator[PeerUsers]:
         yield found
 
 
-def test_kernel_tells_whose_a_peer_is(peers: PeerUsers) -> None:
+def test_kernel_reports_the_user_of_a_peer(peers: PeerUsers) -> None:
     assert peers.missing == ""
     with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()) as peer:
         here = server.getsockname()

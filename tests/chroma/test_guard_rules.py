@@ -106,11 +106,11 @@ def test_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int) -
         (b"/", [HOST, (b"host", b"evil.example")]),
     ],
 )
-def test_head_says_once_and_plainly_what_it_wants(target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+def test_invalid_head_is_refused_with_one_message(target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     assert status(OURS.judge(target, headers)) == 400
 
 
-def test_head_is_written_anew() -> None:
+def test_head_is_written_again() -> None:
     given = [
         (b"host", b"h"), (b"connection", b"close, x"), (b"upgrade", b"h2c"), (b"authorization", b"Bearer s"),
         (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"content-type", b"x/y"), (b"accept", b"*/*"),

@@ -114,7 +114,7 @@ def test_user_without_privilege_has_a_namespace_too(anywhere: Path) -> None:
     assert told["mode"] == 0o600
 
 
-def test_without_namespaces_the_guard_holds_what_it_can(anywhere: Path) -> None:
+def test_guard_without_namespaces_applies_the_remaining_walls(anywhere: Path) -> None:
     """The level says by which port others get past it."""
     told = run_daemon(anywhere, as_nobody(), (UNSHARE, 1))
     assert told["status"] == 200

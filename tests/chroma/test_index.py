@@ -136,7 +136,7 @@ def test_requests_get_smaller_where_chroma_is_slow(served):
 
 
 @pytest.mark.slow
-def test_more_bytes_than_a_request_may_have(served):
+def test_vectors_over_the_bytes_of_a_request_are_sent_in_several(served):
     index = opened(served)
     texts = [str(n) * 9_000_000 for n in range(5)]
     index.upsert([Record(f"a#{n}", text, {}, vector(n)) for n, text in enumerate(texts)])

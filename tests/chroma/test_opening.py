@@ -20,7 +20,7 @@ from tests.chroma.opening import catalog, embedder, opened
 from tests.serving import HOST
 
 
-def test_collection_tells_readers_how_to_embed(served):
+def test_collection_names_its_embedding_function(served):
     plugin = find("embedders", "sentence-transformers")
     opened(served, "told", model=plugin.build(plugin.options()).reader_model())
     configuration = served.get_collection("told").configuration_json
@@ -34,7 +34,7 @@ def test_collection_tells_readers_how_to_embed(served):
     }  # fmt: skip
 
 
-def test_readers_may_be_told_of_any_function_of_chroma_s(served):
+def test_readers_get_any_embedding_function_of_chroma(served):
     told = {"url": "http://127.0.0.1:1", "model_name": "bge-m3", "timeout": 60}
     opened(served, "told-ollama", model=ReaderModel("ollama", told))
     kept = served.get_collection("told-ollama").configuration_json["embedding_function"]

@@ -69,7 +69,7 @@ def test_collections_are_in_the_tenant_and_database_of_the_config(
         assert uuid not in client.names()
 
 
-def test_database_that_is_not_there_is_told(running: ChromaServer) -> None:
+def test_missing_database_is_reported(running: ChromaServer) -> None:
     nowhere = Place("acme", "nowhere")
     with Client(HOST, running.port, place=nowhere) as client, pytest.raises(NeedsHuman, match="nowhere"):
         opened(client)
@@ -84,7 +84,7 @@ def test_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> No
         assert client.most_written is None
 
 
-def test_quotas_that_nobody_told_are_learnt_from_refusals(running: ChromaServer) -> None:
+def test_quotas_are_learnt_from_refusals(running: ChromaServer) -> None:
     with (
         cloud_before(running.port, records=70, results=2000) as (port, seen),
         Client(HOST, port, place=place(UNBOUNDED)) as client,
@@ -161,7 +161,7 @@ def test_request_that_fails_for_a_moment_is_sent_again(cloud: tuple[int, Cloud],
     assert seen.faults == []
 
 
-def test_server_that_wants_more_patience_is_asked_later(cloud: tuple[int, Cloud]) -> None:
+def test_server_asking_for_a_long_wait_is_retried_later(cloud: tuple[int, Cloud]) -> None:
     port, seen = cloud
     with Client(HOST, port, place=place(patience=0.5)) as client:
         index = opened(client)

@@ -94,7 +94,7 @@ def test_killed_server_is_noticed_and_started_again(tmp_path):
 
 
 @pytest.mark.parametrize("moved", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
+def test_removed_folder_is_noticed_and_created_again(tmp_path, moved):
     with server(tmp_path) as running:
         if moved:
             (tmp_path / "db").rename(tmp_path / "elsewhere")
@@ -180,7 +180,7 @@ def test_stranger_who_takes_the_port_in_between_is_named(tmp_path, monkeypatch):
             server(tmp_path, port).start()
 
 
-def test_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
+def test_foreign_server_answering_is_not_taken_for_ours(tmp_path, monkeypatch):
     """The child neither ends nor listens, while another Chroma answers every heartbeat."""
     idle = tmp_path / "idle.py"
     idle.write_text("import time; time.sleep(60)")
@@ -276,7 +276,7 @@ def test_sweeping_spares_what_it_does_not_know(tmp_path):
     assert all(folder.exists() for folder in folders[1:])
 
 
-def test_broken_database_is_reported_and_nothing_is_swept(tmp_path):
+def test_broken_database_is_reported_and_not_cleaned(tmp_path):
     folder = tmp_path / str(uuid4())
     folder.mkdir()
     (tmp_path / "chroma.sqlite3").write_bytes(b"no database " * 1000)

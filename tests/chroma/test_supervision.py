@@ -159,7 +159,7 @@ def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None
     assert not machine.suspects(DOCS)
 
 
-def test_deaths_are_forgiven_after_a_long_time_without_restart() -> None:
+def test_deaths_do_not_count_after_a_long_time_without_restart() -> None:
     machine = up()
     for _ in range(DEATHS):
         machine.note_death(DOCS)

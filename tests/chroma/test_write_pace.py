@@ -19,7 +19,9 @@ from ingestor.chroma.index import WritePace
         (25, [(100, 0.0)], 199),
     ],
 )
-def test_request_takes_half_a_second(least: int, written: list[tuple[int, float]], records: int) -> None:
+def test_request_of_half_a_second_is_measured(
+    least: int, written: list[tuple[int, float]], records: int
+) -> None:
     pace = WritePace(least)
     for number, seconds in written:
         pace.wrote(number, seconds)

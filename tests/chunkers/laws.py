@@ -283,7 +283,7 @@ class ChunkerLaws:
 
     @searching
     @given(texts | odd_texts)
-    def test_limits_hold(self, text: str) -> None:
+    def test_chunks_of_any_text_keep_the_limits(self, text: str) -> None:
         chunks = self.cut(text, **self.limited)
         sizes = TOKENS.counts([chunk.text for chunk in chunks])
         assert all(size <= self.limited["max_tokens"] for size in sizes)
@@ -346,24 +346,24 @@ class ChunkerLaws:
         assert len(half) > 3
         return half
 
-    def test_what_a_reader_sees_as_one_character_is_not_torn(self) -> None:
+    def test_user_perceived_characters_are_not_split(self) -> None:
         for whole in WHOLES:
             with case(whole * 60):
                 ends = [end for chunk in self.cut(whole * 60) for span in spans(chunk) for end in span]
                 assert all(end % len(whole) == 0 for end in ends)
 
-    def test_large_monotonous_texts(self) -> None:
+    def test_large_monotonous_texts_are_read_in_linear_time(self) -> None:
         for unit in MONOTONOUS:
             with case(unit):
                 text = unit * (self.large // 60 // len(unit))
                 assert self.cut(text) or not text.strip()
 
-    def test_large_prose(self) -> None:
+    def test_large_prose_is_cut(self) -> None:
         text = essay(self.large // 300)
         assert self.cut(text) or not text.strip()
 
     @pytest.mark.slow
     @pytest.mark.parametrize("unit", ["x", "\n", "字。", "word. ", essay(40)])
-    def test_five_megabytes(self, unit: str) -> None:
+    def test_text_of_five_megabytes_is_cut(self, unit: str) -> None:
         text = unit * (5_000_000 // len(unit.encode()))
         assert self.cut(text) or not text.strip()

@@ -30,7 +30,7 @@ class TestAutoAsItComes(ChunkerLaws):
     joins = False  # changepoint's own laws say how far it joins
     limited: ClassVar[Options] = {"max_tokens": 250}
     large = 60_000
-    test_five_megabytes = None  # changepoint's own laws have it
+    test_text_of_five_megabytes_is_cut = None  # changepoint's own laws have it
 
 
 PYTHON = "def f(x):\n    return x\n\n\n" * 60
@@ -63,7 +63,7 @@ def markdown(text: str) -> Document:
         (Document("é" * 100_000), "prose"),
     ],
 )  # fmt: skip
-def test_what_a_document_is(document: Document, kind: str) -> None:
+def test_document_of_a_member_has_its_bytes_and_name(document: Document, kind: str) -> None:
     assert kind_of(document, TOKENS, 200) == kind
 
 
@@ -81,7 +81,7 @@ def picked(document: Document, **options: Any) -> set[Any]:
         (Document(PROSE), "changepoint"),
     ],
 )
-def test_metadata_says_what_was_picked(document: Document, strategy: str) -> None:
+def test_metadata_names_the_picked_strategy(document: Document, strategy: str) -> None:
     assert picked(document) == {strategy}
 
 
@@ -212,6 +212,6 @@ def test_options_that_are_refused(options: Options, message: str) -> None:
     assert message in refusal(PLUGIN, options)
 
 
-def test_samples_are_what_they_look_like() -> None:
+def test_samples_have_the_language_of_their_text() -> None:
     kinds = {name: kind_of(sample(name), TOKENS, 50) for name in ("hydroponics.md", "scripts.txt")}
     assert kinds == {"hydroponics.md": "headings", "scripts.txt": "prose"}

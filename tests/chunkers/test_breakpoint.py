@@ -52,7 +52,7 @@ THRESHOLDS: list[tuple[Threshold, float | None, float]] = [
 
 
 @pytest.mark.parametrize(("kind", "amount", "expected"), THRESHOLDS)
-def test_thresholds(kind: Threshold, amount: float | None, expected: float) -> None:
+def test_thresholds_have_the_published_values(kind: Threshold, amount: float | None, expected: float) -> None:
     assert threshold(FOUND, kind, amount) == pytest.approx(expected, abs=1e-4)
 
 

@@ -158,7 +158,7 @@ def test_changes_of_subject_are_where_it_is_cut() -> None:
         assert sum(subject in chunk.text for subject in subjects) == 1
 
 
-def test_pooled_vectors_are_given_and_take_in_neighbours_unless_told_otherwise() -> None:
+def test_pooled_vectors_include_neighbours_by_default() -> None:
     document = Document(essay(30))
     mixed = changepoint().chunk(document, EMBED, None).vectors
     plain = changepoint(neighbours=0).chunk(document, EMBED, None).vectors

@@ -71,7 +71,7 @@ def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: i
     assert cuts == published(pieces / SCALE, longest)
 
 
-def test_engine_that_never_revisits_is_detected() -> None:
+def test_engine_without_revisits_is_detected() -> None:
     with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30}, widened=FARTHEST)
 

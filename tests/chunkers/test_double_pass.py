@@ -73,7 +73,9 @@ RULES = [
     ("said", "options", "expected"), [row[1:] for row in RULES], ids=[row[0] for row in RULES]
 )
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
-def test_rules(said: str, options: dict[str, object], expected: list[str], vectors: str) -> None:
+def test_double_pass_keeps_its_rules(
+    said: str, options: dict[str, object], expected: list[str], vectors: str
+) -> None:
     assert cut(said, vectors=vectors, **options) == expected
 
 
@@ -124,7 +126,7 @@ def topics(chunks: Sequence[str]) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
-def test_published_case_of_three_topics(vectors: str) -> None:
+def test_published_case_of_three_topics_gives_the_published_chunks(vectors: str) -> None:
     """With the vectors that the thresholds were chosen for: exactly three chunks, one a topic."""
     options = {"initial": 0.7, "appending": 0.8, "merging": 0.7, "vectors": vectors}
     chunker = DoublePass(DoublePassOptions.model_validate(options), TOKENS)
@@ -134,7 +136,7 @@ def test_published_case_of_three_topics(vectors: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vectors", ["encoded", "pooled"])
-def test_published_case_of_pseudocode(vectors: str) -> None:
+def test_published_case_of_pseudocode_gives_the_published_chunks(vectors: str) -> None:
     """The second pass reaches over the snippet, so the text stays whole."""
     options = {"initial": 0.6, "appending": 0.7, "merging": 0.6, "vectors": vectors}
     chunker = DoublePass(DoublePassOptions.model_validate(options), TOKENS)

@@ -52,7 +52,7 @@ def test_no_chunk_of_prose_is_under_the_minimum(paragraphs: int, least: int) -> 
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"dynamic-{name}", cut(PLUGIN, sample(name), max_tokens=120))
 
 

@@ -70,7 +70,7 @@ def test_every_window_but_the_last_is_full_and_steps_by_size_less_overlap() -> N
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"fixed-{name}", cut(PLUGIN, sample(name), size=100, overlap=25))
 
 

@@ -74,7 +74,7 @@ def test_small_children_never_join_those_of_another_parent() -> None:
     assert len(by_parent(alone)) > 10
 
 
-def test_golden() -> None:
+def test_chunks_equal_the_golden_file() -> None:
     check("hierarchical-hydroponics.md", cut(PLUGIN, sample("hydroponics.md"), max_tokens=60))
 
 

@@ -43,7 +43,7 @@ A, B, C = (f"{letter} is the first of these. {letter} is the second of these." f
         ({"max_size": 60, "overlap": 30}, f"{A} {B}", [A, f"{A[25:]} {B[:24]}", B]),
     ],
 )
-def test_packing(options: Options, text: str, expected: list[str]) -> None:
+def test_units_are_packed_up_to_the_size(options: Options, text: str, expected: list[str]) -> None:
     assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
 
 
@@ -58,7 +58,7 @@ def test_overlap_begins_at_a_sentence_and_is_no_longer_than_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"hybrid-{name}", cut(PLUGIN, sample(name), max_size=400))
 
 

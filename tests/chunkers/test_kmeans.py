@@ -56,7 +56,7 @@ def test_points_end_at_their_nearest_centre(raw: list[tuple[int, int]], clusters
     assert len(used) <= clusters
 
 
-def test_separate_groups_are_told_apart() -> None:
+def test_separate_groups_are_distinguished() -> None:
     places = np.repeat(np.eye(4, 8, dtype=np.float32), 5, axis=0)[np.random.default_rng(3).permutation(20)]
     labels = cluster(places, 4)
     assert len(set(zip(places.argmax(axis=1).tolist(), labels.tolist(), strict=True))) == 4
@@ -80,5 +80,5 @@ def test_small_clusters_join_the_next() -> None:
 
 
 @pytest.mark.parametrize("name", ["scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"kmeans-{name}", cut(PLUGIN, sample(name), clusters=3))

@@ -31,13 +31,13 @@ class TestLlm(ChunkerLaws):
 class TestLlmThatRefuses(ChunkerLaws):
     plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: REFUSAL))
     options: ClassVar[Options] = {**ENDPOINT, "window": 100}
-    test_five_megabytes = None  # the same way as above, and more calls
+    test_text_of_five_megabytes_is_cut = None  # the same way as above, and more calls
 
 
 class TestLlmThatFallsBackToCluster(ChunkerLaws):
     plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: None))
     options: ClassVar[Options] = {**ENDPOINT, "window": 100, "fallback": "cluster"}
-    test_five_megabytes = None  # windows are cut one by one, so the time is linear as above
+    test_text_of_five_megabytes_is_cut = None  # windows are cut one by one, so the time is linear as above
 
 
 answers = st.one_of(
@@ -66,7 +66,7 @@ def test_laws_hold_for_any_answer_of_the_model(text: str, said: Sequence[str]) -
         ('{"split_after": [2, 4]}', [2, 4]),
     ],
 )
-def test_answers_that_are_understood(answer: str, expected: list[int]) -> None:
+def test_answers_of_known_forms_are_parsed(answer: str, expected: list[int]) -> None:
     assert read(answer, 7) == expected
 
 
@@ -86,7 +86,7 @@ def test_answers_that_are_understood(answer: str, expected: list[int]) -> None:
         ("split_after: " + "9" * 5000, "the numbers must be from 1 to 7"),
     ],
 )
-def test_answers_that_are_not(answer: str, words: str) -> None:
+def test_answers_of_invalid_form_are_refused(answer: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read(answer, 7)
 
@@ -122,7 +122,7 @@ def test_few_pieces_are_one_chunk_and_nobody_is_asked() -> None:
     assert answers.asked == []
 
 
-def test_bad_answer_is_asked_for_again_with_what_is_wrong() -> None:
+def test_bad_answer_is_requested_again_with_the_reason() -> None:
     said = ["split_after: 3, 2", "", "split_after: 2"]
     chunks, answers = split(
         essay(6), lambda messages: said.pop(0) if said else "split_after: 1", window=10_000

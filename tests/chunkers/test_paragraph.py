@@ -43,7 +43,7 @@ def test_paragraph_over_the_limit_is_split_inside() -> None:
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"paragraph-{name}", cut(PLUGIN, sample(name)))
 
 

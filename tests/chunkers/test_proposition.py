@@ -210,7 +210,7 @@ def test_empty_text_asks_nothing(text: str) -> None:
         ('["水は。"]', ["水は。"]),
     ],
 )
-def test_statements_that_are_understood(answer: str, expected: list[str]) -> None:
+def test_statements_of_known_forms_are_parsed(answer: str, expected: list[str]) -> None:
     assert statements_of(answer) == expected
 
 
@@ -227,12 +227,12 @@ def test_statements_that_are_understood(answer: str, expected: list[str]) -> Non
         ('["", " "]', "the list holds no statement"),
     ],
 )
-def test_statements_that_are_not(answer: str, words: str) -> None:
+def test_invalid_statements_are_refused(answer: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         statements_of(answer)
 
 
-def test_placings() -> None:
+def test_placements_are_parsed() -> None:
     answer = '[{"chunk": 2, "statements": [3, 1]}, {"chunk": "new", "title": " A  b", "statements": [2]}]'
     assert placements_of(answer, 3, 2) == [Placement(2, (3, 1)), Placement(None, (2,), "A b", "")]
 
@@ -256,7 +256,7 @@ def test_placings() -> None:
         ('[{"chunk": "new", "title": " ", "statements": [1, 2]}]', "with a title"),
     ],
 )
-def test_placings_that_are_not(answer: str, words: str) -> None:
+def test_invalid_placements_are_refused(answer: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         placements_of(answer, 2, 2)
 

@@ -47,7 +47,7 @@ class TestRecursiveWithOverlap(ChunkerLaws):
         ),
     ],
 )
-def test_splits(options: Options, text: str, expected: list[str]) -> None:
+def test_spans_equal_those_of_langchain(options: Options, text: str, expected: list[str]) -> None:
     """All of them as LangChain splits them."""
     assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
 
@@ -79,7 +79,7 @@ def test_spans_are_those_of_langchain(name: str, size: int, overlap: int) -> Non
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"recursive-{name}", cut(PLUGIN, sample(name), size=100))
 
 

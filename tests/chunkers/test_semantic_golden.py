@@ -38,7 +38,7 @@ def cut(kind: str, document: Document, options: dict[str, Any]) -> Chunking:
 
 @pytest.mark.parametrize("text", ["hydroponics.md", "three-topics.txt"])
 @pytest.mark.parametrize("name", CASES)
-def test_golden(name: str, text: str) -> None:
+def test_chunks_equal_the_golden_file(name: str, text: str) -> None:
     kind, options = CASES[name]
     check(f"{name}-{text}", cut(kind, sample(text), options).chunks)
 
@@ -47,7 +47,7 @@ IN_ORDER = [name for name in CASES if name != "kmeans"]
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
-def test_whole_sentences_where_fixed_windows_tear_them(name: str) -> None:
+def test_sentences_stay_whole_where_fixed_windows_cut_them(name: str) -> None:
     document = sample("hydroponics.md")
     kind, options = CASES[name]
     begins = {start for start, _ in sentences(document.text)}

@@ -68,7 +68,7 @@ def test_no_limit_but_the_number_of_sentences() -> None:
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"sentence-{name}", cut(PLUGIN, sample(name), max_sentences=5, overlap=1))
 
 

@@ -111,7 +111,7 @@ AT_TWO = MARKDOWN.index("# Two")
         ({"min_tokens": 100}, [MARKDOWN.strip()]),
     ],
 )
-def test_sections(options: Options, expected: list[str]) -> None:
+def test_sections_of_prose_are_cut_at_headings(options: Options, expected: list[str]) -> None:
     assert texts(parsed(MARKDOWN, "a.md"), **options) == expected
 
 
@@ -156,7 +156,7 @@ def test_html_headings_are_headings_whatever_the_parser() -> None:
     assert texts(document) == ["Title\nbody of it", "Second\nand its body"]
 
 
-def test_latex_sections() -> None:
+def test_latex_is_cut_at_its_sections() -> None:
     document = sample("roots.tex")
     starts = [text.splitlines()[0] for text in texts(document)]
     assert starts == [
@@ -169,7 +169,7 @@ def test_latex_sections() -> None:
     ]
 
 
-def test_rest_sections() -> None:
+def test_restructuredtext_is_cut_at_its_sections() -> None:
     starts = [text.splitlines()[:2] for text in texts(sample("lamps.rst"))]
     assert starts == [["=====", "Lamps"], ["Diodes", "------"], ["Distances", "========="]]
     depth_one = texts(sample("lamps.rst"), depth=2)
@@ -256,7 +256,7 @@ CODE = {  # two units a language, named first and Second, that do not fit into o
 
 
 @pytest.mark.parametrize("language", sorted(GRAMMARS))
-def test_every_grammar_tells_units_apart_and_knows_their_names(language: str) -> None:
+def test_every_grammar_distinguishes_and_names_units(language: str) -> None:
     first, second = CODE[language]
     opening = "<?php\n" if language == "php" else ""
     document = Document(f"{opening}{first}\n\n{second}\n", content_type=f"text/x-{language}")
@@ -423,9 +423,9 @@ def test_no_chunk_ends_with_a_label() -> None:
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt", "roots.tex", "lamps.rst"])
-def test_golden(name: str) -> None:
+def test_chunks_equal_the_golden_file(name: str) -> None:
     check(f"structure-{name}", cut(PLUGIN, sample(name), max_tokens=120))
 
 
-def test_golden_code() -> None:
+def test_chunks_of_code_equal_the_golden_file() -> None:
     check("structure-pump.py", cut(PLUGIN, sample("pump.py"), max_tokens=120))

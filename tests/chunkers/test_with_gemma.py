@@ -69,7 +69,7 @@ def cut(
     return chunks
 
 
-def test_borders_that_a_model_chose(base_url: str, answers: CachedAnswers) -> None:
+def test_borders_of_a_recorded_model_give_the_expected_chunks(base_url: str, answers: CachedAnswers) -> None:
     options = {"window": 400, "answer_tokens": 20, "parameters": {"grammar": NUMBERS}}
     chunks = cut(llm.PLUGIN, TEXT, base_url, answers, **options)
     assert "".join("".join(chunk.text for chunk in chunks).split()) == "".join(TEXT.split())
@@ -82,7 +82,7 @@ def test_borders_that_a_model_chose(base_url: str, answers: CachedAnswers) -> No
     assert answers.calls == calls
 
 
-def test_statements_that_a_model_wrote(base_url: str, answers: CachedAnswers) -> None:
+def test_statements_of_a_recorded_model_become_chunks(base_url: str, answers: CachedAnswers) -> None:
     text = TEXT[: TEXT.index("Copper")]
     schema = {"type": "json_schema", "json_schema": {"name": "statements", "schema": STATEMENTS}}
     options = {"passage": 80, "group": False, "answer_tokens": 100, "parameters": {"response_format": schema}}

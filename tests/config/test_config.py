@@ -175,7 +175,7 @@ def test_source_changes_options_or_strategy_of_chunking(
     assert chosen.options == chosen.plugin.options.model_validate(changed)
 
 
-def test_key_without_value_counts_as_left_out() -> None:
+def test_key_without_value_counts_as_missing() -> None:
     text = """
         state:
         chroma:

@@ -113,7 +113,7 @@ def test_mistake_inside_options_is_located(keys: str, said: str) -> None:
     assert result(keys) == [f"c:5: {said}"]
 
 
-def test_null_is_a_value_and_empty_key_is_left_out() -> None:
+def test_null_is_a_value_and_empty_key_is_omitted() -> None:
     assert options("count: null").count is None
     assert options("count:").count == 5
     assert options("rate: '${R}'", R="2.5").rate == 2.5

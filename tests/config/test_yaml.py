@@ -223,7 +223,9 @@ _TEXTS = st.one_of(
 
 
 @given(text=_TEXTS)
-def test_any_text_raises_config_error_only(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_config_of_any_text_raises_config_error_only(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:

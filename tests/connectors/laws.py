@@ -273,13 +273,13 @@ class ConnectorLaws:
         assert contents == sorted(SPECIAL_NAMES)
         assert listed(world.connector) == items
 
-    def test_source_that_cant_be_reached_raises(self, world: World) -> None:
+    def test_source_that_cannot_be_reached_raises(self, world: World) -> None:
         world.put("a.md", b"one")
         world.fail()
         with pytest.raises((Transient, NeedsHuman)):
             list(world.connector.scan())
 
-    def test_whom_nobody_lets_in_needs_a_human(self, world: World) -> None:
+    def test_refused_login_needs_a_person(self, world: World) -> None:
         if not isinstance(world, Refusing):
             pytest.skip("has no login")
         world.put("a.md", b"one")
@@ -292,7 +292,7 @@ class ConnectorLaws:
         world.relent()
         assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
 
-    def test_source_without_time_is_asked_later(self, world: World) -> None:
+    def test_source_without_time_is_retried_later(self, world: World) -> None:
         if not isinstance(world, Busy):
             pytest.skip("is never busy")
         world.put("a.md", b"one")
@@ -342,7 +342,7 @@ class ConnectorLaws:
         assert world.reads() == after
 
     @pytest.mark.parametrize("seed", every(3, range(3)))
-    def test_after_any_history_it_lists_what_is_there(self, world: World, seed: int) -> None:
+    def test_listing_after_any_history_equals_the_folder(self, world: World, seed: int) -> None:
         expected = _random_history(world, random.Random(seed))
         items = listed(world.connector)
         assert items.keys() == expected.keys()
@@ -358,7 +358,7 @@ class ConnectorLaws:
             part = {item.key: item for item in world.connector.scan_under(under)}
             assert part == {key: item for key, item in whole.items() if covers(under, key)}, under
 
-    def test_part_of_a_source_that_cant_be_reached_raises(self, world: World) -> None:
+    def test_part_of_a_source_that_cannot_be_reached_raises(self, world: World) -> None:
         if not isinstance(world.connector, Scoped):
             pytest.skip("not Scoped")
         world.put("sub/a.md", b"one")
@@ -382,7 +382,7 @@ class ConnectorLaws:
                 hints.await_cover(*keys)
                 hints.forget()
 
-    def test_watching_a_source_that_cant_be_reached_goes_on_until_told_to_stop(self, world: World) -> None:
+    def test_watch_of_an_unreachable_source_continues_until_stopped(self, world: World) -> None:
         if not isinstance(world.connector, Watchable):
             pytest.skip("not Watchable")
         world.fail()

@@ -50,7 +50,7 @@ def read(data: bytes, name: str = "file") -> Document:
         (Document("", content_type=HOLDER), None, "an archive, whose members are documents"),
     ],
 )
-def test_shortfall(document: Document, state: str | None, reason: str) -> None:
+def test_shortfall_counts_missing_words(document: Document, state: str | None, reason: str) -> None:
     found = shortfall(document)
     assert found == (Shortfall(state, reason) if state else None)  # type: ignore[arg-type]
 
@@ -96,7 +96,7 @@ HIDDEN = xlsx({"hidden": '<row><c t="inlineStr"><is><t>secret words</t></is></c>
         (b"", "the document holds no text"),
     ],
 )
-def test_documents_without_text_say_why(data: bytes, reason: str) -> None:
+def test_documents_without_text_name_the_reason(data: bytes, reason: str) -> None:
     document = read(data)
     found = shortfall(document)
     assert found is not None
@@ -104,7 +104,7 @@ def test_documents_without_text_say_why(data: bytes, reason: str) -> None:
     assert re.search(reason, found.reason), found.reason
 
 
-def test_words_left_out_by_rules_are_counted() -> None:
+def test_words_omitted_by_rules_are_counted() -> None:
     page = (
         b"<!doctype html><body><nav>Home News</nav><main><p>" + b"word " * 50 + b"</p><aside>Other pages"
         b"</aside><button>Press</button></main><p>Imprint</p>"

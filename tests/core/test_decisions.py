@@ -73,7 +73,7 @@ def test_loss_needs_consent_from_its_share_on(lost: int, of: int, max_loss: floa
         (0, 5, 100, 100, True, None),
     ],
 )
-def test_sudden_loss(
+def test_sudden_loss_needs_approval_above_max_loss(
     vanished: int, appeared: int, known: int, before: int | None, moved_root: bool, says: str | None
 ) -> None:
     found = sudden_loss(vanished, appeared, known, before, 0.5, moved_root)
@@ -92,7 +92,7 @@ def test_sudden_loss(
         (RuntimeError("CUDA out of memory"), 1000, False, LONGEST),
     ],
 )
-def test_only_bad_documents_are_given_up(
+def test_quarantine_applies_to_bad_documents_only(
     error: Exception, attempts: int, quarantined: bool, longest: float
 ) -> None:
     failure = after_failure(error, attempts, now=100.0, random=1.0, detail="trace")

@@ -58,7 +58,7 @@ def test_members_known_to_another_edition_are_not_listed() -> None:
 
 
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
-def test_a_key_set_is_a_set(added: list[str], others: list[str]) -> None:
+def test_key_set_equals_a_set(added: list[str], others: list[str]) -> None:
     keys = KeySet()
     for key in added:
         keys.add(key)
@@ -108,6 +108,6 @@ def peak(number: int, known: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("new", [False, True])
-def test_a_document_takes_little_memory(new: bool) -> None:
+def test_document_takes_little_memory(new: bool) -> None:
     few, many = (peak(number, 0 if new else number) for number in (10_000, 30_000))
     assert many - few < 60 * 20_000  # bytes; a key in a set of strings takes more

@@ -32,11 +32,11 @@ def wanted(letters: str) -> list[Keys]:
         (known("a", "b"), "", []),
     ],
 )
-def test_assign(before: list[Known], after: str, slots: list[int]) -> None:
+def test_assign_keeps_slots_of_unchanged_chunks(before: list[Known], after: str, slots: list[int]) -> None:
     assert assign(before, wanted(after)) == slots
 
 
-def test_the_same_text_keeps_its_slot_when_its_vector_changes() -> None:
+def test_same_text_keeps_its_slot_when_its_vector_changes() -> None:
     before = [Known(0, "a", "v0", ""), Known(1, "b", "v1", "")]
     assert assign(before, [Keys("b", "v2"), Keys("c", "v3")]) == [1, 0]
 
@@ -53,7 +53,9 @@ def test_the_same_text_keeps_its_slot_when_its_vector_changes() -> None:
         ([Known(0, "a", "old", "m")], [Known(0, "a", "new", "m")], Delta(replace=(0,))),
     ],
 )
-def test_delta(before: list[Known], after: list[Known], expected: Delta) -> None:
+def test_delta_lists_slots_to_add_replace_patch_and_drop(
+    before: list[Known], after: list[Known], expected: Delta
+) -> None:
     assert delta(before, after) == expected
 
 

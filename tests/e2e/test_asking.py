@@ -49,7 +49,7 @@ def nowhere(project: Project, *said: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
+def test_answered_questions_are_not_sent_again(project: Project) -> None:
     with serving(answer) as endpoint:
         asking(project, endpoint.base_url)
         write(project)
@@ -80,7 +80,7 @@ def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> None:
+def test_second_look_sends_no_request_with_a_cache(project: Project) -> None:
     def look(name: str, *options: str) -> int:
         before = endpoint.calls
         found = project.json("chunk", str(project.docs / name), *options)
@@ -121,7 +121,7 @@ def test_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_daemon_that_asks_ends_when_told_to(project: Project) -> None:
+def test_daemon_waiting_for_a_model_ends_at_a_signal(project: Project) -> None:
     def throttled(body: dict[str, Any]) -> Reply:
         return refused(429, "slow down", retry_after="25")
 

@@ -79,7 +79,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str) -> None:
+def test_mistake_is_reported_in_few_words(project: Project, ask: Ask, name: str) -> None:
     make, words, code, message = MISTAKES[name]
     journal(project).parent.mkdir()
     Journal(journal(project)).close()
@@ -87,7 +87,7 @@ def test_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str) -
     assert_told(ask(*words.split()), code, *message)
 
 
-def test_port_that_is_taken_is_told_with_who_has_it(project: Project, ask: Ask) -> None:
+def test_port_that_is_taken_is_reported_with_who_has_it(project: Project, ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", project.port)):
         assert_told(ask("run"), 4, str(project.port), "taken", str(os.getpid()), "chroma.port")
 
@@ -221,9 +221,7 @@ def test_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) ->
     assert answered(ask("verify", "--json"))["checked"] == 0
 
 
-def test_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
-    project: Project, ask: Ask, tmp_path: Path
-) -> None:
+def test_foreign_chroma_on_the_port_is_refused(project: Project, ask: Ask, tmp_path: Path) -> None:
     with server(tmp_path / "theirs", project.port) as theirs:
         told = ask("run")
         assert_told(told, 4, f"port {project.port} is taken by process {theirs.pid}", "chroma.port")
@@ -244,7 +242,7 @@ def test_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
     assert done["documents"]["unchanged"] == 1
 
 
-def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask: Ask) -> None:
+def test_other_server_at_chromas_address_is_reported(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("words")
     with answering(200, b"<html>welcome</html>") as (port, _):
         project.settings = {"chroma": {"host": "127.0.0.1", "port": port}}
@@ -320,7 +318,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 
 
 @pytest.mark.usefixtures("embedded")
-def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Project, ask: Ask) -> None:
+def test_unsupported_documents_are_counted_by_kind_and_are_no_failures(synced: Project, ask: Ask) -> None:
     for number in range(5):
         (synced.docs / f"{number}.png").write_bytes(PICTURE)
     (synced.docs / "backup.bin").write_bytes(b"\x00\x01\x02")

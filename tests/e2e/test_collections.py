@@ -105,7 +105,7 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_what_a_source_left_behind_goes_with_apply_before_its_collection(project: Project, ask: Ask) -> None:
+def test_documents_of_a_left_source_are_removed_by_apply(project: Project, ask: Ask) -> None:
     write(project, 3)
     one = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
     project.settings = {"sources": [one, one | {"name": "more", "collection": "more"}]}
@@ -135,7 +135,7 @@ def test_collection_before_a_swap_is_kept(project: Project, ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Project) -> None:
+def test_daemon_resumes_when_its_collection_is_adopted(project: Project) -> None:
     write(project, 3)
     project.json("sync")
     shutil.rmtree(project.folder / "state")

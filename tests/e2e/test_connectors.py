@@ -141,7 +141,7 @@ def project_of(folder: Path, source: dict[str, object], name: str = "project") -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_rest_it_is_as_from_scratch(kind: str, tmp_path: Path) -> None:
+def test_collection_at_rest_equals_a_fresh_one(kind: str, tmp_path: Path) -> None:
     with MAKES[kind](tmp_path) as (world, source):
         _follow(world, source, tmp_path)
 
@@ -173,7 +173,7 @@ def _follow(world: World, source: dict[str, object], tmp_path: Path) -> None:
     assert project.essence() == before, "nothing is removed while the source can't be reached"
 
 
-def test_without_the_option_an_archive_says_what_would_open_it(project: Project) -> None:
+def test_archive_without_the_option_names_it(project: Project) -> None:
     (project.docs / "a.zip").write_bytes(zipped({"one.md": "First words."}))
     assert project.json("sync")["documents"]["unsupported"] == 1
     assert "`archives: true`" in project.call("status").stdout
@@ -194,7 +194,7 @@ def test_code_that_prints_and_silences_logs_does_not_disturb_the_answer(tmp_path
 
 
 @pytest.mark.slow
-def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_hanging_requests_do_not_delay_the_end(tmp_path: Path) -> None:
     project = code(tmp_path, "hanging", pids=str(tmp_path / "pid"))
     with running(project, as_people_do=True) as daemon:  # a forked one ends without atexit
         pid = int(wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))

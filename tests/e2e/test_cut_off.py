@@ -190,7 +190,7 @@ def _ends(daemon: Daemon) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["s3", "http", "sftp", "git", "postgres"])
-def test_listing_that_gets_no_answer(kind: str, mute: Proxy, tmp_path: Path) -> None:
+def test_listing_without_an_answer_is_transient(kind: str, mute: Proxy, tmp_path: Path) -> None:
     for package in NEEDS.get(kind, ()):
         pytest.importorskip(package)
     project = _unanswered(tmp_path / "project", _sources(mute.port, tmp_path / "clone")[kind])
@@ -211,7 +211,7 @@ def _says(path: Path, text: str) -> bool:
 
 
 @pytest.mark.slow
-def test_document_that_does_not_come(tmp_path: Path) -> None:
+def test_document_without_an_answer_is_transient(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
     with in_s3(tmp_path) as world:

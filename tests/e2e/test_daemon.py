@@ -46,7 +46,7 @@ def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) 
     assert project.essence() == project.fresh().essence()
 
 
-def test_changed_config_is_taken_over_and_a_bad_one_is_not(project: Project, daemon: Daemon) -> None:
+def test_changed_config_is_reloaded_and_an_invalid_one_is_not(project: Project, daemon: Daemon) -> None:
     (project.docs / "a.txt").write_text(long_document(40))
     wait(lambda: project.settled(1))
     before = project.json("status")["collections"]["docs"]["records"]
@@ -72,7 +72,7 @@ def test_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: Da
 
 
 @pytest.mark.slow
-def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
+def test_reading_commands_do_not_block_a_writer(project: Project) -> None:
     """Without a daemon each of them has Chroma for a moment: for the others, and for a daemon that starts."""
     project.under = ("env",)  # each command in a process of its own
     (project.docs / "a.txt").write_text("some words")
@@ -221,7 +221,7 @@ def write(project: Project, *names: str, text: str = "A house by the river.") ->
         (project.docs / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
 
 
-def test_nothing_is_done_for_a_paused_source_until_it_is_resumed(tmp_path: Path) -> None:
+def test_paused_source_is_skipped_until_it_is_resumed(tmp_path: Path) -> None:
     project = Project(tmp_path)
     write(project, "a", "b")
     project.json("sync")
@@ -245,7 +245,7 @@ def test_nothing_is_done_for_a_paused_source_until_it_is_resumed(tmp_path: Path)
     assert project.essence() == project.fresh().essence()
 
 
-def test_source_that_is_not_in_the_config(tmp_path: Path) -> None:
+def test_source_missing_in_the_config_is_refused(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.json("sync")
     done = project.call("pause", "notes")

@@ -108,7 +108,7 @@ def check_remedies(project: Project) -> None:
 @pytest.mark.parametrize(
     "share", [0.8, *(pytest.param(share, marks=pytest.mark.slow) for share in (0, 0.01))]
 )
-def test_damaged_database_is_told_with_a_remedy_that_helps(
+def test_damaged_database_is_reported_with_a_remedy_that_helps(
     project: Project, ask: Ask, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
@@ -138,7 +138,7 @@ def test_rebuild_is_part_of_repair(project: Project, ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-def test_sync_does_not_say_that_all_is_well_when_it_could_not_note_what_there_is(
+def test_sync_with_an_unwritable_journal_reports_failure(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal could not be written, so nothing was due."""
@@ -173,7 +173,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
+def test_torn_collection_is_written_again(project: Project, daemon: Daemon, damage: str) -> None:
     """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
     name, harm = DAMAGES[damage]
     for n in range(4):
@@ -299,7 +299,7 @@ def test_copied_state_on_one_chroma_is_refused_until_it_is_adopted(backed_up: Pr
 
 
 @pytest.mark.slow
-def test_state_and_chroma_moved_together_go_on(backed_up: Project, tmp_path: Path) -> None:
+def test_state_and_chroma_moved_together_continue(backed_up: Project, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(backed_up.folder, moved)
     other = Project(moved, source={"max_loss": 1.0})

@@ -244,7 +244,7 @@ def test_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Pr
     }
 
 
-def test_readers_keep_what_can_not_be_made_any_more_until_another_is_complete(
+def test_readers_keep_what_cannot_be_made_any_more_until_another_is_complete(
     plain: Project, ask: Ask, plugins: Path
 ) -> None:
     assert ask("sync").code == 0

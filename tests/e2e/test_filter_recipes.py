@@ -81,7 +81,7 @@ def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask) 
 
 
 @pytest.mark.slow
-def test_field_of_another_type_is_left_out_and_named(samples: Project, ask: Ask) -> None:
+def test_field_of_another_type_is_omitted_and_named(samples: Project, ask: Ask) -> None:
     samples.source["metadata"]["front_matter"] = {"chair": "number"}
     samples.configure()
     assert ask("sync").code == 0
@@ -110,7 +110,7 @@ def test_documents_are_listed_by_part_of_the_key_pattern_state_and_collection(
 
 
 @pytest.mark.slow
-def test_keys_of_ones_own_are_in_lean_records_too(samples: Project, ask: Ask) -> None:
+def test_configured_keys_are_in_lean_records(samples: Project, ask: Ask) -> None:
     samples.settings["metadata"] = "lean"
     samples.configure()
     assert ask("sync").code == 0

@@ -238,7 +238,7 @@ def test_hang_up_that_is_ignored_stays_ignored() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
+def test_screen_shows_commands_to_paste_and_no_log_crosses_the_bar(
     project: Project, terminal: Terminal
 ) -> None:
     wait(lambda: terminal.shows("Watching for changes"))
@@ -263,7 +263,7 @@ def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
 
 # the README's blocks begin so, too, with documents; tests/cli/test_overview.py has the words
 @pytest.mark.slow
-def test_stranger_begins_in_an_empty_folder(tmp_path: Path) -> None:
+def test_new_user_starts_in_an_empty_folder(tmp_path: Path) -> None:
     said = subprocess.run([INGESTOR, "init"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert "ingestor run" in said.stdout
     config = (tmp_path / "config.yaml").read_text().replace("port: 8000", f"port: {free_port()}")

@@ -119,7 +119,7 @@ def test_no_other_user_can_read_what_an_embedded_chroma_writes(project: Project,
     assert open_to_others(project.folder / "state", project.folder / "chroma") == {}
 
 
-def test_another_user_is_told_that_the_state_is_closed(project: Project) -> None:
+def test_other_users_get_the_error_that_the_state_is_closed(project: Project) -> None:
     (project.folder / "state").mkdir(mode=0o700)
     (project.folder / "state").chmod(0o000)  # closed to whoever runs this
     for folder in [project.folder, *project.folder.parents][:-2]:

@@ -269,7 +269,7 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_under_a_limit_of_memory_the_daemon_goes_on(tmp_path: Path) -> None:
+def test_daemon_under_a_limit_of_memory_continues(tmp_path: Path) -> None:
     """RLIMIT_AS, for control groups need rights: a limit of addresses is stricter than one of memory."""
     project = Project(
         tmp_path / "project", {"max_records": 30, "parsing": {"memory": "300MB", "seconds": "10s"}}

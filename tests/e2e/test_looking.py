@@ -173,7 +173,7 @@ def test_plan_finds_documents_that_moved_to_another_source(synced: Project, ask:
     assert synced_now["documents"]["removed"] == 0
 
 
-def test_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
+def test_plan_announces_the_approval_that_a_sync_needs(project: Project, ask: Ask) -> None:
     for number in range(30):
         (project.docs / f"{number}.txt").write_text(f"words of {number}")
     assert ask("sync").code == 0
@@ -242,7 +242,7 @@ def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Project, ask: Ask) -> None:
+def test_disk_use_after_a_sync_is_near_the_planned_one(synced: Project, ask: Ask) -> None:
     """Though there are few records by which to tell how much one takes."""
     before = _size(synced)
     for number in range(12):
@@ -315,7 +315,7 @@ def test_init_of_a_folder_names_its_documents(
     assert not (tmp_path / "documents").exists()
 
 
-def test_rollback_where_nothing_is_kept_says_what_is_kept_and_how_long(synced: Project, ask: Ask) -> None:
+def test_rollback_without_a_kept_collection_names_the_limit(synced: Project, ask: Ask) -> None:
     answer = ask("rollback")
     assert answer.code == 2
     assert "nothing to roll back for 'docs'" in answer.err
@@ -351,7 +351,7 @@ def test_unknown_name_is_answered_with_known_ones(synced: Project, ask: Ask) -> 
     assert "is not held for a loss" in ask("accept", "docs").err
 
 
-def test_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None:
+def test_plan_omits_the_rate_of_few_texts(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     few = plan_of(ask)
     assert (few["tokens_per_second"], few["seconds"]) == (None, None)
@@ -360,13 +360,13 @@ def test_plan_tells_no_rate_of_a_few_texts(project: Project, ask: Ask) -> None:
     assert plan_of(ask)["tokens_per_second"] > 0
 
 
-def test_value_that_an_option_does_not_take_is_told_plainly(ask: Ask) -> None:
+def test_value_that_an_option_does_not_take_is_reported_plainly(ask: Ask) -> None:
     answer = ask("query", "words", "--mode", "sparse")
     assert (answer.code, "Value error" in answer.err) == (2, False)
     assert "Invalid value for '--mode': 'sparse' is not one of 'hybrid', 'dense', 'lexical'" in answer.err
 
 
-def test_init_says_which_folder_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_names_the_missing_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "no folder" / "where.yaml"
     with pytest.raises(SystemExit) as end:
         init(path)
@@ -376,7 +376,7 @@ def test_init_says_which_folder_is_missing(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.slow
-def test_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
+def test_rollback_to_a_missing_collection_is_refused(synced: Project, ask: Ask) -> None:
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
     assert ask("sync").code == 0
@@ -457,7 +457,7 @@ def test_status_shows_what_waits_for_a_restart(
     assert json.loads(ask("status", "--json").out)["config_error"] is None, "nothing runs"
 
 
-def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_config_holds_no_secret(synced: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "fifteen-elephants"
     monkeypatch.setenv("CHROMA_TOKEN", secret)
     synced.config.write_text(synced.config.read_text().replace("size: 60", "size: ${SIZE}"))
@@ -484,7 +484,7 @@ def test_init_of_a_missing_folder_writes_nothing(
 
 
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
-def test_mistake_is_told_without_the_number_that_the_system_has_for_it(
+def test_mistake_is_reported_without_its_errno(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -29,7 +29,7 @@ def as_others(project: Project) -> None:
 
 
 @pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_state_folder_that_can_not_be_written(project: Project, ready: bool) -> None:
+def test_unwritable_state_folder_is_refused(project: Project, ready: bool) -> None:
     as_others(project)
     (project.docs / "a.txt").write_text("Some words.")
     if ready:
@@ -113,7 +113,7 @@ def test_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) ->
 
 
 @pytest.mark.slow
-def test_start_on_a_full_disk_is_refused_in_a_few_words(project: Project, cramped: tuple[str, Path]) -> None:
+def test_start_on_a_full_disk_is_refused_in_few_words(project: Project, cramped: tuple[str, Path]) -> None:
     _, disk = cramped
     add(project, range(FIRST))
     ballast = fill(disk)
@@ -182,7 +182,7 @@ def group() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_document_that_takes_all_memory_of_the_group(
+def test_document_taking_all_memory_of_the_group_fails_alone(
     tmp_path: Path, group: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", installed(tmp_path / "plugins", "rtf"))

@@ -50,7 +50,7 @@ def one_synced(project: Project, ask: Ask) -> Project:
     return project
 
 
-def test_sync_serves_those_who_look_meanwhile(one_synced: Project, ask: Ask) -> None:
+def test_sync_serves_readers_meanwhile(one_synced: Project, ask: Ask) -> None:
     """It has Chroma for itself, and on a port of its own."""
     with opened(load(one_synced.config, {}), serve=False):
         assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
@@ -113,7 +113,7 @@ def test_embedded_chroma_is_read_while_a_sync_runs(one_synced: Project, ask: Ask
 
 
 @pytest.mark.slow
-def test_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> None:
+def test_interrupted_sync_does_not_report_settled(project: Project) -> None:
     (project.docs / "a.txt").write_text("some words")
     config = load(project.config, {})
     (project.folder / "chroma").mkdir()
@@ -146,7 +146,7 @@ def test_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced:
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.parametrize("words", [("show", "bad\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")])
-def test_words_that_are_no_text_in_this_terminal(
+def test_text_unknown_to_the_terminal_is_escaped(
     one_synced: Project, ask: Ask, words: tuple[str, ...]
 ) -> None:
     answer = ask(*words)
@@ -229,7 +229,7 @@ def test_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> 
     assert json.loads(ask("sync", "--json").out)["unconfigured"] == {}
 
 
-def test_clock_that_is_put_back_holds_up_nothing(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogCaptureFixture) -> None:
     ahead = [86400.0]
     ports = Ports(clock=lambda: time.time() + ahead[0])
     project.source = {"watch": "off", "scan_every": "1h"}
@@ -302,7 +302,7 @@ def test_second_interruption_need_not_be_patient() -> None:
 PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 
 
-def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
+def test_documents_left_by_an_interrupted_sync_are_no_failures(project: Project) -> None:
     for number in range(15):
         (project.docs / f"{number}.txt").write_text(f"words of {number}")
     with opened(load(project.config, {}), serve=False) as running:
@@ -343,7 +343,7 @@ def test_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Proje
     assert (behind.failed, behind.due) == (1, 2), "a.txt, which is done in the new collection alone"
 
 
-def test_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_under_way_is_reported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a sync that is ended meanwhile, too."""
     for name in "abc":
         (project.docs / f"{name}.txt").write_text("some words")

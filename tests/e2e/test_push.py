@@ -40,7 +40,7 @@ def documents(project: Project) -> dict[str, Any]:
     return {meta["source"]: meta for meta in found["metadatas"]}
 
 
-def test_what_is_pushed_is_indexed_and_what_is_deleted_goes(
+def test_pushed_documents_are_indexed_and_deleted_ones_removed(
     project: Project, daemon: Daemon, caller: Caller
 ) -> None:
     wait(caller.is_answered)
@@ -94,7 +94,7 @@ def test_changed_config_is_served_on_the_same_port(project: Project, daemon: Dae
 
 
 @pytest.mark.slow
-def test_while_a_second_collection_is_built_both_get_what_is_pushed(
+def test_pushed_documents_reach_both_collections_during_a_rebuild(
     project: Project, caller: Caller, tmp_path: Path
 ) -> None:
     project.settings["rechunk"] = "swap"

@@ -70,7 +70,7 @@ def in_step(project: Project, size: int) -> bool:
 # test_search.py asks at the service port during a swap, and tests/simulation holds what readers see
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["swap", "in_place"])
-def test_changed_config_is_taken_over_while_it_runs(project: Project, mode: str, tmp_path: Path) -> None:
+def test_changed_config_is_reloaded_while_running(project: Project, mode: str, tmp_path: Path) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
     reconfigure(project, rechunk=mode)
     with running(project) as daemon:
@@ -117,7 +117,7 @@ def dimensions(path: Path) -> int:
 # test_looking.py rolls back and forth by default
 @pytest.mark.slow
 @pytest.mark.usefixtures("embedded")
-def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Project) -> None:
+def test_rolling_back_gives_readers_what_they_had_and_apply_continues(project: Project) -> None:
     write_documents(project, Random(3), range(DOCUMENTS))
     reconfigure(project, rechunk="swap")
     project.json("sync")

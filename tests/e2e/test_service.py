@@ -89,7 +89,7 @@ def test_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
-def test_port_in_use_is_told_and_documents_are_indexed_all_the_same(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_and_documents_are_indexed(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     place = f"127.0.0.1:{here.settings['http']['port']}"
     with socket.create_server(("127.0.0.1", here.settings["http"]["port"])), running(here) as daemon:
@@ -116,7 +116,7 @@ def stored_function(of: Project) -> Any:
     return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
-def test_chroma_that_is_stopped_is_seen(tmp_path: Path) -> None:
+def test_stopped_chroma_raises_an_alert(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here):
         wait(lambda: status(here, "/readyz") == 200)
@@ -304,7 +304,7 @@ def test_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> None:
+def test_assistant_without_a_daemon_gets_the_remedy(tmp_path: Path) -> None:
     here = make_known(tmp_path)
 
     async def work(client: Any) -> None:
@@ -319,7 +319,7 @@ def test_without_a_daemon_an_assistant_is_told_what_to_do(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
+def test_assistant_server_needs_the_service_port(tmp_path: Path) -> None:
     here = make_known(tmp_path)
     here.settings["http"] = False
     here.configure()
@@ -328,9 +328,7 @@ def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_without_the_package_the_command_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_without_the_package_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assistants, "find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["mcp", "--config", str(make_known(tmp_path).config)])
     assert (done.exit_code, "pip install 'chroma-ingestor[mcp]'" in done.stderr) == (4, True), done.output

@@ -411,7 +411,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Debian's package prometheus is not installed")
-def test_nothing_fails_and_the_lag_recovers(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_load_run_has_no_failure_and_its_lag_recovers(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     port = here.settings["http"]["port"]
     people = httpx.Client(
         base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {PORT_TOKEN}"}, timeout=60,

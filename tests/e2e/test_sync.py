@@ -71,7 +71,7 @@ def test_cost_follows_the_change(project: Project) -> None:
     assert project.essence() == project.fresh().essence()
 
 
-def test_plan_says_what_sync_then_does(project: Project) -> None:
+def test_plan_equals_the_following_sync(project: Project) -> None:
     for n in range(5):
         (project.docs / f"{n}.txt").write_text(long_document(40 + n))
     plan = project.json("plan")
@@ -107,7 +107,7 @@ collection.add(["stray#0"], documents=["stray"], embeddings=[aside])
 """
 
 
-def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(project: Project) -> None:
+def test_verify_finds_every_kind_of_damage_and_repairs_it_without_embedding(project: Project) -> None:
     for n in range(4):
         (project.docs / f"{n}.txt").write_text(long_document(60 + n))
     project.json("sync")
@@ -123,7 +123,7 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
 @pytest.mark.parametrize(
     ("chunking", "exact", "cuts_known"),
     [
-        # test_plan_says_what_sync_then_does holds it for cuts that depend on no vector
+        # test_plan_equals_the_following_sync holds it for cuts that depend on no vector
         pytest.param({"strategy": "fixed"}, True, True, marks=pytest.mark.slow),
         pytest.param({"strategy": "changepoint", "scope": "document"}, True, False, marks=pytest.mark.slow),
         ({"strategy": "changepoint"}, True, False),
@@ -134,7 +134,7 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_plan_says_how_sure_it_is_of_what_it_says(
+def test_plan_reports_the_uncertainty_of_its_estimates(
     project: Project, chunking: dict[str, str], exact: bool, cuts_known: bool
 ) -> None:
     project.settings["chunking"] = chunking

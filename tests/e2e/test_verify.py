@@ -72,7 +72,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
 
 
 @pytest.mark.usefixtures("embedded")
-def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> None:
+def test_record_of_a_deeper_search_is_within_reach(project: Project) -> None:
     (project.docs / "a.txt").write_text(long_document(240))
     project.json("sync")
     assert examined(project, hidden=2, depth=NEAR + 1)[0].clean
@@ -86,7 +86,7 @@ def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> Non
 
 
 @pytest.mark.slow
-def test_words_that_differ_are_found_and_mended(project: Project) -> None:
+def test_words_that_differ_are_found_and_repaired(project: Project) -> None:
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(f"The pump number {n} is running.")
     assert project.json("sync")["documents"]["added"] == 3
@@ -280,7 +280,7 @@ def reconfigure(project: Project, chunking: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
+def test_collection_with_unreachable_records_is_rebuilt_once_a_day(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):

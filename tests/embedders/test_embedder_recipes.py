@@ -121,7 +121,7 @@ def test_every_option_counts_but_those_for_speed(options: dict[str, Any], same: 
     assert (recipe(PLUGIN) == recipe(PLUGIN, **options)) is same
 
 
-def test_version_counts() -> None:
+def test_version_of_a_plugin_is_part_of_the_recipe() -> None:
     later = Plugin("plain", 2, PlainOptions, PlainEmbedder)
     assert recipe(PLUGIN) != recipe(later)
 

@@ -20,7 +20,7 @@ ARM = "Features\t: fp asimd bf16\n"
         (None, False, False),
     ],
 )
-def test_bfloat16(monkeypatch, tmp_path, cpuinfo, multiplies, gains):
+def test_bfloat16_support_follows_from_cpuinfo(monkeypatch, tmp_path, cpuinfo, multiplies, gains):
     file = tmp_path / "cpuinfo"
     if cpuinfo is not None:
         file.write_text(cpuinfo)

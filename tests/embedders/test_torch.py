@@ -167,7 +167,7 @@ def test_left_padding_keeps_the_law(tmp_path):
     assert not np.array_equal(together[0], together[1])
 
 
-def test_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
+def test_prompt_excluded_from_pooling_stays_excluded(tmp_path):
     folder = models.save(tmp_path, "mean", include_prompt=False)
     texts = ["w1 w2", "w3"]
     found = build(model=str(folder), prompt="w100 w101 ", precision="float32").embed(texts)

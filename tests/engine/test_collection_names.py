@@ -61,7 +61,7 @@ def test_interrupted_swap_is_completed(before: dict[str, str], renamed: int) -> 
     assert register.by_uuid == AS_WISHED
 
 
-def test_a_rollback_is_the_same_the_other_way_round() -> None:
+def test_rollback_of_a_rollback_restores_the_new_collection() -> None:
     register = Register(dict(AS_WISHED))
     rename_to_roles(register, [edition("docs", "live", "old"), edition("docs--2", "previous", "new")])
     assert register.by_uuid == {"old": "docs", "new": "docs--2"}

@@ -21,7 +21,7 @@ from tests.simulation.world import World
         (Writer, "_write_slice", False),  # when a batch was written just now
     ],
 )
-def test_the_next_step_goes_on(
+def test_failed_step_resumes_at_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, collective: bool
 ) -> None:
     sound, struck = getattr(owner, method), list[str]()

@@ -29,7 +29,7 @@ def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCap
     assert len(warned) == 2
 
 
-def test_documents_that_fail_alike_are_logged_up_to_a_number(caplog: pytest.LogCaptureFixture) -> None:
+def test_equal_failures_are_logged_up_to_a_number(caplog: pytest.LogCaptureFixture) -> None:
     log, failure = FailureLog(), Failure("is damaged", 1, 0.0, quarantined=True)
     for number in range(10):
         log.note(entry(f"{number}.pdf"), "document_quarantined", WORDS, failure)

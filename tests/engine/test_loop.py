@@ -92,7 +92,7 @@ def test_engine_that_forgets_withdrawals_breaks_the_law_of_losses(
     assert found.value.law == ASKED
 
 
-def test_a_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, left, drop = World(tmp_path, seed=1), [1, 1, 1], MemoryIndex.drop
     for number in range(20):
         world.files.write(f"{number}.txt", f"a line {number}")
@@ -117,7 +117,7 @@ def test_a_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch
     world.journal.close()
 
 
-def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, left = World(tmp_path, seed=1), [2]
     world.files.write("a.txt", "text")
     fetch = world.files.fetch

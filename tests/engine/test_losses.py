@@ -40,7 +40,7 @@ def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
     assert listed.left() == 40
 
 
-def test_an_accepted_loss_is_looked_at_at_once_although_a_listing_before_failed(listed: Listed) -> None:
+def test_accepted_loss_is_listed_at_once_after_a_failed_listing(listed: Listed) -> None:
     listed.tree.fails = True
     listed.look("a")
     listed.tree.fails = False
@@ -52,7 +52,7 @@ def test_an_accepted_loss_is_looked_at_at_once_although_a_listing_before_failed(
     assert listed.left() == 10
 
 
-def test_an_acceptance_does_not_count_for_a_listing_that_began_before(listed: Listed) -> None:
+def test_acceptance_does_not_count_for_a_listing_that_began_before(listed: Listed) -> None:
     """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
     assert listed.look("")
@@ -67,7 +67,7 @@ def test_an_acceptance_does_not_count_for_a_listing_that_began_before(listed: Li
     assert listed.left() == 40
 
 
-def test_an_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
+def test_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
     """The loss is accepted, and before it is listed again the disk is taken away."""
     listed.tree.lose("a/")
     listed.tree.lose("b/")
@@ -103,7 +103,7 @@ def test_losses_add_up_for_longer_than_a_day_unless_the_source_was_at_rest(liste
     assert (listed.look() or "").startswith("30 of 40")
 
 
-def test_a_loss_a_day_is_not_asked_about_at_rest(listed: Listed) -> None:
+def test_small_losses_at_rest_need_no_approval(listed: Listed) -> None:
     for folder in "abc":
         listed.tree.lose(f"{folder}/")
         assert listed.look(folder) is None
@@ -145,7 +145,7 @@ def test_other_file_system_with_as_many_files_needs_approval(listed: Listed, max
     assert listed.look("x") is None
 
 
-def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Listed) -> None:
+def test_disk_with_all_files_may_replace_another(listed: Listed) -> None:
     listed.tree.root = "other disk"
     listed.tree.keys.add("f/new")
     assert listed.look("f") is None
@@ -174,7 +174,7 @@ def test_second_edition_during_its_first_listing_loses_nothing(listed: Listed) -
     assert len(listed.versions(new)) == 39
 
 
-def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
+def test_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     before, new = listed.tree.listings, building(listed)
     assert listed.look() is None
     assert listed.tree.listings == before + 1
@@ -184,7 +184,7 @@ def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     assert {entry.key: entry.document_id for entry in of_collection(listed.journal, new.edition)} == ids
 
 
-def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
+def test_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
     new = building(listed)
     listed.look()
     for folder in "ab":

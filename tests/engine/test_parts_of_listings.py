@@ -30,7 +30,7 @@ def next_part(listed: Listed) -> int:
     return listed.left()
 
 
-def test_work_goes_on_between_the_parts_of_a_listing(parts: Listed) -> None:
+def test_work_continues_between_parts_of_a_listing(parts: Listed) -> None:
     parts.tree.lose("e/")
     assert [next_part(parts), parts.scanner.is_busy()] == [50, True]
     parts.scanner.start()  # begins no other listing
@@ -51,7 +51,7 @@ def test_first_part_of_a_listing_has_all_vanished_documents(
     assert [next_part(listed), next_part(listed)] == [30, 40]
 
 
-def test_a_part_that_the_journal_cannot_take_is_repeated(
+def test_part_that_the_journal_cannot_take_is_repeated(
     parts: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert next_part(parts) == 50
@@ -64,7 +64,7 @@ def test_a_part_that_the_journal_cannot_take_is_repeated(
     assert [parts.left(), next_part(parts)] == [60, 65]
 
 
-def test_the_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
+def test_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
     parts: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [next_part(parts), next_part(parts)] == [50, 60]
@@ -78,7 +78,7 @@ def test_the_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
     assert [parts.left(), parts.scanner.is_busy()] == [65, False]
 
 
-def test_a_listing_is_being_taken_over_until_its_last_part(parts: Listed) -> None:
+def test_listing_is_unfinished_until_its_last_part(parts: Listed) -> None:
     assert parts.scanner.taking_over() == set()
     assert [next_part(parts), parts.scanner.taking_over()] == [50, {TREE.source}]
     assert [next_part(parts), parts.scanner.taking_over()] == [60, {TREE.source}]

@@ -125,7 +125,7 @@ def test_new_config_lists_only_changed_sources(listed: Listed, change: dict[str,
     assert listed.tree.listings == before + listings
 
 
-def test_a_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) -> None:
+def test_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=False)
     listed.look()
@@ -191,7 +191,7 @@ def edge(listed: Listed, *sources: Source) -> Edge:
     return made
 
 
-def test_a_watch_survives_reloads_that_leave_its_place(listed: Listed) -> None:
+def test_watch_survives_reloads_that_leave_its_place(listed: Listed) -> None:
     live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     built = replace(live, collection=EditionName("docs--2"))
     made = edge(listed, live)
@@ -202,7 +202,7 @@ def test_a_watch_survives_reloads_that_leave_its_place(listed: Listed) -> None:
     assert made.reload(replace(built, setting="b")) == (1, 1)
 
 
-def test_a_source_in_trouble_keeps_its_watch(listed: Listed) -> None:
+def test_source_in_trouble_keeps_its_watch(listed: Listed) -> None:
     live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     made = edge(listed, live)
     listed.tree.lose("")
@@ -210,7 +210,7 @@ def test_a_source_in_trouble_keeps_its_watch(listed: Listed) -> None:
     assert made.reload(live) == (0, 1)
 
 
-def test_a_listing_under_way_survives_a_reload(listed: Listed) -> None:
+def test_running_listing_survives_a_reload(listed: Listed) -> None:
     """A first listing may take hours."""
     live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([live], watch=True)
@@ -222,7 +222,7 @@ def test_a_listing_under_way_survives_a_reload(listed: Listed) -> None:
     assert listed.scanner.has_listed(TREE.edition)
 
 
-def test_a_watch_that_fails_again_and_again_lists_its_source_once(
+def test_watch_that_fails_again_and_again_lists_its_source_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed = Outcome(PUSH, error=OSError("too many watches"))
@@ -242,7 +242,7 @@ def _sources(world: World) -> list[Source]:
     return [source for each in world.scanner._sources.values() for source in each]
 
 
-def test_a_listing_that_was_stopped_is_repeated(listed: Listed) -> None:
+def test_listing_that_was_stopped_is_repeated(listed: Listed) -> None:
     class Stopping(Inline):
         def submit(self, tag: object, work: object, *, scan: bool = False, lane: object = None) -> None:
             self.outcomes.append(Outcome(tag, error=Stopped()))

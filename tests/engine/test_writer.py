@@ -59,7 +59,7 @@ def test_batch_of_a_full_queue_ends_with_the_document_that_fills_it() -> None:
     assert rows(queue.batch(behind=True)) == [0, 1], "a rebuild writes less at once"
 
 
-def test_large_document_is_left_out_of_batches_and_written_by_slices() -> None:
+def test_large_document_is_written_in_slices_outside_batches() -> None:
     queue = queue_of(11, 1, 12)
     assert rows(queue.batch(behind=False)) == [1]
     large = queue.next_large()

@@ -174,7 +174,7 @@ def test_made_question_turns_sentence_around(sentence: str, question: str) -> No
     "However much the boats cost, nobody was asked about these things.",
     "Yes, no, maybe, perhaps, whatever, anyway, still, and so on.",
 ])  # fmt: skip
-def test_made_question_is_left_out_if_nobody_could_ask_it(sentence: str) -> None:
+def test_made_question_is_omitted_if_nobody_could_ask_it(sentence: str) -> None:
     assert make_questions([Document(sentence)], 9) == []
 
 

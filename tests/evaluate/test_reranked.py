@@ -74,7 +74,7 @@ def test_interrupted_run_resumes(cache: VectorCache, monkeypatch: pytest.MonkeyP
     assert second.asked == ["book"]
 
 
-def test_other_weights_of_the_same_name_are_asked_anew(
+def test_other_weights_of_the_same_name_score_again(
     cache: VectorCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by(Weights(), cache, monkeypatch, hits=3)

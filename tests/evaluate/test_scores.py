@@ -42,7 +42,9 @@ EXCERPT = (Excerpt(0, 100, 200),)
         ([], 0.0, 0.0, 0.0),
     ],
 )
-def test_scores(found: list[ChunkPlace], recall: float, precision: float, iou: float) -> None:
+def test_scores_are_recall_precision_and_iou(
+    found: list[ChunkPlace], recall: float, precision: float, iou: float
+) -> None:
     made = score(EXCERPT, found)
     assert (made.recall, made.precision, made.iou) == pytest.approx((recall, precision, iou))
 
@@ -66,7 +68,7 @@ def test_omega_is_the_precision_of_the_chunks_that_hold_a_part() -> None:
         ([place(0, 50)], 0.0),
     ],
 )
-def test_ndcg(ranked: list[ChunkPlace], expected: float) -> None:
+def test_ndcg_discounts_by_rank(ranked: list[ChunkPlace], expected: float) -> None:
     assert ndcg(EXCERPT, ranked, [place(100, 200), place(0, 50)], 5) == pytest.approx(expected)
 
 

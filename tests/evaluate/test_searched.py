@@ -16,7 +16,7 @@ VECTORS = np.eye(3, dtype=np.float32)
 CHUNKS = Chunks(TEXTS, VECTORS, [0, 0, 1], [{"language": "en"}] * 3)
 
 
-def test_vectors_words_and_both() -> None:
+def test_modes_search_vectors_words_and_both() -> None:
     asked = np.array([[0.6, 0.5, 0.0]], np.float32)  # nearest to the first chunk; the words are the second's
     assert search("dense", ["ERR_4711"], asked, CHUNKS, 2) == [[0, 1]]
     assert search("lexical", ["ERR_4711"], asked, CHUNKS, 2) == [[1]]

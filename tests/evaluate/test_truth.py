@@ -49,7 +49,9 @@ def clear(scores: Floats, about: Sequence[int]) -> bool:
 # test_intervals.py tells equal strategies apart as seldom, of scores that are drawn
 @pytest.mark.slow
 @pytest.mark.parametrize("swapped", ["questions", "documents"])
-def test_strategies_that_differ_by_chance_alone_are_seldom_told_apart(samples: Project, swapped: str) -> None:
+def test_strategies_that_differ_by_chance_alone_are_seldom_distinguished(
+    samples: Project, swapped: str
+) -> None:
     """Real scores of two strategies, exchanged by the toss of a coin: no difference, in 95 % of runs."""
     found = evaluated(samples, 120, "recursive:size=100", "fixed:size=80")
     about = same_documents(found.questions)

@@ -32,7 +32,7 @@ def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
     return Manner(ask, threads, lambda: None, lambda: None)
 
 
-def test_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
+def test_question_with_exact_and_fuzzy_excerpts_is_accepted() -> None:
     said = answer(" When was the wheel\nbuilt? ", "built in 1840", "ITS WHEEL — was built")
     question = read_question(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
     assert (question.text, question.origin) == ("When was the wheel built?", "model")
@@ -55,7 +55,7 @@ def test_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
         (answer("Asked?", "built in 1840"), "repeats an earlier"),
     ],
 )
-def test_answer_that_breaks_a_rule_says_which(said: str, reason: str) -> None:
+def test_answer_against_the_rules_is_refused_with_the_rule(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_question(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
 
@@ -68,7 +68,7 @@ def test_only_the_passage_may_be_quoted() -> None:
         read_question(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
 
 
-def test_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
+def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
     asked: list[Messages] = []
     replies = iter(
         [
@@ -125,7 +125,7 @@ def unit(*rows: Sequence[float]) -> np.ndarray:  # type: ignore[type-arg]
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def test_near_duplicates_are_left_out_whatever_the_model() -> None:
+def test_near_duplicates_are_omitted_whatever_the_model() -> None:
     random = np.random.default_rng(0)
     for shared in (0.0, 3.0):  # models whose cosines begin at 0, and those whose cosines are all high
         vectors = random.normal(0, 1, (12, 40)) + shared
@@ -133,7 +133,7 @@ def test_near_duplicates_are_left_out_whatever_the_model() -> None:
         assert duplicates(unit(*vectors)) == {7: 2}
 
 
-def test_questions_whose_excerpt_is_foreign_are_left_out() -> None:
+def test_questions_whose_excerpt_is_foreign_are_omitted() -> None:
     random = np.random.default_rng(1)
     questions = random.normal(0, 1, (12, 40))
     excerpts = questions + random.normal(0, 0.5, (12, 40))

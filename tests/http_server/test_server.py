@@ -119,17 +119,17 @@ def test_request_by_a_stranger_is_refused(port: int, request_: str, status: int,
         (b'{"a": "%s"}' % (b"x" * 5_000_000), 413),
     ],
 )
-def test_bodies(port: int, body: bytes, status: int) -> None:
+def test_bodies_other_than_json_objects_are_refused(port: int, body: bytes, status: int) -> None:
     got, text = answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nContent-Length: {len(body)}", body)
     assert (got, "error" in json.loads(text)) == (status, status != 200)
 
 
-def test_a_body_of_unknown_length_is_bounded_too(port: int) -> None:
+def test_body_of_unknown_length_is_bounded(port: int) -> None:
     chunks = b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n"
     assert answer_to(port, f"POST /echo HTTP/1.1\n{OURS}\nTransfer-Encoding: chunked", chunks)[0] == 413
 
 
-def test_a_connection_serves_several_requests(port: int) -> None:
+def test_connection_serves_several_requests(port: int) -> None:
     with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.connect()
         first = connection.sock

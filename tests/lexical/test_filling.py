@@ -64,14 +64,14 @@ def test_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("size", [0, 100, 4096, 10_000])
-def test_damaged_file_is_made_again(store: OneCollection, tmp_path: Path, size: int) -> None:
+def test_damaged_file_is_rebuilt(store: OneCollection, tmp_path: Path, size: int) -> None:
     path = tmp_path / NAME
     filled(store, path)
     path.write_bytes(b"x" * size + path.read_bytes()[size:])
     filled(store, path)
 
 
-def test_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_file_of_other_rules_is_rebuilt(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / NAME
     filled(store, path)
     monkeypatch.setattr(lexical_file.rules, "VERSION", 99)
@@ -82,7 +82,7 @@ def test_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path,
     filled(store, path)
 
 
-def test_another_program_s_database_is_made_again(store: OneCollection, tmp_path: Path) -> None:
+def test_another_program_s_database_is_rebuilt(store: OneCollection, tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / NAME)
     db.execute("CREATE TABLE collections (other)")
     db.close()
@@ -90,7 +90,7 @@ def test_another_program_s_database_is_made_again(store: OneCollection, tmp_path
 
 
 @pytest.mark.parametrize("harm", ["delete", "replace"])
-def test_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path: Path, harm: str) -> None:
+def test_removed_file_is_rebuilt(store: OneCollection, tmp_path: Path, harm: str) -> None:
     path = tmp_path / NAME
     with opened(path) as file:
         upkeep = store.upkeep(file)
@@ -113,7 +113,7 @@ def test_write_that_missed_the_index_is_made_good(store: OneCollection, tmp_path
     filled(store, tmp_path / NAME)
 
 
-def test_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_locked_file_is_retried_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lexical_file, "PATIENCE", 0)
     with opened(tmp_path / NAME) as file:
         index = store.open(store.upkeep(file))
@@ -140,7 +140,7 @@ def test_file_lost_while_words_are_mended_is_filled_for_every_collection(
         in_step(store.dense, LexicalIndex(file, store.uuids))
 
 
-def test_full_disk_while_it_is_made_again_is_tried_again_later(
+def test_full_disk_while_it_is_rebuilt_is_retried_later(
     store: OneCollection, tmp_path: Path, monkeypatch
 ) -> None:
     path, inode = tmp_path / NAME, tmp_path / "inode"
@@ -174,7 +174,7 @@ def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path)
         assert file.collections() == set()
 
 
-def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_trouble_with_chroma_ends_no_daemon(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     with opened(tmp_path / NAME) as file:
         upkeep = store.upkeep(file)
         store.open(upkeep)

@@ -61,7 +61,7 @@ def test_empty_collection_finds_nothing(tmp_path: Path, question: str) -> None:
             assert rank_by_words(db, number, question, 10).order == []
 
 
-def test_frequent_words_are_left_out_where_they_cost_too_much(
+def test_frequent_words_are_omitted_where_they_cost_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:

@@ -36,7 +36,7 @@ def test_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> No
             assert another is not first
 
 
-def test_file_that_was_made_again_is_opened_again(tmp_path: Path) -> None:
+def test_file_that_was_rebuilt_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "lexical.sqlite3"
     with closing(LexicalReaders(path)) as readers:
         for text in ("one shelf", "two"):

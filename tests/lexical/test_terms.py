@@ -46,12 +46,12 @@ from ingestor.lexical.terms import all_stems, question_words, terms
         ("می\u200cخواهم", "fa", {"خواه", "میخواهم"}),  # the stem needs the joiner
     ],
 )  # fmt: skip
-def test_text_gives(text: str, language: str | None, wanted: set[str]) -> None:
+def test_text_gives_the_wanted_terms(text: str, language: str | None, wanted: set[str]) -> None:
     assert wanted <= set(terms(text, language))
 
 
 @pytest.mark.parametrize("query", ["ERR_4711", "err 4711", "4711", "Err_4711?"])
-def test_whole_and_parts_find_it(query: str) -> None:
+def test_name_is_found_by_the_whole_and_by_parts(query: str) -> None:
     assert set(chain(*question_words(query, ["en"]))) & set(terms("It failed with ERR_4711 at once.", "en"))
 
 

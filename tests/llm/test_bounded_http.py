@@ -126,7 +126,7 @@ HOSTILE: dict[str, tuple[Callable[[], Serve], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_server_that_means_harm(name: str) -> None:
+def test_hostile_server_does_no_harm(name: str) -> None:
     make, reason = HOSTILE[name]
     with serving(make()) as base_url:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
@@ -137,7 +137,7 @@ def test_server_that_means_harm(name: str) -> None:
 @pytest.mark.parametrize(
     "body", [DEEP, b'{"error": {"message": ' + b"[" * 900 + b"]" * 900 + b', "code": [[[]]]}}']
 )
-def test_refusal_that_means_harm(body: bytes) -> None:
+def test_hostile_refusal_is_truncated_and_escaped(body: bytes) -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     with serving(once(answer)) as base_url:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m"})

@@ -47,7 +47,7 @@ def ask(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
         return LanguageModel(options(endpoint.base_url, **more), noted)(MESSAGES), endpoint, noted
 
 
-def test_question_and_its_answer() -> None:
+def test_question_page_shows_hits_of_each_mode() -> None:
     answer, endpoint, noted = ask(in_turn([said("Lima.")]))
     assert answer == "Lima."
     assert noted.answers == [Completion("Lima.", 10, 2)]
@@ -206,7 +206,7 @@ def test_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) -> N
     assert "chat/completions" in caplog.text  # the libraries below did log
 
 
-def test_key_that_can_not_be_sent_is_not_shown_either() -> None:
+def test_key_that_cannot_be_sent_is_not_shown_either() -> None:
     error, endpoint, _ = failure(in_turn([said("Lima.")]), api_key=f"{KEY}\nX-Other: {KEY}")
     assert isinstance(error, NeedsHuman)
     assert str(error).endswith("can't be called: api_key must be one line of ASCII")
@@ -307,5 +307,5 @@ NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
         ("Thu, 99 Jan 2026 11:00:00 GMT", None),
     ],
 )
-def test_how_long_a_server_asks_to_wait(header: str | None, seconds: float | None) -> None:
+def test_retry_after_gives_the_seconds_to_wait(header: str | None, seconds: float | None) -> None:
     assert retry_after(header, NOON) == seconds

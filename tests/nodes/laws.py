@@ -58,7 +58,7 @@ class PreparingLaws:
         assert not [each.error for each in found if each.error]
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
-    def test_the_answer_is_that_of_a_direct_call(self, preparing: Preparing, strategy: str) -> None:
+    def test_answer_is_that_of_a_direct_call(self, preparing: Preparing, strategy: str) -> None:
         tools = shop.tools(strategy, shop.Texts({"a.txt": shop.TEXT}))
         job = Job(shop.entry("a.txt"))
         direct = prepare(job, tools, nobody)
@@ -70,7 +70,7 @@ class PreparingLaws:
             again = shop.plain(prepare(job, tools, nobody))
             assert shop.plain(preparing(job, tools, nobody)) == again
 
-    def test_an_edit_writes_what_it_would_write(self, preparing: Preparing) -> None:
+    def test_edit_beside_a_plan_writes_the_planned_changes(self, preparing: Preparing) -> None:
         texts = shop.Texts({"a.txt": shop.TEXT})
         tools = shop.tools("sentence", texts)
         first = prepare(Job(shop.entry("a.txt")), tools, nobody)
@@ -90,7 +90,7 @@ class PreparingLaws:
         found = preparing(Job(entry), replace(tools, embed=shop.never), nobody)
         assert not (found.records or found.patches or found.drops)
 
-    def test_the_records_of_a_vanished_document_are_taken_over(self, preparing: Preparing) -> None:
+    def test_records_of_a_vanished_document_are_reused(self, preparing: Preparing) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT, "b.txt": shop.TEXT}))
         records = prepare(Job(shop.entry("a.txt")), tools, nobody).receipt.records
         vanished = replace(_settled(shop.entry("a.txt", 7), records), document_id=DocumentId("old"))
@@ -112,7 +112,7 @@ class PreparingLaws:
             assert isinstance(found.value, Later)
             assert found.value.wait == wanted.wait
 
-    def test_an_error_of_the_embedder_is_that_of_its_document(self, preparing: Preparing) -> None:
+    def test_error_of_the_embedder_is_that_of_its_document(self, preparing: Preparing) -> None:
         texts = shop.Texts({"a.txt": "This is unembeddable.", "b.txt": shop.TEXT})
         tools = shop.tools("sentence", texts)
         with pytest.raises(BadDocument, match="the model cannot take it"):
@@ -127,7 +127,7 @@ class ProcessLaws(PreparingLaws):
     def preparing(self, on_nodes: OnNodes) -> OnNodes:
         return on_nodes
 
-    def test_a_document_that_kills_two_processes_is_quarantined(self, on_nodes: OnNodes) -> None:
+    def test_document_that_kills_two_processes_is_quarantined(self, on_nodes: OnNodes) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:", "b.txt": shop.TEXT}))
         before = on_nodes.lost
         with pytest.raises(BadDocument, match="crashes processes on nodes"):

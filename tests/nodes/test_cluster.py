@@ -119,7 +119,7 @@ def test_process_whose_code_cannot_run_makes_documents_wait(error: type[Exceptio
         found.get("call", "")
 
 
-def test_want_of_room_is_logged_once_until_a_process_starts(
+def test_lack_of_room_is_logged_once_until_a_process_starts(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE", -1)

@@ -39,7 +39,7 @@ def source_of(here: Parts) -> Source:
 
 
 @pytest.mark.parametrize("embedder", ["hashing", OPENAI])
-def test_a_process_makes_the_same_tools_and_learns_no_secret(embedder: str) -> None:
+def test_process_builds_the_same_tools_without_secrets(embedder: str) -> None:
     here = parts(embedder)
     found = source_of(here)
     setup = tools_setup(here, found.feed, found.tools)
@@ -50,13 +50,13 @@ def test_a_process_makes_the_same_tools_and_learns_no_secret(embedder: str) -> N
         assert SECRET.encode() not in packed
 
 
-def test_a_strategy_that_asks_a_language_model_stays_here() -> None:
+def test_strategy_with_a_language_model_runs_in_the_daemon() -> None:
     here = parts(strategy="auto")
     found = source_of(here)
     assert tools_setup(here, found.feed, found.tools) is None
 
 
-def test_a_missing_plugin_is_named() -> None:
+def test_missing_plugin_is_named() -> None:
     with pytest.raises(NeedsHuman, match="has no usable plugin 'wiki' of the group parsers"):
         find_plugin("parsers", "wiki")
 
@@ -67,7 +67,7 @@ def test_differences_are_named_with_both_versions() -> None:
         require_same({"package a": "1", "b": "3"}, {"package a": "2"}, "install")
 
 
-def test_without_the_package_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[ray\]'"),

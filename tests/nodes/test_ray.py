@@ -61,7 +61,7 @@ class TestRay(ProcessLaws):
     """Processes of two raylets."""
 
 
-def test_a_document_larger_than_the_object_store_is_prepared(on_nodes: OnNodes) -> None:
+def test_document_larger_than_the_object_store_is_prepared(on_nodes: OnNodes) -> None:
     """Ray keeps what does not fit on the node's disk."""
     tools = shop.tools("sentence", shop.Texts({"a.txt": "huge:" + "x" * (STORE + 10**7)}))
     assert on_nodes(Job(shop.entry("a.txt")), tools, nobody).records

@@ -85,7 +85,7 @@ def test_documents_bring_nodes_up_and_rest_lets_them_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("plugins")
-def test_a_node_that_comes_later_is_checked(tmp_path: Path) -> None:
+def test_node_joining_later_is_checked(tmp_path: Path) -> None:
     with autoscaling(tmp_path / "cluster", ODD_VERSION="2") as address:
         one = project(tmp_path / "ray", None, address=address, chunking={"strategy": "odd"})
         write(one, 2)

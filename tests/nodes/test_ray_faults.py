@@ -34,7 +34,7 @@ def slowly(folder: Path, pause: float = 0.5) -> tuple[dict[str, Any], Path]:
     return {"strategy": "odd", "pause": pause, "trace": str(trace)}, trace
 
 
-def test_the_head_of_ray_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_death_of_rays_head_loses_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs ends and says why; with another head, the next run does the rest."""
     odd, trace = slowly(tmp_path, 1.0)
     monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
@@ -54,7 +54,7 @@ def test_the_head_of_ray_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert again.essence() == by_threads(again).essence()
 
 
-def test_a_process_that_stands_still_holds_up_one_document(tmp_path: Path) -> None:
+def test_hanging_process_delays_one_document_only(tmp_path: Path) -> None:
     odd, trace = slowly(tmp_path, 0.2)
     with cluster(nodes=2, cpus=1) as raylets:
         one = project(tmp_path / "ray", raylets, count=2, chunking=odd)
@@ -101,7 +101,7 @@ def test_cluster_of_one_cpu_prepares_and_embeds_in_one_process(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("lost", ["Preparing", "Embedding"])
-def test_node_lost_at_work_leaves_one_cpu_which_goes_on(tmp_path: Path, lost: str) -> None:
+def test_node_lost_at_work_leaves_one_cpu_which_continues(tmp_path: Path, lost: str) -> None:
     """Of two nodes of one CPU each, one prepares and the other embeds; either agent is killed."""
     odd, trace = slowly(tmp_path, 0.2)
     with cluster(nodes=2, cpus=1) as raylets:
@@ -120,7 +120,7 @@ def test_node_lost_at_work_leaves_one_cpu_which_goes_on(tmp_path: Path, lost: st
     assert one.essence() == by_threads(one).essence()
 
 
-def test_by_rays_client(tmp_path: Path) -> None:
+def test_documents_are_prepared_through_rays_client(tmp_path: Path) -> None:
     port = free_port()
     with cluster(nodes=1, cpus=1, ray_client_server_port=port) as raylets:
         one = project(
@@ -131,7 +131,7 @@ def test_by_rays_client(tmp_path: Path) -> None:
     assert one.essence() == by_threads(one).essence()
 
 
-def test_a_document_that_fills_the_memory_of_a_node_stops_no_other(
+def test_document_filling_the_memory_of_a_node_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray ends its process before the node suffers."""

@@ -107,7 +107,9 @@ def ended(process: subprocess.Popen[bytes]) -> None:
             process.wait(LONG)
 
 
-def test_a_cut_cable_costs_nothing(tmp_path: Path, namespaces: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_connection_loses_no_document(
+    tmp_path: Path, namespaces: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugin = installed(tmp_path / "odd", "chunkers", "odd", "odd_chunker", ODD)
     monkeypatch.setenv("PYTHONPATH", plugin)
     trace = tmp_path / "trace"

@@ -141,7 +141,7 @@ def _holds(path: Path, *words: str) -> bool:
     return any(word.encode() in data for word in words)
 
 
-def test_a_document_that_kills_its_process_is_quarantined_and_others_are_not(
+def test_document_that_kills_its_process_is_quarantined_and_others_are_not(
     tmp_path: Path, raylets: Any
 ) -> None:
     one = project(tmp_path / "ray", raylets, chunking={"strategy": "odd"})
@@ -157,7 +157,7 @@ def test_a_document_that_kills_its_process_is_quarantined_and_others_are_not(
     assert one.essence() == by_threads(one).essence()
 
 
-def test_killed_daemons_and_nodes_cost_nothing(tmp_path: Path, raylets: Any) -> None:
+def test_killed_daemons_and_nodes_lose_no_document(tmp_path: Path, raylets: Any) -> None:
     """Two daemons are killed at work, then a node under the third."""
     trace = tmp_path / "trace"
     trace.touch()
@@ -188,7 +188,7 @@ def at_work(one: Project, trace: Path, more: int) -> subprocess.Popen[bytes]:
     return running
 
 
-def test_a_node_with_other_versions_ends_the_start(tmp_path: Path, raylets: Any) -> None:
+def test_node_with_other_versions_fails_the_start(tmp_path: Path, raylets: Any) -> None:
     one = project(tmp_path / "ray", raylets, chunking={"strategy": "odd"})
     write(one, 2)
     other = add(raylets, 1, env_vars={"ODD_VERSION": "2"})

@@ -71,13 +71,13 @@ def test_session_is_of_this_port_alone(client: httpx.Client) -> None:
     assert client.get("/metrics").status_code == 401, "the password is for the pages alone"
 
 
-def test_a_program_may_send_the_token(client: httpx.Client) -> None:
+def test_program_may_send_the_token(client: httpx.Client) -> None:
     assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     for wrong in ("Bearer guess", "Basic guess", "Basic", f"Basic {TOKEN}", "Basic \xe9"):
         assert client.get("/", headers={"Authorization": wrong.encode("latin-1")}).status_code == 401
 
 
-def test_a_form_must_be_of_this_session(client: httpx.Client) -> None:
+def test_form_must_be_of_this_session(client: httpx.Client) -> None:
     sign_in(client)
     mine = Page(client.get("/")).token()
     for token in ("", "x", mine[:-1]):
@@ -117,7 +117,7 @@ def test_links_from_other_sites_may_be_followed_and_nothing_else(client: httpx.C
     assert client.post("/page/retry", headers=visit, data={}).status_code == 403
 
 
-def test_a_proxy_with_tls_may_stand_before_it(tmp_path: Path) -> None:
+def test_proxy_with_tls_is_allowed_in_front(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     with served(daemon, token=TOKEN, hosts=["docs.example"], public_url="https://docs.example/") as client:
         sign_in(client)
@@ -187,16 +187,14 @@ def test_every_button_but_the_plan_asks_for_the_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via"])
-def test_a_proxy_without_a_token_changes_nothing(without_token: httpx.Client, header: str) -> None:
+def test_proxy_without_a_token_changes_nothing(without_token: httpx.Client, header: str) -> None:
     """Whoever uses it, it runs as one user."""
     token = Page(without_token.get("/page/changes")).token()
     form = {"form_token": token, "source": "docs"}
     assert without_token.post("/page/pause", data=form, headers={header: "203.0.113.9"}).status_code == 403
 
 
-def test_buttons_need_a_token_where_the_kernel_does_not_tell_users(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_buttons_need_a_token_if_users_are_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PeerUsers, "missing", "no netlink here", raising=False)
     monkeypatch.setattr(PeerUsers, "__init__", lambda self: setattr(self, "_kernel", None))
     daemon = Daemon(tmp_path)

@@ -59,7 +59,7 @@ CUT = """() => [...document.querySelectorAll('main .scroll')]
 
 
 @pytest.mark.slow
-def test_nothing_hostile_runs_and_no_page_scrolls_sideways(browser: Any, client: httpx.Client) -> None:
+def test_hostile_text_runs_no_script_and_fits_the_page(browser: Any, client: httpx.Client) -> None:
     """Tables are cards on a phone."""
     with Tab(browser, client) as tab:
         for path in PAGES:
@@ -79,7 +79,7 @@ def test_nothing_hostile_runs_and_no_page_scrolls_sideways(browser: Any, client:
 
 # test_events.py has what a listener is sent; a button is pressed in a browser by the default tests, too
 @pytest.mark.slow
-def test_figures_change_while_one_looks(browser: Any, client: httpx.Client, daemon: Daemon) -> None:
+def test_figures_are_updated_on_the_open_page(browser: Any, client: httpx.Client, daemon: Daemon) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/")
         api.expect(page.locator("#live-state")).to_have_text("live")
@@ -98,7 +98,7 @@ def test_figures_change_while_one_looks(browser: Any, client: httpx.Client, daem
 
 
 @pytest.mark.slow
-def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
+def test_page_works_without_scripts(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client, java_script_enabled=False) as tab:
         page = tab.show("/page/documents")
         page.get_by_label("Name contains").fill("long")
@@ -117,7 +117,7 @@ def test_it_works_without_scripts(browser: Any, client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:
+def test_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/page/documents")
         page.keyboard.press("/")
@@ -134,7 +134,7 @@ FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.n
 
 
 @pytest.mark.slow
-def test_the_way_by_keyboard(browser: Any, client: httpx.Client) -> None:
+def test_page_is_usable_by_keyboard(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/page/documents")
         page.keyboard.press("Tab")
@@ -196,7 +196,7 @@ def test_every_text_stands_out_from_what_is_behind_it(browser: Any, client: http
             assert len(grounds) == 2
 
 
-def test_a_button_is_pressed(browser: Any, client: httpx.Client) -> None:
+def test_button_is_pressed(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
         page = tab.show("/page/changes")
         page.get_by_role("button", name="Pause: docs").click()

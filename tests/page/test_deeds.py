@@ -38,7 +38,7 @@ def row(daemon: Daemon, key: str) -> tuple[object, ...]:
     )[0]
 
 
-def test_one_document_is_retried(press: Press, daemon: Daemon, client: httpx.Client) -> None:
+def test_retry_button_retries_one_document(press: Press, daemon: Daemon, client: httpx.Client) -> None:
     before = daemon.journal.select("SELECT * FROM documents ORDER BY id")
     try:
         page = press("retry", document="bad", back="/page/documents/bad?from=0")
@@ -76,14 +76,14 @@ def test_documents_that_failed_alike_are_retried_together(press: Press, daemon: 
             db.executemany(f"INSERT INTO documents VALUES ({', '.join('?' * len(before[0]))})", before)
 
 
-def test_a_rollback_that_has_nothing_to_return_to_is_refused_with_the_reason(press: Press) -> None:
+def test_rollback_without_a_former_collection_is_refused_with_the_reason(press: Press) -> None:
     page = press("rollback", collection="docs")
     assert page.status == 409
     assert "nothing to roll back" in page.text
     assert press("rollback", collection="<b>").status == 409
 
 
-def test_a_kept_collection_has_a_button(press: Press, daemon: Daemon) -> None:
+def test_kept_collection_has_a_button(press: Press, daemon: Daemon) -> None:
     with daemon.journal.transaction() as db:
         db.execute(
             """INSERT INTO collections (name, serves, role, since, uuid)
@@ -97,7 +97,7 @@ def test_a_kept_collection_has_a_button(press: Press, daemon: Daemon) -> None:
             db.execute("DELETE FROM collections WHERE name = 'docs--1'")
 
 
-def test_a_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
+def test_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
     assert "docs is paused." in press("pause", source="docs").text
     assert SourceRows(daemon.journal).of(DOCS).paused is not None
     assert "Resume" in press("pause", source="docs").texts["button"]
@@ -106,7 +106,7 @@ def test_a_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
     assert press("pause", source="<b>").status == 409
 
 
-def test_a_loss_is_accepted(press: Press, daemon: Daemon) -> None:
+def test_accept_button_confirms_a_loss(press: Press, daemon: Daemon) -> None:
     assert press("accept", source="docs").status == 409
     SourceRows(daemon.journal).hold(DOCS, "9 of 10 documents are gone", loss=True)
     page = press("pause", source="docs")
@@ -118,7 +118,7 @@ def test_a_loss_is_accepted(press: Press, daemon: Daemon) -> None:
         db.execute("UPDATE sources SET held = NULL, loss = 0, accepted = 0, paused = NULL")
 
 
-def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
+def test_apply_button_applies_waiting_changes(press: Press, daemon: Daemon) -> None:
     assert "No change waits for approval." in press("apply").text
     assert Requests(daemon.journal).take_arrange()
     Notices(daemon.journal).put("waits", "docs", "it would take 3 hours <b>")
@@ -130,7 +130,7 @@ def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
+def test_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
     assert "Being made" in press("plan").text
     said = wait(lambda: "Made" in (text := client.get("/page/changes").text) and text)
     assert "Nothing to do" in said or "Nothing was changed" in said or "could not" in said, said
@@ -140,7 +140,7 @@ def planner(code: str) -> Planner:
     return Planner(python_child("-c", code))
 
 
-def test_a_second_plan_waits_for_the_first_and_ends_with_the_daemon() -> None:
+def test_second_plan_waits_for_the_first_and_ends_with_the_daemon() -> None:
     made = planner("import time; time.sleep(600)")
     made.begin()
     first = made.latest()
@@ -154,7 +154,7 @@ def test_a_second_plan_waits_for_the_first_and_ends_with_the_daemon() -> None:
     assert process.returncode is not None
 
 
-def test_what_a_plan_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_plan_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "LONGEST", 1000)
     made = planner("print('x' * 10_000_000)")
     made.begin()
@@ -163,7 +163,7 @@ def test_what_a_plan_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made.close()
 
 
-def test_a_plan_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_over_its_time_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "PATIENCE", 0.0)
     made = planner("import time; time.sleep(600)")
     made.begin()
@@ -189,7 +189,7 @@ PLANNED = {
 }  # fmt: skip
 
 
-def test_a_plan_is_a_table_and_what_is_no_plan_is_shown_as_it_is(
+def test_plan_is_a_table_and_other_output_is_shown_unchanged(
     press: Press, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = planning.ShownPlan(1.0, 2.0, "", json.loads(json.dumps(PLANNED)))

@@ -11,7 +11,7 @@ from tests.page.test_pages import get
 PAGE = "/page/evaluation?collection=docs"
 
 
-def test_the_recommendation_and_what_was_compared_are_shown(client: httpx.Client) -> None:
+def test_recommendation_and_what_was_compared_are_shown(client: httpx.Client) -> None:
     page = get(client, PAGE)
     text = page.text
     assert "It stays." in text
@@ -22,17 +22,17 @@ def test_the_recommendation_and_what_was_compared_are_shown(client: httpx.Client
         assert figure in text
 
 
-def test_the_overview_leads_to_it_where_there_is_one(client: httpx.Client, empty: httpx.Client) -> None:
+def test_overview_links_to_the_evaluation(client: httpx.Client, empty: httpx.Client) -> None:
     assert PAGE in [one.get("href") for one in get(client, "/").all("a")]
     assert "/page/evaluation" not in empty.get("/").text
 
 
-def test_a_collection_without_one_says_what_to_do(client: httpx.Client) -> None:
+def test_collection_without_evaluation_names_the_command(client: httpx.Client) -> None:
     assert "ingestor evaluate" in get(client, "/page/evaluation?collection=other", 404).text
     assert get(client, "/page/evaluation", 404)
 
 
-def test_the_last_one_of_each_collection_is_kept_and_damaged_ones_are_left_out(tmp_path: Path) -> None:
+def test_last_report_of_each_collection_is_stored_and_damaged_files_are_skipped(tmp_path: Path) -> None:
     for text in ("first", "second"):
         kept.write(tmp_path, evaluation(text), 5.0)
     kept.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)

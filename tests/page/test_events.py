@@ -75,7 +75,7 @@ def _status(client: httpx.Client) -> int:
         return stream.status_code
 
 
-def test_a_place_becomes_free_when_a_listener_leaves(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_place_becomes_free_when_a_listener_leaves(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MOST", 1)
     with served(daemon) as client:
         for _ in range(3):

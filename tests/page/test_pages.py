@@ -43,7 +43,7 @@ def get(client: httpx.Client, path: str, status: int = 200) -> Page:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_nothing_from_outside_becomes_an_element_or_runs(client: httpx.Client, path: str) -> None:
+def test_document_text_becomes_no_element_or_script(client: httpx.Client, path: str) -> None:
     response = client.get(path)
     page = Page(response)
     assert response.headers["content-type"] == "text/html; charset=utf-8"
@@ -89,7 +89,7 @@ def test_pages_are_made_for_keyboards_and_screen_readers(client: httpx.Client, p
     assert all(text.strip() for text in page.texts.get("button", []))
 
 
-def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
+def test_overview_shows_sources_collections_and_failures(client: httpx.Client) -> None:
     page = get(client, "/")
     words = " ".join(page.text.split())
     assert "1 change pending" in words
@@ -102,7 +102,7 @@ def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
     assert "Pending1 1 to be retried".replace(" 1 t", "1 t") in words
 
 
-def test_an_empty_state_is_told(empty: httpx.Client) -> None:
+def test_overview_of_an_empty_state_is_explained(empty: httpx.Client) -> None:
     assert "not scanned yet" in get(empty, "/").text
     assert "No document here." in get(empty, "/page/documents").text
     assert "There is no collection yet." in get(empty, "/page/search?q=a").text
@@ -135,13 +135,13 @@ def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
         ("/page/search?q=a&collection=none", 404, "no collection"),
     ],
 )
-def test_mistakes_are_told_on_a_page(client: httpx.Client, path: str, status: int, words: str) -> None:
+def test_mistakes_are_reported_on_a_page(client: httpx.Client, path: str, status: int, words: str) -> None:
     response = client.get(path)
     assert response.status_code == status
     assert words in response.text
 
 
-def test_a_long_document_is_shown_in_parts(client: httpx.Client) -> None:
+def test_long_document_is_shown_in_parts(client: httpx.Client) -> None:
     first = get(client, "/page/documents/long")
     assert len(list(first.all("li"))) == IN_A_PAGE
     assert f"1–{IN_A_PAGE} of {CHUNKS}" in first.text
@@ -183,7 +183,7 @@ def test_hits_show_title_key_and_lines_or_page(client: httpx.Client) -> None:
     assert words.startswith("The longlong.mdline 433 · Part"), words
 
 
-def test_a_filter_narrows_a_search(client: httpx.Client) -> None:
+def test_filter_narrows_a_search(client: httpx.Client) -> None:
     where = quote('{"document_id": "long"}')
     page = get(client, f"/page/search?q=blocked+card+number&mode=hybrid&where={where}")
     hits = [str(one["href"]) for one in page.all("a") if "#chunk-" in str(one["href"])]
@@ -194,7 +194,7 @@ def test_a_filter_narrows_a_search(client: httpx.Client) -> None:
         assert (said.status_code, "the filter must be a JSON object" in said.text) == (422, True)
 
 
-def test_columns_that_say_one_thing_are_left_out(client: httpx.Client, daemon: Daemon) -> None:
+def test_constant_columns_are_omitted(client: httpx.Client, daemon: Daemon) -> None:
     def heads(path: str) -> list[str]:
         return [text for text in get(client, path).texts["th"] if text in ("Source", "Collection")]
 
@@ -216,7 +216,7 @@ def test_columns_that_say_one_thing_are_left_out(client: httpx.Client, daemon: D
     wait(lambda: heads("/") == ["Source", "Collection"])
 
 
-def test_the_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client: httpx.Client) -> None:
+def test_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client: httpx.Client) -> None:
     daemon.stretch = SyncProgress(12, 45, texts=310, seconds=10.0, left=600, begun=20)
     try:
         page = get(client, "/")
@@ -227,7 +227,7 @@ def test_the_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client
     assert [one.get("aria-label") for one in page.all("progress")] == ["work that is done"]
 
 
-def test_what_one_mode_cannot_answer_the_others_do(daemon: Daemon, client: httpx.Client) -> None:
+def test_other_modes_answer_if_one_fails(daemon: Daemon, client: httpx.Client) -> None:
     asking, daemon.embeddings.asking = daemon.embeddings.asking, lambda wanted: None  # type: ignore[method-assign]
     try:
         page = get(client, "/page/search?q=blocked+card")
@@ -252,7 +252,7 @@ def test_pages_are_not_in_the_description_for_programs(client: httpx.Client) -> 
     assert "/page" not in client.get("/nowhere").text
 
 
-def test_the_overview_answers_while_chroma_and_journal_do_not(
+def test_overview_answers_while_chroma_and_journal_do_not(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, daemon.up = dict(daemon.collections), False

@@ -59,7 +59,7 @@ def test_records_give_back_the_chunks_of_their_text(text: str, spans: list[tuple
     assert all(letter == " " for at, letter in enumerate(rebuilt, base) if at not in covered)
 
 
-def test_a_text_that_is_not_its_span_stands_for_itself() -> None:
+def test_text_without_a_span_is_shown_alone() -> None:
     records = [record(0, 4, "Four"), record(5, 9, "written anew"), record(10, 14, "More")]
     chunks = chunks_of(records)
     assert [chunk.rewritten for chunk in chunks] == [False, True, False]
@@ -166,7 +166,7 @@ def test_excerpt_that_begins_inside_a_table_has_its_header() -> None:
         assert "bird 3" not in shown and "|" not in seen(shown)
 
 
-def test_an_excerpt_begins_near_the_first_word_found() -> None:
+def test_excerpt_begins_near_the_first_matched_word() -> None:
     text = "before " * 200 + "the needle is here " + "after " * 200
     for markdown in (True, False):
         shown = str(render_hit(text, markdown, "en", {"needl"}, 100))
@@ -189,14 +189,14 @@ def test_failures_are_grouped_by_kind_in_sentences() -> None:
     assert len(group_reasons([(f"s{n}", "x", 1) for n in range(50)])) == MOST_REASONS
 
 
-def test_what_is_read_is_told_apart_from_what_waits() -> None:
+def test_pending_documents_are_counted_as_read_or_waiting() -> None:
     assert describe_pending(ShownCounts(due=0), 0) == "nothing waits"
     assert describe_pending(ShownCounts(due=12), 3) == "3 being read, 9 waiting"
     assert describe_pending(ShownCounts(due=12, waiting=2), 3) == "3 being read, 7 waiting, 2 to be retried"
     assert describe_pending(ShownCounts(due=2, waiting=2), 0) == "2 to be retried"
 
 
-def test_figures_are_told_as_people_read_them() -> None:
+def test_figures_are_formatted_for_people() -> None:
     assert [span(each) for each in (-5, 0, 59.9, 60, 3599, 7200, 86_400 * 3)] == [
         "0 s", "0 s", "59 s", "1 min", "59 min", "2 h", "3 d",
     ]  # fmt: skip
@@ -256,7 +256,7 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
         (UNLISTED_YET, {}, None, "busy", "Sources are being scanned"),
     ],
 )
-def test_the_first_sentence_says_how_everything_stands(
+def test_headline_summarises_the_state(
     found: Situation, facts: dict[str, SourceFacts], waits: str | None, mood: str, words: str
 ) -> None:
     collections = collections_of(found, {"all": CollectionFacts(waits=waits)})

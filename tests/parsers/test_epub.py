@@ -20,7 +20,7 @@ def parse(data: bytes) -> Document:
     return document
 
 
-def test_protected_and_damaged_books_are_told() -> None:
+def test_protected_and_damaged_books_are_reported() -> None:
     locked = '<e xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:CipherReference URI="OEBPS/{}"/></e>'
     fonts = {"META-INF/encryption.xml": locked.format("font.otf")}
     assert parse(epub(CHAPTERS, ["z.xhtml"], fonts)).blocks

@@ -77,11 +77,11 @@ FALLBACK = 'class="mwe-math-fallback-image-inline" aria-hidden=true'
          "| km² | yes |\n| --- | --- |\n| 3 | 4 |"),
     ],
 )  # fmt: skip
-def test_formulas_pictures_and_raised_numbers(body: str, text: str) -> None:
+def test_formulas_pictures_and_raised_numbers_are_read(body: str, text: str) -> None:
     assert parse(body).text == text
 
 
-def test_raised_text_in_raised_text_is_no_trouble() -> None:
+def test_nested_raised_text_is_read() -> None:
     assert parse("<p>" + "<sup>a" * 500).text == "a" * 500
 
 
@@ -137,7 +137,7 @@ def test_declared_legacy_encodings_are_believed() -> None:
         ("<p " + " ".join(f"a{i}" for i in range(100_000)) + ">", "attributes"),
     ],
 )
-def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
+def test_tangled_arguments_are_refused_at_once(source: str, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
         parse(source)
 

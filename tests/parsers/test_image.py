@@ -18,7 +18,7 @@ LINES = ("Harbour report", "Nine ships came in before the winter.", "Wheat was d
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "tiff", "bmp", "webp", "gif"])
-def test_without_ocr_a_picture_says_what_would_read_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_without_ocr_names_the_package(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detect, "reads_pictures", lambda: False)
     with pytest.raises(
         Unsupported, match=rf"looks like an image \(image/{kind}\); OCR would read text in it: "

@@ -23,7 +23,7 @@ def parse(notebook: Any, **options: Any) -> Document:
     return document
 
 
-def test_outputs_can_be_left_out() -> None:
+def test_outputs_can_be_omitted() -> None:
     assert "output" not in [block.kind for block in parse(NOTEBOOK, outputs=False).blocks]
 
 

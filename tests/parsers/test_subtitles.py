@@ -22,7 +22,7 @@ def parse(source: str, name: str = "a.srt") -> Document:
 
 
 @pytest.mark.parametrize("source", ["", "no cues", "00:00:01,000 --> 00:00:02,000", "<" * 100_000])
-def test_without_cues_there_is_no_text(source: str) -> None:
+def test_subtitles_without_cues_have_no_text(source: str) -> None:
     assert parse(source).text == ""
 
 

@@ -41,7 +41,7 @@ def test_paragraphs_lie_between_blank_lines(source: str, paragraphs: list[str]) 
         ("a.json", "application/json", Block("code", 0, 5, language="json")),
     ],
 )
-def test_code_and_prose_are_told_apart(name: str, content_type: str, block: Block) -> None:
+def test_code_and_prose_are_distinguished(name: str, content_type: str, block: Block) -> None:
     document = PARSER.parse(Blob(b"x = 1\n", name))
     assert document.content_type == content_type
     assert document.blocks == (block,)

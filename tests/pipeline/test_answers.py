@@ -36,7 +36,7 @@ def answering(text: str, asked: list[str]) -> Callable[[], Completion]:
     return ask
 
 
-def test_a_question_is_asked_once(cache: VectorCache) -> None:
+def test_question_is_asked_once(cache: VectorCache) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     for _ in range(3):
         assert kept.answer(question("one"), answering("eins", asked)) == "eins"
@@ -63,7 +63,7 @@ def test_failed_request_is_sent_again(cache: VectorCache) -> None:
     assert kept.calls == 1
 
 
-def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> None:
+def test_equal_parallel_questions_are_sent_once(cache: VectorCache) -> None:
     kept, asked, go_on = CachedAnswers(cache), list[str](), Event()
 
     def slowly() -> Completion:
@@ -105,7 +105,7 @@ def test_stop_without_questions_logs_nothing(cache: VectorCache, caplog: pytest.
     assert caplog.records == []
 
 
-def test_a_plan_asks_nobody(cache: VectorCache) -> None:
+def test_plan_calls_no_language_model(cache: VectorCache) -> None:
     asked: list[str] = []
     CachedAnswers(cache).answer(question("known"), answering("bekannt", asked))
     reckoned = DryRunAnswers(cache, lambda texts: [len(text) for text in texts])
@@ -118,7 +118,7 @@ def test_a_plan_asks_nobody(cache: VectorCache) -> None:
     assert reckoned.cost == pytest.approx(2.0 * len("Answer.one") / 1e6)
 
 
-def test_a_plan_without_a_cache_knows_nothing() -> None:
+def test_plan_without_a_cache_counts_every_request() -> None:
     reckoned = DryRunAnswers(None, lambda texts: [1 for _ in texts])
     assert reckoned.answer(question("one"), answering("?", [])) is None
     assert (reckoned.calls, reckoned.prompt_tokens) == (1, 2)

@@ -21,7 +21,7 @@ from tests.hostile import SLOW_MAIL
 from tests.pipeline.packed import Journal, World, mailed, tarred, unpack, zipped
 
 
-def test_nesting_ends() -> None:
+def test_nested_archives_are_opened_to_the_limit() -> None:
     data = zipped({"b.md": "B"})
     for _ in range(10):
         data = zipped({"n.zip": data})
@@ -90,7 +90,7 @@ def test_budget_is_shared_by_all_members_of_a_container(name: str) -> None:
         journal.restart()
 
 
-def test_the_members_of_a_whole_tree_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_of_nested_containers_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.archives.members.MOST_MEMBERS", 100)
     inner = zipped({f"{n}.md": "" for n in range(60)})
     world = World()
@@ -104,7 +104,7 @@ def test_the_members_of_a_whole_tree_are_counted(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("strict")
-def test_container_that_grew_beyond_the_limits_keeps_its_members() -> None:
+def test_container_grown_beyond_the_limits_keeps_its_members() -> None:
     world = World()
     world.put("m.eml", mailed({"b.md": "B"}))
     journal = Journal(world)
@@ -117,7 +117,7 @@ def test_container_that_grew_beyond_the_limits_keeps_its_members() -> None:
 
 
 @pytest.mark.slow
-def test_a_container_that_takes_too_long_costs_itself_alone() -> None:
+def test_container_over_its_time_fails_alone() -> None:
     world = World()
     world.put("a.eml", SLOW_MAIL)
     world.put("sound.eml", mailed({"c.md": "C"}))
@@ -173,7 +173,7 @@ def test_container_that_always_changes_does_not_keep_others_closed() -> None:
     assert {"sound0.zip/!/b.md", "sound1.zip/!/b.md"} <= found
 
 
-def test_a_defect_in_reading_a_container_is_its_own() -> None:
+def test_defect_in_a_container_fails_that_container_only() -> None:
     def broken(blob: Blob, archives: bool) -> Unpacked | None:
         raise Defect("ValueError: a defect")
 
@@ -198,7 +198,7 @@ class Failing:
         return unpack(blob, archives)
 
 
-def test_a_container_whose_process_was_killed_once_is_opened_in_the_next_listing() -> None:
+def test_container_whose_process_was_killed_once_is_opened_in_the_next_listing() -> None:
     world, opener = World(), Failing()
     world.put("a.zip", zipped({"b.md": "B"}))
     journal = Journal(world, unpack=opener)
@@ -211,7 +211,7 @@ def test_a_container_whose_process_was_killed_once_is_opened_in_the_next_listing
     assert journal.trouble is None
 
 
-def test_a_refused_container_is_opened_under_other_limits_only() -> None:
+def test_refused_container_is_opened_under_other_limits_only() -> None:
     world, opener = World(), Failing()
     world.put("a.zip", zipped({"b.md": "B"}))
     opener.errors = {world.files["a.zip"]: BadDocument("took more than 1 s; raise parsing.seconds")}

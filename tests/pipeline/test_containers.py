@@ -22,7 +22,7 @@ def test_members_are_documents_with_a_place() -> None:
     assert journal.read("docs/a.zip") == b""  # the archive itself is an empty document
 
 
-def test_an_unchanged_archive_is_not_opened_again() -> None:
+def test_unchanged_archive_is_not_opened_again() -> None:
     world = World()
     world.put("a.zip", zipped({"b.md": "B"}))
     journal = Journal(world)
@@ -45,7 +45,7 @@ def test_changed_archive_makes_only_changed_members_due() -> None:
     assert journal.read("a.zip/!/edited.md") == b"F"
 
 
-def test_a_member_of_another_time_is_another_version() -> None:
+def test_member_with_another_time_has_another_version() -> None:
     world = World()
     world.put("a.zip", zipped({"b.md": "B"}))
     journal = Journal(world)
@@ -67,7 +67,7 @@ def test_hints_lead_to_the_whole_archive(dirty: str) -> None:
     assert journal.look(dirty) == (set(), {"a.zip", "a.zip/!/c.md"})
 
 
-def test_a_folder_called_like_the_mark_is_a_folder() -> None:
+def test_folder_named_like_the_container_mark_is_a_folder() -> None:
     world = World()
     world.put("x/!/b.md", b"B")
     world.put("x/!/a.zip", zipped({"!/c.md": "C"}))
@@ -79,7 +79,7 @@ def test_a_folder_called_like_the_mark_is_a_folder() -> None:
     assert journal.look("x/!/b.md")[0] == {"x/!/b.md"}
 
 
-def test_a_folder_in_place_of_an_archive_of_its_name_is_read_as_a_folder() -> None:
+def test_folder_in_place_of_an_archive_of_its_name_is_read_as_a_folder() -> None:
     world = World()
     world.put("a.zip", zipped({"b.md": "packed"}))
     journal = Journal(world)
@@ -94,7 +94,7 @@ def test_a_folder_in_place_of_an_archive_of_its_name_is_read_as_a_folder() -> No
     assert journal.read("a.zip/!/b.md") == b"packed again"
 
 
-def test_a_broken_archive_keeps_its_members_and_says_why() -> None:
+def test_broken_archive_keeps_its_members_and_reports_the_reason() -> None:
     world = World()
     sound = zipped({"b.md": "B", "inner.zip": zipped({"c.md": "C"})})
     world.put("a.zip", sound)
@@ -113,7 +113,7 @@ def test_a_broken_archive_keeps_its_members_and_says_why() -> None:
     assert (changed, vanished) == ({"a.zip"}, {"a.zip/!/inner.zip", "a.zip/!/inner.zip/!/c.md"})
 
 
-def test_an_archive_that_can_not_be_read_just_now_is_unknown() -> None:
+def test_archive_unreadable_for_now_is_unknown() -> None:
     world = World()
     world.put("a.zip", zipped({"b.md": "B"}))
     world.put("b.md", b"B")
@@ -130,7 +130,7 @@ def test_an_archive_that_can_not_be_read_just_now_is_unknown() -> None:
     assert journal.look() == ({"a.zip", "a.zip/!/c.md"}, {"a.zip/!/b.md"})
 
 
-def test_containers_in_containers() -> None:
+def test_containers_in_containers_are_opened() -> None:
     world = World()
     mail = mailed({"inner.zip": zipped({"b.md": "B"})})
     world.put("a.tar", tarred({"m.eml": mail, "x.md": "X"}))
@@ -176,7 +176,7 @@ def test_single_compressed_file_is_read_without_the_archives_option() -> None:
     assert [journal.read(f"{name}/!/notes.txt") for name in packed] == [b"one", b"two", b"three"]
 
 
-def test_a_mailbox_is_its_messages() -> None:
+def test_mailbox_lists_its_messages() -> None:
     def message(number: int, text: str) -> bytes:
         head = (
             f"From ada@example.org Tue Jan  2 03:04:05 2024\nMessage-ID: <{number}@x>\nSubject: {number}\n\n"

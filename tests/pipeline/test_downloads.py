@@ -95,9 +95,7 @@ def test_attachments_denied_by_the_source_are_listed_again() -> None:
 
 
 @pytest.mark.parametrize(("most", "most_bytes"), [(2, 10**6), (10**6, 10)])
-def test_the_oldest_downloads_are_forgotten(
-    most: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oldest_downloads_are_forgotten(most: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads_module, "_MOST", most)
     monkeypatch.setattr(downloads_module, "_MOST_BYTES", most_bytes)
     downloads = Downloads()

@@ -39,7 +39,7 @@ NO_PROSE = {
 
 
 @pytest.mark.parametrize("code", TEXTS)
-def test_a_sentence_or_two_are_enough(code: str) -> None:
+def test_language_is_detected_from_a_sentence_or_two(code: str) -> None:
     assert language_of(TEXTS[code]) == code
 
 
@@ -89,7 +89,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), READ)
-def test_documents(kind: str, text: str, expected: str | None) -> None:
+def test_documents_get_the_language_of_their_prose(kind: str, text: str, expected: str | None) -> None:
     assert identify(read(kind, text)).language == expected
 
 
@@ -108,7 +108,7 @@ def test_language_of_a_document_is_judged_by_a_sample_of_all_its_parts() -> None
     assert identify(document).language == "de"
 
 
-def test_threads_agree() -> None:
+def test_language_is_the_same_in_every_thread() -> None:
     texts = [*TEXTS.values(), *(a[:60] + b[:60] for a in TEXTS.values() for b in TEXTS.values())]
     alone = [language_of(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:

@@ -49,13 +49,13 @@ class Archive:
         return listing.take(source, Scope(), [VersionTable(one) for one in known]).changes
 
 
-def test_an_archive_that_every_edition_knows_stays_closed() -> None:
+def test_archive_that_every_edition_knows_stays_closed() -> None:
     archive = Archive()
     assert [[*found.differences()] for found in archive.listed(KNOWN, KNOWN)] == [[], []]
     assert archive.opened == 0
 
 
-def test_an_archive_that_a_new_edition_does_not_know_is_opened() -> None:
+def test_archive_that_a_new_edition_does_not_know_is_opened() -> None:
     """Its members have all that a source says of a document: what is merely known has no size."""
     live, new = (archive := Archive()).listed(KNOWN, {})
     assert ([*live.differences()], live.vanished, archive.opened) == ([], (), 1)
@@ -68,7 +68,7 @@ def test_members_of_an_unopened_archive_stay_only_in_editions_that_know_them() -
     assert [item.key for item in new.differences()] == ["b.txt", ZIP]
 
 
-def test_a_container_known_in_two_versions_counts_as_new() -> None:
+def test_container_known_in_two_versions_counts_as_new() -> None:
     known, older, nothing = map(VersionTable, (KNOWN, {**KNOWN, ZIP: "0 opened"}, {}))
     for together in (KnownToAll([known, older]), KnownToAll([older, known])):
         assert together.below("") == {**KNOWN, ZIP: ""}

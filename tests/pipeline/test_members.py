@@ -46,7 +46,7 @@ else:
         ("a.eml", mailed({"b.md": "B"})),
     ],
 )
-def test_every_kind_of_container(name: str, data: bytes) -> None:
+def test_every_kind_of_container_is_opened(name: str, data: bytes) -> None:
     world = World()
     world.put(name, data)
     journal = Journal(world)
@@ -65,7 +65,7 @@ def test_every_kind_of_container(name: str, data: bytes) -> None:
         (zstd.compress(b"") * 100_001, "more than 100,000 frames"),
     ],
 )
-def test_packed_files_that_can_not_be_read_say_why(data: bytes, reason: str) -> None:
+def test_unreadable_packed_files_name_the_reason(data: bytes, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
         list(members_of(Blob(data, "a.gz"), archives=True))
 
@@ -94,7 +94,7 @@ def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.Monke
     ],
     ids=range(3),
 )
-def test_a_member_that_can_not_be_read_says_why(data: bytes, reason: str) -> None:
+def test_unreadable_member_names_the_reason(data: bytes, reason: str) -> None:
     world = World()
     world.put("a.zip", data)
     journal = Journal(world)
@@ -127,7 +127,7 @@ def test_members_with_similar_names_are_distinguished() -> None:
     assert list(opened.members) == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
 
 
-def test_hidden_members_and_non_files_are_left_out() -> None:
+def test_hidden_members_and_non_files_are_omitted() -> None:
     buffer = io.BytesIO(tarred({".hidden": "x", "__MACOSX/a": "x", "d/.git/x": "x", "b.md": "B"}))
     with tarfile.open(fileobj=buffer, mode="a") as archive:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE):
@@ -158,7 +158,7 @@ def test_any_bytes_are_a_document_or_have_a_reason(data: bytes, magic: bytes) ->
 
 
 @given(st.data())
-def test_a_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> None:
+def test_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> None:
     sound = zipped({f"{n}.md": f"text {n} " * 5 for n in range(3)})
     at = data.draw(st.integers(0, len(sound) - 1))
     broken = sound[:at] + bytes([sound[at] ^ data.draw(st.integers(1, 255))]) + sound[at + 1 :]
@@ -182,7 +182,7 @@ def test_error_that_names_no_member_marks_none_as_broken() -> None:
         Unpacked().drop("a", "damaged")
 
 
-def test_attachment_that_is_too_large_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attachment_over_the_limit_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
     opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
     assert opened is not None

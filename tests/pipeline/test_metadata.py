@@ -138,7 +138,7 @@ def present(metadata: Metadata) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if value is not None}
 
 
-def test_a_node_of_llama_index_that_would_be_cut_is_left_out() -> None:
+def test_llama_index_node_over_the_limit_is_omitted() -> None:
     rows = described(replace(DOCUMENT, extra=(("abstract", "x" * 7_900),)), CHUNKS)
     assert [row["_node_content"] for row in rows] == [None] * len(CHUNKS)
 
@@ -187,7 +187,7 @@ def test_sections_are_counted() -> None:
     assert column(rows, "start_line", "end_line") == [(1, 6), (7, 10), (11, 11), (12, 17), (18, 18)]
 
 
-def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() -> None:
+def test_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() -> None:
     text = "# A\n\nIt is short.\n\n<!-- of B -->\n\n## B\n\nIt is longer than the other.\n\n## A\n\nEnd.\n"
     document: Document = PLUGIN.build(Options()).parse(Blob(text.encode(), "a.md"))
     cuts = [0, text.index("<!--"), text.index("It is longer"), len(text)]
@@ -229,7 +229,7 @@ def test_first_and_last_chunks_have_a_single_neighbour() -> None:
     assert only["relationships"] == '{"1": "d1"}'
 
 
-def test_pages_symbols_and_scattered_spans() -> None:
+def test_margin_shows_pages_symbols_and_scattered_spans() -> None:
     text = "one two six"
     blocks = (
         Block("code", 0, 3, page=0, page_label="i", symbol="f"),
@@ -260,7 +260,7 @@ def test_metadata_of_the_item_is_carried(item: Item, expected: tuple[Scalar, ...
     assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
 
 
-def test_a_member_of_an_archive_has_the_path_that_people_see() -> None:
+def test_member_of_an_archive_has_the_path_that_people_see() -> None:
     item = Item("old/a.zip/!/docs/b.md", "", "/srv/old/a.zip!/docs/b.md")
     rows = described(Document("text"), [Chunk(0, 4, "text")], item)
     assert column(rows, "path", "file_name") == [("old/a.zip!/docs/b.md", "b.md")]
@@ -280,7 +280,7 @@ def test_a_member_of_an_archive_has_the_path_that_people_see() -> None:
         ("https://example.org", None),
     ],
 )
-def test_folders_are_all_that_enclose_a_document(key: str, folders: list[str] | None) -> None:
+def test_folders_of_a_document_are_all_its_parents(key: str, folders: list[str] | None) -> None:
     rows = described(Document("text"), [Chunk(0, 4, "text")], Item(key, "", "u"))
     assert column(rows, "folders") == [(folders,)]
 
@@ -326,7 +326,9 @@ def test_extras_add_keys_and_displace_none() -> None:
         (Document(SOURCE), "headings", [()] * 5),
     ],
 )
-def test_contexts(document: Document, how: Any, expected: list[tuple[str, ...]]) -> None:
+def test_contexts_are_the_lines_of_the_chosen_kind(
+    document: Document, how: Any, expected: list[tuple[str, ...]]
+) -> None:
     assert contexts(document, CHUNKS, how) == expected
 
 
@@ -385,7 +387,7 @@ def test_counts_and_neighbours_agree_for_any_spans(data: st.DataObject) -> None:
         assert row["end_line"] == 1 + SOURCE.count("\n", 0, chunk.end - 1)
 
 
-def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
+def test_symbol_of_the_chunker_overrides_the_block() -> None:
     text = "def f(): pass"
     document = Document(text, (Block("code", 0, len(text)),))
     chunk = Chunk(0, len(text), text, extra=(("symbol", "f"),))

@@ -24,7 +24,7 @@ def present(metadata: Any) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if value is not None}
 
 
-def test_too_many_keys_are_left_out_in_the_documented_order() -> None:
+def test_too_many_keys_are_omitted_in_the_documented_order() -> None:
     kept = present(within(FULL, CLOUD))
     assert len(kept) == 32
     assert FULL.keys() - kept.keys() == set([key for key in LEFT_OUT if key in FULL][: len(FULL) - 32])

@@ -91,13 +91,13 @@ def sentences(number: int) -> str:
     return " ".join(f"Sentence number {n} is here." for n in range(number))
 
 
-def test_a_document_may_give_as_many_records_as_the_config_says() -> None:
+def test_document_with_more_records_than_configured_is_quarantined() -> None:
     assert len(prepared(sentences(20), None, most=20).records) == 20
     with pytest.raises(BadDocument, match="gives 21 chunks or more, and max_records is 20: raise it"):
         prepared(sentences(21), None, most=20)
 
 
-def test_a_small_file_that_gives_thousands_is_refused() -> None:
+def test_small_archive_with_thousands_of_members_is_refused() -> None:
     assert len(prepared(sentences(1000), 700).records) == 1000
     assert len(prepared(sentences(1100), 1100).records) == 1100
     assert len(prepared(sentences(1100), None).records) == 1100, "where the size is not known"
@@ -131,7 +131,7 @@ def test_document_of_far_too_many_pieces_is_refused_before_embedding() -> None:
         prepared(sentences(110), None, "similarity", most=10)
 
 
-def test_an_inserted_chunk_touches_two_neighbours_on_either_side() -> None:
+def test_inserted_chunk_touches_two_neighbours_on_either_side() -> None:
     before, after = (
         [known.vector_key for known in prepared(text, None, neighbours=0.3).receipt.records]
         for text in (sentences(20), f"This one is new. {sentences(20)}")

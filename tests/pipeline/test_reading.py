@@ -145,7 +145,7 @@ def test_cache_keeps_a_single_state_of_an_item_and_none_of_removed_items(
     assert kept() == 0
 
 
-def test_a_plan_keeps_nothing(cache: VectorCache, reader: Reader, counting: Counting) -> None:
+def test_plan_stores_nothing(cache: VectorCache, reader: Reader, counting: Counting) -> None:
     planning = replace(reader, memory=Parses(cache, learns=False))
     planning.read(ITEM).document()
     reader.read(ITEM).document()

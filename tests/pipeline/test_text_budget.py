@@ -27,7 +27,7 @@ def test_large_documents_wait_and_small_ones_do_not() -> None:
     assert entered.is_set()
 
 
-def test_a_document_larger_than_the_budget_is_chunked_alone() -> None:
+def test_document_larger_than_the_budget_is_chunked_alone() -> None:
     budget = TextBudget(1_000_000)
     with budget.taken(50_000_000), ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(_take, budget, 300_000)

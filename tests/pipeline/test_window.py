@@ -84,7 +84,7 @@ def test_parts_fit_and_lose_only_white_space(text: str) -> None:
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
-def test_a_text_is_divided_at_the_strongest_border_near_its_middle() -> None:
+def test_text_is_divided_at_the_strongest_border_near_its_middle() -> None:
     beyond = partial(exceeds_window, Words())
     assert parts("one two three. four five six seven eight nine ten", beyond) == [
         "one two three. four five six seven eight nine ten"
@@ -141,14 +141,14 @@ def test_texts_of_every_strategy_fit_the_window(kind: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "vectors"), [("paragraph", None), ("changepoint", "pooled"), ("similarity", "encoded")]
 )
-def test_a_vector_holds_the_end_of_its_text(kind: str, vectors: str | None) -> None:
+def test_vector_depends_on_the_end_of_a_long_text(kind: str, vectors: str | None) -> None:
     options = {} if vectors is None else {"vectors": vectors}
     one, other = (prepared(kind, Words(), text, **options) for text in (LONG, f"{LONG[:-5]}last."))
     assert one.records[-1].text[:-5] == other.records[-1].text[:-5]
     assert (one.records[-1].vector != other.records[-1].vector).any()
 
 
-def test_a_record_whose_end_no_vector_held_is_replaced_once() -> None:
+def test_record_truncated_by_the_model_is_replaced_once() -> None:
     found = prepared("paragraph", Words(), max_tokens=None)
     whole = prepared("paragraph", Endless(), max_tokens=None)
     keys = [[known.vector_key for known in each.receipt.records] for each in (found, whole)]
@@ -157,7 +157,7 @@ def test_a_record_whose_end_no_vector_held_is_replaced_once() -> None:
     ]
 
 
-def test_lines_that_exceed_the_window_are_left_out_from_the_most_general() -> None:
+def test_lines_that_exceed_the_window_are_omitted_from_the_most_general() -> None:
     lines = [("a b c", "d e", "f"), ("a b c", "d e", "f"), ("a b c", "d e", "f"), ()]
     words = [
         "one two three four",

@@ -94,7 +94,7 @@ def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     assert f"script-src 'sha256-{digest}'" in policy
 
 
-def test_everything_from_outside_is_escaped() -> None:
+def test_page_escapes_every_text_of_documents() -> None:
     title = ATTACK.replace("\x00", "")
     document = Document(
         f"{ATTACK} first. {ATTACK} second.",
@@ -147,7 +147,7 @@ def test_parts_are_the_chunk(pairs: list[tuple[int, int]]) -> None:
         assert all(part.role != "after" for part in before) or two.start < one.end
 
 
-def test_a_soft_line_end_is_a_space_and_a_hard_one_stays() -> None:
+def test_soft_line_end_is_a_space_and_a_hard_one_stays() -> None:
     text = "One\ntwo  \nthree\\\nfour\n\n| a |\n| b |"
     document = Document(text, (Block("paragraph", 0, 21), Block("table", 23, 34)), "text/markdown")
     assert flow_lines(document) == "One two  \nthree\\\nfour\n\n| a |\n| b |"
@@ -173,7 +173,7 @@ def test_pictures_have_a_bounded_size(count: int) -> None:
     assert len(drawn) < 320_000
 
 
-def test_the_curve_lies_between_its_units_and_the_line_at_its_value() -> None:
+def test_curve_points_lie_between_units_and_the_line_at_its_value() -> None:
     drawn = plot.curve(np.array([0.0, 0.25, 1.0]), np.array([0.5, 0.5, 0.75]), [[(0, 1)], [(1, 4)]])
     assert 'd="M1 100L2 75L3 0"' in drawn
     assert 'class="bound" d="M0.5 50H2.5V25H3.5"' in drawn
@@ -181,12 +181,12 @@ def test_the_curve_lies_between_its_units_and_the_line_at_its_value() -> None:
     assert 'class="band odd" d="M1 0H4V100H1z"' in drawn
 
 
-def test_a_line_that_is_nowhere_is_not_drawn_within() -> None:
+def test_curve_omits_a_bound_outside_its_range() -> None:
     drawn = plot.curve(np.array([0.0, 1.0]), np.array([np.inf, np.inf]), [[(0, 3)]])
     assert 'class="bound" d="M0.5 -100H2.5"' in drawn
 
 
-def test_a_long_document_is_shown_in_part_and_the_page_says_so() -> None:
+def test_long_document_is_truncated_and_the_page_reports_it() -> None:
     text = "word. " * 60_000
     document = Document(text)
     chunks = tuple(Chunk(at, at + 5, text[at : at + 5]) for at in range(0, len(text), 6))

@@ -176,7 +176,7 @@ def test_stored_recipe_without_an_added_option_keeps_the_former_behaviour(tmp_pa
     assert as_chosen(today, json.loads(kept), RULES).sources[0].chunking == before.sources[0].chunking
 
 
-def test_an_added_option_is_a_change_that_plans_announce(tmp_path: Path) -> None:
+def test_added_option_is_a_change_that_plans_announce(tmp_path: Path) -> None:
     before, today = (config(tmp_path, f"{{strategy: changepoint{more}}}") for more in (", by_type: {}", ""))
     found = changes(choose(before), choose(today))
     assert [str(one).partition("{")[0] for one in found] == ["a: chunking.by_type: null -> "]
@@ -210,7 +210,7 @@ def test_changed_types_are_a_change(tmp_path: Path) -> None:
     assert "types" not in merged(before, after)["sources"]["a"]
 
 
-def test_parsers_without_documents_are_left_out(tmp_path: Path) -> None:
+def test_parsers_without_documents_are_omitted(tmp_path: Path) -> None:
     choices = choose(config(tmp_path))
     left = without_unused(choices, {SourceName("a"): {"html"}})
     assert set(left["sources"]["a"]["parsing"]) == {"html"}

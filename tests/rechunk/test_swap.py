@@ -139,7 +139,7 @@ def before_renames(
     return collections, chroma, new
 
 
-def test_an_old_edition_is_not_deleted_while_a_name_may_be_anothers(
+def test_old_edition_is_not_deleted_while_a_name_may_be_anothers(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collections, chroma, new = before_renames(journal, tmp_path, monkeypatch, "deleted")
@@ -162,7 +162,7 @@ def test_previous_collection_is_kept_in_place_of_a_torn_one(
     assert [record.id for record in chroma.records("docs--1")] == ["docs#0"]
 
 
-def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
+def test_names_are_arranged_after_an_error_during_a_switch(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, collections = [], Collections()
@@ -171,7 +171,7 @@ def test_after_an_error_right_after_a_switch_names_are_still_seen_to(
     assert seen
 
 
-def test_a_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a kill right after it has everything built a second time."""
     Requests(journal).put("rebuilding", C, "search misses records")
     _killed_after_the_switch(journal, Collections(), monkeypatch)
@@ -259,7 +259,7 @@ def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) ->
     assert requests.all("prune") == {"other": "yes"}
 
 
-def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
+def test_request_for_a_name_is_carried_out_once(journal: Journal) -> None:
     Requests(journal).arrange()  # before the start, which arranges all
     swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
 
@@ -271,7 +271,7 @@ def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
     assert [asked(), asked()] == [True, False]
 
 
-def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
+def test_name_of_a_foreign_collection_is_not_taken(journal: Journal) -> None:
     editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, OLD)
     fill(journal, C, 1, 0)
@@ -339,7 +339,7 @@ def test_rollback_requested_during_another_stays(journal: Journal) -> None:
     assert requests.get("roll back", C) is None
 
 
-def test_an_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
+def test_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each time whole tables are read."""

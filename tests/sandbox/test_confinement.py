@@ -97,7 +97,7 @@ def not_refused(told: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("user", ["nobody", "as we are"])
-def test_a_parser_can_do_no_harm(place: Place, user: str) -> None:
+def test_confined_parser_can_do_no_harm(place: Place, user: str) -> None:
     """The daemon has two threads, as any has: its parsers are confined all the same."""
     command = as_nobody() if user == "nobody" else []
     told = run(place, command, [*HARM, "threads"])
@@ -115,7 +115,7 @@ def test_two_layers_hold_where_there_are_no_namespaces(place: Place) -> None:
     assert told["level"] == "landlock, seccomp; without namespaces (Operation not permitted)"
 
 
-def test_the_filter_alone_holds_all_but_reading(place: Place) -> None:
+def test_filter_alone_holds_all_but_reading(place: Place) -> None:
     told = run(place, as_nobody(), list(HARM), (UNSHARE, 1), (LANDLOCK, 38))
     assert not_refused(told).keys() == {"spy", "list"}
     assert "landlock (Function not implemented)" in told["level"]

@@ -44,7 +44,7 @@ def parse(isolation: Isolation) -> Parse:
     return run
 
 
-def test_a_document_comes_back_whole(isolation: Isolation) -> None:
+def test_document_is_returned_complete(isolation: Isolation) -> None:
     text = "words, 名前, 😀 and \0"
     found = Isolated("bad", Options(), isolation).parse(Blob(text.encode(), "n\udcff.bad"))
     assert found == Document(
@@ -53,7 +53,7 @@ def test_a_document_comes_back_whole(isolation: Isolation) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_is_used_again_until_it_has_grown(parse: Parse) -> None:
+def test_process_is_reused_until_it_has_grown(parse: Parse) -> None:
     ours = b"x" * 300_000_000  # what we hold is not what the process holds
     with pytest.raises(BadDocument):
         parse("segfault")
@@ -114,7 +114,7 @@ def test_process_reaches_no_network_writes_no_files_and_sees_no_secrets(
         assert "PYTHONPATH" in seen
 
 
-def test_the_second_best_guard_of_the_network_works() -> None:
+def test_fallback_of_the_network_wall_refuses_sockets() -> None:
     script = (
         "import socket, sys; from ingestor.confinement.walls import _refuse_network\n"
         "sys.addaudithook(_refuse_network)\n"
@@ -134,12 +134,12 @@ def test_no_descriptor_of_ours_is_inherited_and_noise_does_no_harm(parse: Parse,
     assert parse("chatter") == "quiet"
 
 
-def test_a_document_does_not_pay_for_those_before_it(parse: Parse) -> None:
+def test_document_is_not_affected_by_earlier_documents(parse: Parse) -> None:
     parse("leak")
     assert parse("frail") == "well"
 
 
-def test_answer_announced_too_large_is_not_awaited(parse: Parse) -> None:
+def test_answer_announced_as_too_large_is_refused_at_once(parse: Parse) -> None:
     with pytest.raises(BadDocument, match=r"the parser's answer is too large \(536,870,912 bytes"):
         parse("boast")
 
@@ -166,7 +166,7 @@ def test_names_that_are_too_long_are_a_reason() -> None:
     isolation.close()
 
 
-def test_a_terminal_s_interrupt_does_not_reach_them(isolation: Isolation, parse: Parse) -> None:
+def test_interrupt_of_the_terminal_does_not_reach_processes(isolation: Isolation, parse: Parse) -> None:
     assert os.getsid(int(parse("pid"))) != os.getsid(0)
 
 
@@ -227,7 +227,9 @@ def test_process_that_does_not_start_is_retried_later(
     isolation.close()
 
 
-def test_why_a_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_process_that_does_not_start_reports_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "pydantic.py").write_text("raise ImportError('this pydantic is broken')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     isolation = Isolation(Limits(processes=1))
@@ -236,7 +238,7 @@ def test_why_a_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch, t
     isolation.close()
 
 
-def test_without_a_temporary_folder_people_are_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_temporary_folder_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> None:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 

@@ -47,7 +47,7 @@ def test_stopping_ends_a_document_under_way_and_the_processes() -> None:
 
 
 @pytest.mark.slow
-def test_a_slow_document_ends_its_first_attempt_early_and_has_all_its_time_in_the_next() -> None:
+def test_slow_document_gets_its_full_time_at_the_second_attempt() -> None:
     isolation = Isolation(Limits(seconds=2, processes=1))
     isolation.take_turns()
     hang = Blob(b"hang", "a")
@@ -153,7 +153,7 @@ def test_end_outruns_processes(deed: str) -> None:
     assert not isolation._running
 
 
-def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dripping_answer_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_process, "PATIENCE", 1)
     isolation = Isolation(Limits(seconds=1, processes=1))
     with pytest.raises(BadDocument, match="took more than 1 s"):
@@ -161,7 +161,7 @@ def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) ->
     isolation.close()
 
 
-def test_document_without_its_cpu_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_without_its_cpu_time_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """``processor_seconds``: as on a machine that gives a tenth of the time."""
     clock = count(5.0, 0.04)
     monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)

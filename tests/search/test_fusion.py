@@ -4,7 +4,7 @@ from ingestor.search.fusion import by_vectors, by_words, fuse
 from ingestor.search.values import Ranks
 
 
-def test_both_lists_count() -> None:
+def test_score_counts_both_rankings() -> None:
     best = fuse([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 3.0)], {"c": 0.2}, 10.0, 3)
     assert [one.id for one in best] == ["b", "a", "c"]
     assert [one.ranks for one in best] == [Ranks(2, 1), Ranks(1, None), Ranks(None, 2)]
@@ -24,7 +24,7 @@ def test_record_without_a_vector_counts_as_the_most_distant() -> None:
     assert [one.id for one in fuse([], [("c", 9.0)], {}, 9.0, 5)] == ["c"]
 
 
-def test_without_words_the_order_is_that_of_the_vectors() -> None:
+def test_order_without_matching_words_is_that_of_the_vectors() -> None:
     dense = [("a", 0.9), ("b", 0.8), ("c", 0.8)]
     assert [one.id for one in fuse(dense, [], {}, 0.0, 9)] == ["a", "b", "c"]
     assert fuse([], [], {}, 0.0, 9) == []
@@ -34,7 +34,7 @@ def test_without_words_the_order_is_that_of_the_vectors() -> None:
     ("cosine", "words", "wanted"),
     [(0.8, 0.0, 0.32), (0.8, 5.0, 0.59), (1.0, 10.0, 1.0), (1.0000001, 10.1, 1.0), (-0.5, 0.0, 0.0)],
 )
-def test_score_of_one_candidate_says_how_much_was_found(cosine: float, words: float, wanted: float) -> None:
+def test_score_of_one_candidate_is_its_share_of_the_words(cosine: float, words: float, wanted: float) -> None:
     (one,) = fuse([("a", cosine)], [("a", words)] if words else [], {}, 10.0, 5)
     assert one.score == pytest.approx(wanted)
 

@@ -183,7 +183,7 @@ def test_answer_is_given_though_every_attempt_meets_a_write(tmp_path: Path) -> N
         assert len(store.writes) == 10 - 1 - AGAIN
 
 
-def test_reranker_scores_no_text_twice_when_an_answer_is_made_again(tmp_path: Path) -> None:
+def test_reranker_scores_no_text_twice_when_an_answer_is_repeated(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def scores(question: str, texts: Sequence[str]) -> list[float]:
@@ -217,7 +217,7 @@ def test_filters_hold_in_all_modes(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
-def test_without_a_complete_index_vectors_serve_and_that_is_said(tmp_path: Path, mode: str) -> None:
+def test_incomplete_index_falls_back_to_vectors_and_is_reported(tmp_path: Path, mode: str) -> None:
     with searcher(tmp_path, complete=False) as search:
         answer = search.answer(Question("How are books borrowed?", n=1, mode=mode))  # type: ignore[arg-type]
     assert (answer.mode, answer.hits[0].id) == ("dense", "faq#0")
@@ -412,7 +412,7 @@ def test_reranker_orders_the_first_hits(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize(
     "scores", [[1.0], [float("nan")] * 2, Transient("it is away"), NeedsHuman("no torch")]
 )
-def test_without_the_reranker_hits_are_as_they_were_and_that_is_said(tmp_path: Path, scores: object) -> None:
+def test_failed_reranker_keeps_the_order_and_is_reported(tmp_path: Path, scores: object) -> None:
     def failing(question: str, texts: Sequence[str]) -> list[float]:
         if isinstance(scores, Exception):
             raise scores

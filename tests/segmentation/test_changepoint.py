@@ -231,7 +231,7 @@ def test_cut_of_less_weight_is_taken_first() -> None:
         assert solve(costs, penalties(0.1), weights).cuts(0) == (cheap, 6)
 
 
-def test_weight_of_one_is_none() -> None:
+def test_weight_of_one_changes_nothing() -> None:
     drawn = ([[1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], [5, 6, 7, 8])
     assert np.array_equal(solved_of(drawn).sizes, solved_of(drawn, [WHOLE] * 4).sizes)
 

@@ -69,7 +69,7 @@ def test_vectors_are_of_unit_length_and_survive_float16(n: int, seed: int) -> No
         assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-3)
 
 
-def test_opposites_that_cancel_out_leave_a_vector_all_the_same() -> None:
+def test_opposite_vectors_that_cancel_out_leave_a_vector() -> None:
     one = np.eye(1, WIDTH, dtype=np.float32)
     against = np.concatenate([one, -one])
     assert (pool(to_fixed(against), np.array([5, 5]), [(0, 2)]) == -one).all()

@@ -47,7 +47,7 @@ def assisted(client: httpx.Client, work: Any, mode: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> None:
+def test_tools_and_resources_work_over_stdio(client: httpx.Client, mode: str) -> None:
     async def work(assistant: Any) -> None:
         tools = {tool.name: tool.description for tool in (await assistant.list_tools()).tools}
         assert set(tools) == {"search", "read", "list_documents", "status"}
@@ -167,7 +167,7 @@ def test_many_assistants_at_once_each_get_their_own_answer(client: httpx.Client)
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_are_no_sessions_and_no_streams(client: httpx.Client, method: str) -> None:
+def test_assistant_endpoint_has_no_sessions_and_no_streams(client: httpx.Client, method: str) -> None:
     """A stream would hold a connection open, and tell nothing."""
     said = client.request(method, "/mcp", headers=HEADERS)
     assert (said.status_code, said.headers["Allow"]) == (405, "POST")
@@ -206,13 +206,13 @@ def test_endpoint_requires_the_token(daemon: Daemon) -> None:
         assert len(said.json()["result"]["tools"]) == 4
 
 
-def test_a_listener_gets_an_error_at_once(client: httpx.Client) -> None:
+def test_listener_gets_the_error_at_once(client: httpx.Client) -> None:
     listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}
     said = client.post("/mcp", json=listen, headers={**HEADERS, "Mcp-Protocol-Version": "2026-07-28"})
     assert "error" in said.json()
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_missing_package_is_named_with_its_command(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assistants, "find_spec", lambda name: None)

@@ -42,7 +42,7 @@ def test_documents_are_listed_in_pages(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("stretch", [1, 10, 30, 1000])
-def test_a_document_is_read_whole_in_parts_of_any_length(client: httpx.Client, stretch: int) -> None:
+def test_document_read_in_parts_of_any_length_is_complete(client: httpx.Client, stretch: int) -> None:
     at: int | None = 0
     texts: dict[str, None] = {}
     for _ in range(200):
@@ -70,12 +70,12 @@ def test_a_document_is_read_whole_in_parts_of_any_length(client: httpx.Client, s
         ("/documents/faq?start=%C2%B2", 422, "start"),
     ],
 )
-def test_mistakes_are_told(client: httpx.Client, path: str, status: int, where: str | None) -> None:
+def test_mistakes_are_reported(client: httpx.Client, path: str, status: int, where: str | None) -> None:
     said = client.get(path)
     assert (said.status_code, said.json().get("where")) == (status, where), said.text
 
 
-def test_the_status_is_short(client: httpx.Client) -> None:
+def test_status_is_short(client: httpx.Client) -> None:
     said = client.get("/status").json()
     assert said["ready"] is False
     assert sum(said["collections"]["docs"].values()) == 3

@@ -100,7 +100,7 @@ def exposed(found: Situation = FOUND) -> str:
         'ingestor_disk_free_bytes{folder="state"} 7.0',
     ],
 )
-def test_a_figure(line: str) -> None:
+def test_metric_has_its_labels_and_value(line: str) -> None:
     assert line in exposed().splitlines()
 
 

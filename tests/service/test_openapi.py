@@ -40,7 +40,7 @@ def test_every_address_is_described(client: httpx.Client) -> None:
     assert client.get("/openapi.json").json() == description()
 
 
-def test_the_schemas_are_schemas() -> None:
+def test_schemas_of_the_description_are_valid() -> None:
     for each in description()["components"]["schemas"].values():
         Draft202012Validator.check_schema(each)
     text = str(description())
@@ -48,7 +48,7 @@ def test_the_schemas_are_schemas() -> None:
         assert f"'{name}'" in text
 
 
-def test_the_limits_of_a_question_are_described() -> None:
+def test_limits_of_a_question_are_described() -> None:
     question = description()["components"]["schemas"]["Question"]
     assert question["properties"]["n"] == {
         "default": 5,
@@ -108,7 +108,7 @@ def test_request_by_a_stranger_is_refused(
             assert (said.status_code, "error" in said.json()) == (status, True), path
 
 
-def test_a_name_of_the_config_and_the_token_open_it(guarded: httpx.Client) -> None:
+def test_configured_name_and_token_admit_a_request(guarded: httpx.Client) -> None:
     names = {**BEARER, "Host": "search.example", "Origin": "http://search.example"}
     for method, path in ADDRESSES:
         assert guarded.request(method, path, headers=names).status_code not in (401, 403, 421), path

@@ -45,13 +45,15 @@ def client(daemon: Daemon) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("address", ["/embed", "/embed/docs", f"/embed/{RECIPE}"])
-def test_questions_in_the_form_of_text_embeddings_inference(client: httpx.Client, address: str) -> None:
+def test_questions_in_the_form_of_text_embeddings_inference_are_embedded(
+    client: httpx.Client, address: str
+) -> None:
     assert client.post(address, json={"inputs": ["a", "b"]}).json() == [[0, 1], [0, 1]]
     assert client.post(address, json={"inputs": "a", "truncate": True}).json() == [[0, 1]]
     assert client.post(address, json={"inputs": "a", "prompt_name": "document"}).json() == [[1, 0]]
 
 
-def test_questions_in_openais_form(client: httpx.Client) -> None:
+def test_questions_in_openais_form_are_embedded(client: httpx.Client) -> None:
     said = client.post("/v1/embeddings", json={"input": ["a b", "c"], "model": "docs"}).json()
     assert [each["embedding"] for each in said["data"]] == [[0, 1], [0, 1]]
     assert [each["index"] for each in said["data"]] == [0, 1]
@@ -102,7 +104,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
     assert daemon.model.seen.index(["q"]) <= 2, "a word that loads the model, and one step, go before"
 
 
-def test_too_many_questions_are_told_to_come_again(
+def test_questions_over_the_limit_are_asked_to_retry(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "MOST_QUESTIONS", 0)
@@ -121,7 +123,7 @@ def test_health_and_readiness(daemon: Daemon, client: httpx.Client) -> None:
     assert "Chroma does not answer" in said.json()["reasons"]
 
 
-def test_a_collection_that_is_being_loaded_is_not_ready(daemon: Daemon, client: httpx.Client) -> None:
+def test_collection_being_loaded_is_not_ready(daemon: Daemon, client: httpx.Client) -> None:
     loading = "Chroma is loading a collection"
     daemon.unloaded = {"of nobody's interest"}
     assert loading not in client.get("/readyz").json()["reasons"]
@@ -129,7 +131,7 @@ def test_a_collection_that_is_being_loaded_is_not_ready(daemon: Daemon, client: 
     assert loading in client.get("/readyz").json()["reasons"]
 
 
-def test_readiness_tells_reading_from_writing(daemon: Daemon, client: httpx.Client) -> None:
+def test_readiness_distinguishes_reading_from_writing(daemon: Daemon, client: httpx.Client) -> None:
     def ready() -> tuple[bool, bool]:
         said = client.get("/readyz").json()
         return said["readable"], said["writable"]
@@ -178,7 +180,7 @@ def test_promtool_finds_nothing_wrong_with_names_and_units(client: httpx.Client)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_the_last_check_of_a_collection_is_a_metric(daemon: Daemon, client: httpx.Client) -> None:
+def test_last_check_of_a_collection_is_a_metric(daemon: Daemon, client: httpx.Client) -> None:
     run_status.write_check(daemon.folder, CheckResult("docs", "faq.csv", 0.5, 0.1, False, 1000.0))
     run_status.write_check(daemon.folder, CheckResult("gone", "faq.csv", 0.5, 0.1, False, 1000.0))
     assert figure(client, 'ingestor_check_passed{collection="docs",questions="faq.csv"}') == "0.0"
@@ -199,7 +201,7 @@ def test_health_alone_is_open_without_the_token(daemon: Daemon, monkeypatch: pyt
         assert client.get("/metrics", headers={"Authorization": "Bearer t0ken"}).status_code == 200
 
 
-def test_an_unknown_address_names_those_there_are(client: httpx.Client) -> None:
+def test_unknown_address_lists_known_addresses(client: httpx.Client) -> None:
     said = client.get("/nowhere")
     assert said.status_code == 404
     assert "/metrics" in said.json()["error"]

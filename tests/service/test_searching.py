@@ -56,7 +56,7 @@ def say(client: httpx.Client) -> Say:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_answer_has_hits_and_passages(say: Say, mode: str) -> None:
+def test_answer_has_hits_and_passages(say: Say, mode: str) -> None:
     said = say(mode=mode, n=2, collection="docs", expand="document")
     assert said.status_code == 200, said.text
     body = said.json()
@@ -95,7 +95,7 @@ def test_several_collections_answer_as_one(say: Say, mail: None, wanted: object)
     assert said == "name a collection; known: docs, mail"
 
 
-def test_an_unknown_collection_among_several_is_named(say: Say, mail: None) -> None:
+def test_unknown_collection_among_several_is_named(say: Say, mail: None) -> None:
     said = say(collection=["docs", "nil"])
     assert (said.status_code, said.json()["detail"]) == (
         404,
@@ -104,7 +104,7 @@ def test_an_unknown_collection_among_several_is_named(say: Say, mail: None) -> N
     assert say(collection=["docs"]).json()["hits"][0]["collection"] == "docs"
 
 
-def test_a_collection_that_cannot_answer_leaves_the_others(
+def test_collection_without_answer_leaves_the_others(
     say: Say, daemon: Daemon, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = Editions(daemon.journal).named(EditionName("mail")).uuids
@@ -143,7 +143,7 @@ def test_answers_of_eight_readers_are_those_of_one(
     assert answers(client, 8) == alone
 
 
-def test_a_reranker_orders_hits_and_its_failure_is_said(
+def test_reranker_orders_hits_and_its_failure_is_reported(
     say: Say, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [hit["id"] for hit in say(n=2).json()["hits"]]
@@ -187,7 +187,7 @@ def test_filters_and_budgets_hold(say: Say) -> None:
         ({"query": "x" * 300_000}, 413, None, "200,000 bytes"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(
+def test_mistake_is_reported_with_its_place(
     say: Say, body: dict[str, Any], status: int, where: str | None, words: str
 ) -> None:
     said = say(**body)
@@ -211,9 +211,7 @@ def test_another_projects_daemon_does_not_answer(daemon: Daemon, client: httpx.C
     assert said == {"right": 200, "wrong": 421}
 
 
-def test_a_swap_while_it_searches_is_not_noticed(
-    daemon: Daemon, say: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_during_a_swap_succeeds(daemon: Daemon, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
 
     def collection(uuids: tuple[str, ...]) -> Any:
@@ -229,7 +227,7 @@ def test_a_swap_while_it_searches_is_not_noticed(
 
 
 @pytest.mark.parametrize("error", [Gone("gone"), Transient("Chroma can't be reached")])
-def test_a_chroma_that_is_away_is_told(
+def test_unreachable_chroma_is_reported(
     daemon: Daemon, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(uuid: str) -> Any:
@@ -242,16 +240,14 @@ def test_a_chroma_that_is_away_is_told(
     assert str(error) in said.json()["detail"]
 
 
-def test_an_embedder_that_is_not_there_leaves_the_words(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_embedder_leaves_keyword_search(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon.embeddings, "asking", lambda recipe: None)
     with served(daemon) as client:
         assert client.post("/search", json={"query": "card"}).json()["where"] == "mode"
         assert client.post("/search", json={"query": "card", "mode": "lexical"}).json()["hits"]
 
 
-def test_a_bounded_number_waits(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_beyond_the_waiting_limit_are_refused(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, inside = threading.Event(), threading.Semaphore(0)
 
     def embed(texts: Sequence[str]) -> Vectors:
@@ -314,7 +310,7 @@ def test_no_body_is_a_defect(client: httpx.Client, body: dict[str, Any]) -> None
         assert said.json()["error"]
 
 
-def test_the_form_of_a_question_is_the_commands(say: Say) -> None:
+def test_form_fields_of_a_question_equal_the_commands(say: Say) -> None:
     names = {"query", "collection", "n", "budget_tokens", "mode", "where", "expand", "distinct"}
     assert set(Question.__dataclass_fields__) == names
     assert set(say().json()) == {"hits", "passages", "mode", "fallback", "seconds", "needed_tokens"}

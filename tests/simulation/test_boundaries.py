@@ -54,13 +54,13 @@ def boundaries(seed: int) -> dict[str, object]:
     }
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(12), 1), boundaries).total() > 8
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(12, 1012), boundaries).total() > 10_000
 
 
@@ -163,12 +163,12 @@ SHOWN_BY = dict(
 
 
 @pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
-def test_boundaries_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+def test_pinned_boundaries_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)
 
 
@@ -189,11 +189,11 @@ def exchange_the_server(folder: Path) -> None:
     world.end()
 
 
-def test_a_former_model_that_is_gone_does_not_hold_up_the_next(tmp_path: Path) -> None:
+def test_missing_former_model_does_not_delay_the_next(tmp_path: Path) -> None:
     exchange_the_server(tmp_path)
 
 
-def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
+def test_hold_by_an_edition_that_is_replaced_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = DocumentFlow._ask_person
@@ -210,7 +210,7 @@ def test_a_hold_by_an_edition_that_is_replaced_is_found_out(
     assert found.value.law == REST
 
 
-def test_a_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
+def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A watcher sees each of its changes; when it rests, it is indexed."""

@@ -70,12 +70,12 @@ def histories(folder: Path, seeds: Iterable[int]) -> int:
     return crashes(folder, seeds, lambda seed: {"collective": True}).total()
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, kind: str) -> None:
     assert histories(tmp_path, SEEDS) > 2
 
 
 @pytest.mark.slow
-def test_many_more_histories_end_as_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
+def test_further_histories_equal_a_fresh_run(tmp_path: Path, kind: str) -> None:
     assert histories(tmp_path, [0, *range(2, 60)]) > 150
 
 
@@ -118,12 +118,12 @@ BROKEN: Variants = {
 }
 
 
-def test_a_statistic_that_moves_ends_as_in_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
+def test_moving_statistic_equals_a_fresh_run(tmp_path: Path, kind: str) -> None:
     drift(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, kind: str) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path, kind: str) -> None:
     show(BROKEN[name], drift, tmp_path)
 
 

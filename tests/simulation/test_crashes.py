@@ -57,7 +57,7 @@ from tests.simulation.play import COMMON, MEDDLING, RARE
 CHOSEN = (11, 25)  # seeds of the default tests; directed.py has each kind of deed without chance
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, few: bool) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, few: bool) -> None:
     deaths, deeds = 0, Counter[str]()
     for world in played(tmp_path, CHOSEN if few else range(31)):
         deaths, deeds = deaths + world.chaos.crashes.total(), deeds + world.deeds
@@ -75,7 +75,7 @@ def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
 
 
 @pytest.mark.slow
-def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
+def test_documents_that_are_written_in_slices_equal_a_fresh_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flight, "BATCH", 1)
@@ -85,7 +85,7 @@ def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_twenty_thousand_crashes_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     total: Counter[str] = Counter()
     start = begin = 26
     while total.total() < 20_000:
@@ -353,7 +353,7 @@ SHOWN_BY = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], directed.ALL[SHOWN_BY[name]], tmp_path)
 
 
@@ -365,5 +365,5 @@ REPEATED = {f"die {times}th after commit" for times in (3, 4, 5, 6, 8)}
     "name",
     [pytest.param(name, marks=pytest.mark.slow) if name in REPEATED else name for name in directed.ALL],
 )
-def test_histories_without_chance_end_as_a_run_from_nothing(name: str, tmp_path: Path) -> None:
+def test_pinned_histories_equal_a_fresh_run(name: str, tmp_path: Path) -> None:
     directed.ALL[name](tmp_path)

@@ -43,11 +43,11 @@ def looked_at_late(folder: Path) -> None:
         world.end()
 
 
-def test_a_deleted_edition_is_not_opened_by_its_old_name(tmp_path: Path) -> None:
+def test_deleted_edition_is_not_opened_by_its_old_name(tmp_path: Path) -> None:
     looked_at_late(tmp_path)
 
 
-def test_a_writer_that_opens_it_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_opening_the_file_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EditionStore, "is_in_force", lambda self, name: True)
     with pytest.raises(LawBroken) as found:
         looked_at_late(tmp_path)
@@ -76,7 +76,7 @@ def swapped_often(folder: Path, seed: int) -> World:
     return world
 
 
-def test_collections_that_are_swapped_while_chroma_comes_and_goes_end_as_a_run_from_nothing(
+def test_collections_that_are_swapped_while_chroma_comes_and_goes_equal_a_fresh_run(
     tmp_path: Path, seeds: Seeds
 ) -> None:
     assert with_outages(tmp_path, seeds(range(10), 1))["away"] > 10

@@ -48,7 +48,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "SLICE", 1)
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert histories(tmp_path, seeds(range(16), 1))["journal read"] > 20
 
 
@@ -60,7 +60,7 @@ def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert histories(tmp_path, range(16, 1016))["journal read"] > 20_000
 
 
@@ -117,11 +117,11 @@ BROKEN: Variants = {
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_reads_that_fail_one_by_one_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_reads_that_fail_one_by_one_equal_a_fresh_run(tmp_path: Path) -> None:
     fail_each_read(tmp_path)
 
 
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], fail_each_read, tmp_path)

@@ -50,14 +50,14 @@ def histories(folder: Path, seeds: Iterable[int]) -> Counter[str]:
     return sum(each, Counter[str]())
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     found = histories(tmp_path, seeds(range(40), 1))
     assert found["within listing"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert histories(tmp_path, range(28, 1024))["within listing"] > 900
 
 
@@ -193,16 +193,16 @@ SHOWN_BY = dict(
 
 
 @pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
-def test_listings_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+def test_pinned_listings_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)
 
 
-def test_removal_of_what_vanished_without_waiting_is_found_out(
+def test_removal_of_what_vanished_without_waiting_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Scanner, "taking_over", lambda self: set())

@@ -30,13 +30,13 @@ def dated(seed: int) -> dict[str, object]:
     return {"dated": True}
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(20, 36), 1), dated).total() > 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(36, 1036), dated).total() > 4000
 
 
@@ -61,10 +61,10 @@ BROKEN: Variants = {
 }
 
 
-def test_a_document_that_waits_for_its_heir_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_document_waiting_for_its_rename_equals_a_fresh_run(tmp_path: Path) -> None:
     wait_for_an_heir(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], wait_for_an_heir, tmp_path)

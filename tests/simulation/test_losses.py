@@ -19,7 +19,7 @@ def dwindling(seed: int) -> dict[str, object]:
     return {"dwindling": True}
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(12), 1), dwindling).total() > 4
 
 
@@ -73,10 +73,10 @@ SHOWN_BY = dict(zip(BROKEN, (delete_one_after_the_other, spoil_most), strict=Tru
 
 
 @pytest.mark.parametrize("history", SHOWN_BY.values())
-def test_losses_without_chance_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+def test_pinned_losses_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)

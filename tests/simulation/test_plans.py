@@ -80,12 +80,12 @@ def histories(folder: Path, seeds: range) -> Counter[str]:
     return total
 
 
-def test_a_plan_announces_what_a_sync_counts(tmp_path: Path, few: bool) -> None:
+def test_plan_announces_what_a_sync_counts(tmp_path: Path, few: bool) -> None:
     seen = histories(tmp_path, range(2 if few else 8))
     assert all(seen[name] > 2 for name in ("added", "changed", "moved", "removed", "records_dropped")), seen
 
 
-def test_a_plan_by_rules_of_its_own_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_by_other_rules_than_sync_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one that takes renamed documents for new ones."""
 
     def by_content(prepared, *, building):  # type: ignore[no-untyped-def]

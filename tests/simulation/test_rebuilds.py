@@ -118,11 +118,13 @@ def test_removals_and_edits_during_a_rebuild_are_as_prompt_as_at_rest(tmp_path: 
     delays_during_a_rebuild(tmp_path)
 
 
-def test_edits_wait_for_one_write_of_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_wait_for_at_most_one_write_of_a_rebuild(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edits_beside_slow_writes(tmp_path, monkeypatch)
 
 
-def test_a_rebuild_that_does_not_yield_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_that_does_not_yield_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "_yields", lambda self: False)
     with pytest.raises(LawBroken) as found:
         edits_beside_slow_writes(tmp_path, monkeypatch)
@@ -166,13 +168,13 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     world.end()
 
 
-def test_an_edition_that_needs_a_person_does_not_hold_what_readers_see(
+def test_held_edition_does_not_hold_the_live_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
 
 
-def test_a_source_held_for_an_edition_in_building_is_found_out(
+def test_source_held_for_an_unfinished_edition_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
@@ -199,7 +201,7 @@ BROKEN: Variants = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*BROKEN[name][:3])
     with pytest.raises(LawBroken) as found:
         delays_during_a_rebuild(tmp_path)
@@ -240,7 +242,7 @@ def test_removals_reach_an_edition_whose_plugins_are_gone(
 
 
 @pytest.mark.slow
-def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
+def test_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Removals and edits wait for a few writes of a rebuild: Chroma adds 400 records in seconds."""
@@ -263,7 +265,7 @@ def test_a_rebuild_is_written_in_smaller_batches_than_what_readers_see(
 
 
 @pytest.mark.parametrize("lost", [3, 8])
-def test_an_edition_whose_plugins_are_gone_asks_before_it_loses_much(
+def test_edition_whose_plugins_are_gone_asks_before_it_loses_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """New documents, which it never gets, are set off against its losses once only."""

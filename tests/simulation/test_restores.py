@@ -18,13 +18,13 @@ def restores(seed: int) -> dict[str, object]:
     return {"restores": True}
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(12), 1), restores).total() > 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(12, 1012), restores).total() > 5_000
 
 
@@ -74,7 +74,7 @@ def restore(folder: Path, deed: str) -> None:
 
 
 @pytest.mark.parametrize("deed", ["older Chroma", "older journal", "stranger"])
-def test_a_restored_store_ends_as_from_nothing(tmp_path: Path, deed: str) -> None:
+def test_restored_store_equals_a_fresh_run(tmp_path: Path, deed: str) -> None:
     restore(tmp_path, deed)
 
 
@@ -84,5 +84,5 @@ SHOWN_BY = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)

@@ -29,13 +29,13 @@ def in_shards(folder: Path, seeds: Iterable[int]) -> int:
     return crashes(folder, seeds, divided).total()
 
 
-def test_collections_in_shards_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_collections_in_shards_equal_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert in_shards(tmp_path, seeds(range(4, 14), 1)) > 2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_many_more_of_them(tmp_path: Path) -> None:
+def test_further_histories_in_shards_equal_a_fresh_run(tmp_path: Path) -> None:
     assert in_shards(tmp_path, [*range(4), *range(14, 20), *range(100, 400)]) > 600
 
 
@@ -137,10 +137,10 @@ def divide_again(folder: Path) -> None:
 SHOWN_BY = dict.fromkeys(BROKEN, divide_again)
 
 
-def test_shards_that_are_divided_again_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_shards_that_are_divided_again_equal_a_fresh_run(tmp_path: Path) -> None:
     divide_again(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)

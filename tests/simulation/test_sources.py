@@ -28,13 +28,13 @@ def in_slices(seed: int) -> dict[str, object]:
     return {"several": True, "sliced": True}
 
 
-def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(24), 1), two_sources).total() > 5
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_thousand_more_histories_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(24, 1024), two_sources).total() > 4000
 
 
@@ -47,7 +47,7 @@ def slices_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("slices_of_one")
-def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path, seeds: Seeds) -> None:
+def test_histories_of_large_documents_equal_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
     assert crashes(tmp_path, seeds(range(1100, 1112), 5), in_slices).total() > 10
 
 
@@ -73,7 +73,7 @@ RENAMES: list[dict[SourceName, SourceName]] = [{MORE: ELSE}, {MORE: FILES, FILES
 
 @pytest.mark.usefixtures("slices_of_one")
 @pytest.mark.parametrize("renames", RENAMES, ids=["renamed", "traded"])
-def test_a_large_document_that_is_partly_written_gets_the_new_name(
+def test_large_document_that_is_partly_written_gets_the_new_name(
     tmp_path: Path, renames: dict[SourceName, SourceName]
 ) -> None:
     rename_half_written(renames)(tmp_path)
@@ -127,11 +127,11 @@ SHOWN_BY = dict(zip(BROKEN, (leave, trade_after_a_refusal, rename_half_written(R
 
 
 @pytest.mark.parametrize("history", [leave, trade_after_a_refusal])
-def test_sources_that_leave_or_trade_end_as_a_run_from_nothing(history: History, tmp_path: Path) -> None:
+def test_sources_that_leave_or_trade_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.usefixtures("slices_of_one")
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_found_out(name: str, tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     show(BROKEN[name], SHOWN_BY[name], tmp_path)

@@ -128,7 +128,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_strange_deeds_end_as_a_run_from_nothing(history: Callable[[Path], None], tmp_path: Path) -> None:
+def test_unusual_actions_equal_a_fresh_run(history: Callable[[Path], None], tmp_path: Path) -> None:
     history(tmp_path)
 
 
@@ -160,5 +160,5 @@ SHOWN_BY = (
 
 
 @pytest.mark.parametrize(("name", "history"), [*zip(BROKEN, SHOWN_BY, strict=True)])
-def test_broken_variants_are_found_out(name: str, history: Callable[[Path], None], tmp_path: Path) -> None:
+def test_broken_variants_are_detected(name: str, history: Callable[[Path], None], tmp_path: Path) -> None:
     show(BROKEN[name], history, tmp_path)

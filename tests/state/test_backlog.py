@@ -17,7 +17,7 @@ def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal:
     assert due(journal) == ["c", "d", "a.zip/!/1", "b.zip/!/1", "a.zip/!/2", "b.zip/!/b.zip/!/2", "a.zip/!/3"]
 
 
-def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:
+def test_retries_are_not_delayed_by_a_corrected_clock(journal: Journal) -> None:
     observe(journal, "a", "b", "c")
     for key, retry_at, quarantined in (("a", 9e9, False), ("b", 5.0, False), ("c", NEVER, True)):
         failure = Failure("later", 1, retry_at, quarantined=quarantined)

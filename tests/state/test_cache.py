@@ -78,7 +78,7 @@ def test_last_put_counts(cache):
     assert np.array_equal(cache.get(ONE, [digest])[digest], vectors_of(["b"])[0])
 
 
-def test_contains_says_what_get_would_find(cache):
+def test_contains_agrees_with_get(cache):
     digests = fill(cache, ["a", "b"])
     assert cache.get(ONE, [*digests, text_digest("c")]).keys() == set(digests)
     assert cache.get(ONE, []) == {}
@@ -189,7 +189,7 @@ def another_version(path):
     [another_database, another_version, lambda path: path.write_bytes(b"not a database " * 1000)],
     ids=["another database", "another version", "garbage"],
 )
-def test_file_that_is_not_ours_is_begun_anew(path, spoil, caplog):
+def test_foreign_file_is_replaced(path, spoil, caplog):
     spoil(path)
     with closing(VectorCache(path, 10**9)) as cache:
         digests = fill(cache, ["a"])
@@ -249,7 +249,7 @@ def test_locked_file_is_an_empty_cache_and_not_an_error(path, monkeypatch):
         assert cache.get(ONE, fill(cache, ["b"]))
 
 
-def test_threads_and_a_second_process_share_it(path):
+def test_cache_is_shared_by_threads_and_processes(path):
     texts = [str(n) for n in range(600)]
     truth = dict(zip(map(text_digest, texts), vectors_of(texts), strict=True))
 

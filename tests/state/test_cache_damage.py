@@ -87,7 +87,7 @@ def trials(folder: Path, kind: str, seeds: Iterable[int]) -> Iterator[tuple[bool
 
 
 @pytest.mark.parametrize("kind", EXPERIMENTS)
-def test_flipped_bits_never_give_what_is_another_s(tmp_path: Path, kind: str) -> None:
+def test_flipped_bits_never_return_the_vector_of_another_text(tmp_path: Path, kind: str) -> None:
     said = list(trials(tmp_path, kind, range(10)))
     assert not any(bad for bad, _ in said)
     assert any(found for _, found in said)
@@ -95,7 +95,9 @@ def test_flipped_bits_never_give_what_is_another_s(tmp_path: Path, kind: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPERIMENTS)
-def test_flipped_bits_of_many_trials_never_give_what_is_another_s(tmp_path: Path, kind: str) -> None:
+def test_flipped_bits_of_many_trials_never_return_the_vector_of_another_text(
+    tmp_path: Path, kind: str
+) -> None:
     said = list(trials(tmp_path, kind, range(600)))
     assert not any(bad for bad, _ in said)
     assert sum(found for _, found in said) > 50

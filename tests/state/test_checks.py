@@ -15,7 +15,7 @@ def test_last_result_of_each_check_is_kept(tmp_path: Path) -> None:
     assert read_checks(tmp_path) == [others[1], replace(RESULT, passed=True, at=2000.0), others[0]]
 
 
-def test_damaged_files_are_left_out(tmp_path: Path) -> None:
+def test_damaged_files_are_omitted(tmp_path: Path) -> None:
     write_check(tmp_path, RESULT)
     for name, text in {
         "check-1.json": "{",

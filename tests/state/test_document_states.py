@@ -19,7 +19,7 @@ REFUSED = Failure("it can't be read", 1, NEVER, quarantined=True)
 LATER = Failure("away", 1, 50.0, quarantined=False)
 
 
-def test_sql_and_python_tell_the_same_state_of_every_row(journal: Journal) -> None:
+def test_sql_and_python_derive_the_same_state(journal: Journal) -> None:
     """Every combination of the columns that decide it, those included that no event leads to."""
     texts = (None, "1", "2")
     values = (texts, texts, texts, texts, (0, 1), (0, 1), (None, "", NO_PARSER, "text"))

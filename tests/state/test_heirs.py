@@ -98,7 +98,7 @@ def test_document_due_for_long_waits_from_when_it_vanished(journal: Journal, how
     assert removed(journal) == []
 
 
-def test_each_is_one_look_up(journal: Journal) -> None:
+def test_queries_of_the_journal_are_one_look_up_each(journal: Journal) -> None:
     """A backlog of millions must not be read through for each document that vanished."""
     vanish(journal, "old")
     listed(journal, "new", 7)

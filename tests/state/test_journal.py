@@ -148,7 +148,7 @@ def test_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
 
 
-def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
+def test_accept_refuses_a_source_held_for_another_reason(journal: Journal) -> None:
     SourceRows(journal).hold(S, "too many", loss=True)
     SourceRows(journal).hold(S, "the folder is missing")
     assert not SourceRows(journal).accept(S)

@@ -40,14 +40,14 @@ def test_releasing_twice_is_harmless(tmp_path):
     assert not held(tmp_path / "lock")
 
 
-def test_file_left_behind_holds_nothing(tmp_path):
+def test_lock_file_of_an_ended_process_holds_no_lock(tmp_path):
     (tmp_path / "lock").write_text("1\n")
     assert not held(tmp_path / "lock")
     with hold(tmp_path / "lock"):
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_asking_makes_no_file(tmp_path):
+def test_lock_query_creates_no_file(tmp_path):
     assert not held(tmp_path / "lock")
     assert list(tmp_path.iterdir()) == []
 
@@ -72,7 +72,7 @@ def test_lock_ends_with_its_process_even_if_a_child_lives_on(tmp_path):
         holder.stdout.close()
 
 
-def test_asking_refuses_no_holder(tmp_path):
+def test_lock_query_refuses_no_holder(tmp_path):
     """``held`` takes the lock for an instant; here for a long one."""
     with (tmp_path / "lock").open("w") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
@@ -98,7 +98,7 @@ def test_lock_in_a_missing_folder_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_asking_and_holding_at_once(tmp_path):
+def test_lock_is_held_while_other_processes_query_it(tmp_path):
     """Many processes that ask never stop one that holds and releases."""
     asking = (
         "import sys; from pathlib import Path; from ingestor.state.files import held\n"

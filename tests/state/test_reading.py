@@ -24,7 +24,7 @@ def test_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
         assert looking.owner == writing.owner
 
 
-def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_below_keys_are_returned(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the form of keys next to ``a`` in the order of the index."""
     monkeypatch.setattr(sources, "_PAGE", 2)
     near = ("a", "a/b", "a/b/c", "a/!/m", "a.", "a0", "ab", "a-", "A", "b/a", "aé/x", "a/é")
@@ -99,7 +99,7 @@ def test_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tm
     assert journal.mark() != own
 
 
-def test_another_process_may_look_while_we_write(journal: Journal, tmp_path: Path) -> None:
+def test_other_process_may_read_during_a_write(journal: Journal, tmp_path: Path) -> None:
     observe(journal, "a")
     other = Journal(tmp_path / "journal.sqlite3")
     assert other.owner == journal.owner

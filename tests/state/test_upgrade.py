@@ -57,7 +57,7 @@ def test_editions_have_their_roles(journal: Journal) -> None:
     ]  # fmt: skip
 
 
-def test_documents_and_records_stay_and_none_is_due(path: Path) -> None:
+def test_documents_and_records_stay_after_an_upgrade(path: Path) -> None:
     tables = ("documents", "records", "sources", "statistics", "withdrawals")
     names = {table: columns(path, table) for table in tables}
     before = {table: rows(path, table, names[table]) for table in tables}
@@ -70,7 +70,7 @@ def test_documents_and_records_stay_and_none_is_due(path: Path) -> None:
     assert {table: rows(path, table, names[table]) for table in tables} == before
 
 
-def test_every_role_and_every_kind_is_taken_over(path: Path) -> None:
+def test_every_role_and_kind_is_migrated(path: Path) -> None:
     """Also those that the example has not."""
     kinds = ("approved", "refused", "waits", "delayed", "rebuild", "rebuilt", "reach", "prune", "roll back")
     with closing(sqlite3.connect(path)) as db:

@@ -51,7 +51,7 @@ def test_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> Non
         ("nothing but one", "paragraph", [False]),
     ],
 )
-def test_sentences_comments_and_decorators(text: str, kind: str, expected: list[bool]) -> None:
+def test_bonds_keep_sentences_comments_and_decorators(text: str, kind: str, expected: list[bool]) -> None:
     whole, spans = parts(text)
     document = Document(whole, (Block(kind, 0, len(whole)),))
     assert bonds(document, spans, TOKENS, 100) == expected

@@ -58,7 +58,9 @@ def spans_of(parts: list[str]) -> tuple[str, list[Span]]:
         ([], 1, 4, []),
     ],
 )
-def test_limits(parts: list[str], least: int | None, most: int | None, expected: list[str]) -> None:
+def test_limit_joins_small_and_cuts_large_spans(
+    parts: list[str], least: int | None, most: int | None, expected: list[str]
+) -> None:
     text, spans = spans_of(parts)
     assert shown(text, limit(text, spans, TOKENS, least, most)) == expected
 
@@ -73,7 +75,7 @@ def test_maximum_holds_where_two_texts_have_more_tokens_together() -> None:
     assert max(TOKENS.counts(shown(text, limit(text, [(0, 8), (8, 16)], TOKENS, 4, 4)))) <= 4
 
 
-def test_span_within_the_one_before_is_left_out() -> None:
+def test_span_within_the_one_before_is_omitted() -> None:
     assert limit("a b c  ", [(0, 5), (2, 6), (4, 7)], TOKENS, None, None) == [(0, 5)]
 
 

@@ -25,7 +25,7 @@ def heading(level: int, title: str | None, number: str | None = None, start: int
         ("1.2.3.4 Deep", "1.2.3.4"),
     ],
 )
-def test_heading_number(title: str, number: str | None) -> None:
+def test_heading_number_is_that_of_the_title(title: str, number: str | None) -> None:
     assert heading_number(title) == number
 
 
@@ -50,7 +50,9 @@ def test_heading_number(title: str, number: str | None) -> None:
         ([heading(1, None), heading(2, "B")], [("1", None), ("1.1", "B")]),
     ],
 )
-def test_sections(headings: list[Block], expected: list[tuple[str, str]]) -> None:
+def test_sections_of_prose_are_cut_at_headings(
+    headings: list[Block], expected: list[tuple[str, str]]
+) -> None:
     assert [(section.number, section.path) for section in sections(headings)] == expected
 
 
@@ -58,7 +60,7 @@ def test_sections(headings: list[Block], expected: list[tuple[str, str]]) -> Non
     ("text", "starts"),
     [("", [0]), ("a", [0]), ("a\nb", [0, 2]), ("a\r\nb\rc\n", [0, 3, 5, 7]), ("a\u2028b\x0cc", [0])],
 )
-def test_line_starts(text: str, starts: list[int]) -> None:
+def test_line_starts_follow_every_line_end(text: str, starts: list[int]) -> None:
     assert line_starts(text) == starts
 
 

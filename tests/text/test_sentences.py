@@ -60,7 +60,7 @@ def shown(text: str, language: str | None = None) -> list[str]:
         ("Один. Два! Три?", ["Один.", "Два!", "Три?"]),
     ],
 )
-def test_sentences(text: str, expected: list[str]) -> None:
+def test_sentences_end_at_their_marks(text: str, expected: list[str]) -> None:
     assert shown(text) == expected
 
 
@@ -70,7 +70,7 @@ def test_language_decides_what_is_an_abbreviation() -> None:
 
 
 @pytest.mark.parametrize("language", [None, "en", "de-CH", "zz", "", "x-klingon"])
-def test_any_language_tag_will_do(language: str | None) -> None:
+def test_sentences_accept_any_language_tag(language: str | None) -> None:
     assert shown("One. Two.", language) == ["One.", "Two."]
 
 
@@ -84,11 +84,11 @@ def test_any_language_tag_will_do(language: str | None) -> None:
         ("\n\n", []),
     ],
 )
-def test_paragraphs(text: str, expected: list[str]) -> None:
+def test_paragraphs_end_at_blank_lines(text: str, expected: list[str]) -> None:
     assert [text[start:end] for start, end in paragraphs(text)] == expected
 
 
-def test_only_a_part_of_the_text_is_read_when_asked() -> None:
+def test_document_span_limits_the_returned_text() -> None:
     text = "Before. One. Two. After."
     assert [text[start:end] for start, end in sentences(text, (8, 17))] == ["One.", "Two."]
 
@@ -131,6 +131,6 @@ def test_long_paragraph_is_read_through_a_window_without_cutting_sentences() -> 
         ("ab\ud800. " + "." * 250_000, None),
     ],
 )
-def test_large_texts(text: str, count: int | None) -> None:
+def test_large_texts_are_split_in_linear_time(text: str, count: int | None) -> None:
     found = sentences(text)
     assert count is None or len(found) == count

@@ -22,11 +22,11 @@ FAMILY = "👩‍👩‍👧"
         ("\u3000字\u00a0", (0, 3), (1, 2)),
     ],
 )
-def test_trim(text: str, span: spans.Span, expected: spans.Span) -> None:
+def test_trim_removes_whitespace_at_both_ends(text: str, span: spans.Span, expected: spans.Span) -> None:
     assert spans.trim(text, span) == expected
 
 
-def test_spans_of_whitespace_only_are_left_out() -> None:
+def test_spans_of_whitespace_only_are_omitted() -> None:
     assert spans.trim_all(" a  b ", [(0, 3), (3, 4), (4, 6)]) == [(1, 2), (4, 5)]
 
 
@@ -38,7 +38,9 @@ def test_spans_of_whitespace_only_are_left_out() -> None:
         ((2, 5), [], [(2, 5)]),
     ],
 )
-def test_split(span: spans.Span, cuts: list[int], expected: list[spans.Span]) -> None:
+def test_split_cuts_a_span_at_inner_places(
+    span: spans.Span, cuts: list[int], expected: list[spans.Span]
+) -> None:
     assert spans.split(span, cuts) == expected
 
 
@@ -46,7 +48,7 @@ def test_split(span: spans.Span, cuts: list[int], expected: list[spans.Span]) ->
     ("first", "second", "expected"),
     [((0, 3), (5, 9), (0, 9)), ((0, 5), (3, 9), (0, 9)), ((0, 9), (3, 5), (0, 9))],
 )
-def test_union(first: spans.Span, second: spans.Span, expected: spans.Span) -> None:
+def test_union_spans_both(first: spans.Span, second: spans.Span, expected: spans.Span) -> None:
     assert spans.union(first, second) == expected
 
 
@@ -60,16 +62,16 @@ def test_union(first: spans.Span, second: spans.Span, expected: spans.Span) -> N
         ((12, 20), []),
     ],
 )
-def test_inside(whole: spans.Span, expected: list[spans.Span]) -> None:
+def test_inside_clips_spans_to_the_whole(whole: spans.Span, expected: list[spans.Span]) -> None:
     assert spans.inside([(1, 4), (6, 8), (8, 12)], whole) == expected
 
 
 @pytest.mark.parametrize(("at", "expected"), [(0, -1), (1, 0), (4, 0), (5, 1), (99, 1)])
-def test_owner(at: int, expected: int) -> None:
+def test_owner_is_the_range_that_contains_a_position(at: int, expected: int) -> None:
     assert spans.owner([1, 5], at) == expected
 
 
-def test_chunks() -> None:
+def test_chunks_have_the_text_of_their_spans() -> None:
     assert spans.chunks("abcd", [(0, 1), (2, 4)]) == (Chunk(0, 1, "a"), Chunk(2, 4, "cd"))
 
 
@@ -89,13 +91,13 @@ def test_chunks() -> None:
         ("", [0]),
     ],
 )
-def test_boundaries_do_not_tear_what_a_reader_sees_as_one_character(text: str, boundaries: list[int]) -> None:
+def test_boundaries_split_no_user_perceived_character(text: str, boundaries: list[int]) -> None:
     found = [at for at in range(len(text) + 1) if spans.is_boundary(text, at)]
     assert found == boundaries
     assert sorted(set(spans.clusters(text, (0, len(text))))) == boundaries
 
 
-def test_last_boundary_before() -> None:
+def test_boundary_is_the_last_one_before_a_position() -> None:
     assert spans.boundary(f"ab{FAMILY}", 5, 0) == 2
     assert spans.boundary(f"ab{FAMILY}", 2, 0) == 2
 
@@ -118,7 +120,7 @@ def test_run_of_joined_characters_is_torn_rather_than_searched_for_ever() -> Non
         ("v1.2.3beta", 0, None),
     ],
 )
-def test_break_before(text: str, low: int, expected: int | None) -> None:
+def test_break_before_prefers_sentence_ends_over_words(text: str, low: int, expected: int | None) -> None:
     assert spans.break_before(text, len(text) - 1, low) == expected
 
 
@@ -130,7 +132,9 @@ def test_break_before(text: str, low: int, expected: int | None) -> None:
         (5, 0, True, ["one ", "two ", "three", " four"]),
     ],
 )
-def test_windows_of_characters(size: int, overlap: int, soft: bool, expected: list[str]) -> None:
+def test_windows_of_characters_have_size_and_overlap(
+    size: int, overlap: int, soft: bool, expected: list[str]
+) -> None:
     text = "one two three four"
     found = spans.by_characters(text, (0, len(text)), size, overlap, soft=soft)
     assert [text[start:end] for start, end in found] == expected

@@ -76,7 +76,7 @@ SIMPLE = "=== ===\na   b\n=== ===\n1   2\n3   4\n=== ==="
         (f"| {'a' * 500} |\n|---|\n| 1 |", "| 1", ""),
     ],
 )
-def test_header_of_a_chunk(table: str, begins: str, header: str) -> None:
+def test_header_precedes_chunks_below_it(table: str, begins: str, header: str) -> None:
     text = f"Before.\n\n{table}\n\nAfter."
     document = Document(text, (Block("paragraph", 0, 7), Block("table", 9, 9 + len(table))))
     start = text.index(begins, 9)

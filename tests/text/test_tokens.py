@@ -130,7 +130,7 @@ def test_pieces_are_the_text_and_none_is_over_size(text, size):
     assert max(map(len, cut)) <= size
 
 
-def test_prose_in_pieces_has_the_tokens_of_the_whole():
+def test_pieces_of_prose_have_the_tokens_of_the_whole():
     text = "The quick brown fox doesn't jump; 12,345 times.\nNext line: 漢字 and naïve.\n\n" * 400
     assert len(list(pieces(text))) > 5
     assert TOKENS.count(text) == len(load("cl100k_base").encode_ordinary(text))
@@ -143,7 +143,7 @@ def test_runs_without_a_border_are_encoded_in_bounded_pieces(unit):
     assert len(TOKENS.offsets(text)) == TOKENS.count(text) > 0
 
 
-def test_desert_of_spaces_before_a_word_does_not_break_the_encoder():
+def test_spaces_before_a_word_do_not_break_the_encoder():
     assert TOKENS.count(" " * 1_200_000 + "x") > 1000
 
 

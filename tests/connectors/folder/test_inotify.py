@@ -64,7 +64,7 @@ def test_directory_not_scanned_is_not_watched(world: FolderWorld) -> None:
         list(inotify.read())
 
 
-def test_directory_that_two_paths_lead_to_is_told_by_both(world: FolderWorld) -> None:
+def test_directory_with_two_paths_is_hinted_under_both(world: FolderWorld) -> None:
     world.put("docs/a.md", b"x")
     (world.root / "link").symlink_to("docs")
     with closing(Inotify(world.connector._enter)) as inotify:
@@ -93,7 +93,7 @@ def test_failed_start_raises_and_closes_descriptors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_turmoil_just_the_directories_there_are_are_watched(world: FolderWorld, seed: int) -> None:
+def test_watches_after_any_history_equal_the_directories(world: FolderWorld, seed: int) -> None:
     chance, before = random.Random(seed), watches()
     with closing(Inotify(world.connector._enter)) as inotify:
         for _ in range(10):

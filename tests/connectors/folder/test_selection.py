@@ -43,7 +43,7 @@ def test_include_and_exclude_select_files(
     assert selected(world, **options) == set(expected.split())
 
 
-def test_hidden_files_are_left_out_unless_asked_for(world: FolderWorld) -> None:
+def test_hidden_files_are_omitted_unless_asked_for(world: FolderWorld) -> None:
     plant(world, "a.md", ".b.md", ".c/d.md", ".git/config.md", "e/.git")
     assert selected(world) == {"a.md"}
     assert selected(world, hidden=True) == {"a.md", ".b.md", ".c/d.md"}
@@ -196,7 +196,7 @@ def test_symbolic_links_follow_their_policy(
         assert linking.keys(key) == {key}
 
 
-def test_files_left_out_are_logged_once_and_ten_of_a_reason_at_level_info(
+def test_files_omitted_are_logged_once_and_ten_of_a_reason_at_level_info(
     tmp_path: Path, world: FolderWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     linked(tmp_path, world)

@@ -98,7 +98,7 @@ def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) 
         assert hints.unders() == ["docs/3.md"]
 
 
-def test_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
+def test_burst_of_atomic_saves_is_hinted(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
         keys = storm(world, 3000)
         hints.await_cover(*keys)
@@ -108,7 +108,7 @@ def test_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
 
 
 @pytest.mark.parametrize("steps", [300, pytest.param(30_000, marks=pytest.mark.slow)])
-def test_following_the_hints_alone_one_knows_what_is_there(world: FolderWorld, steps: int) -> None:
+def test_hints_alone_lead_to_the_present_documents(world: FolderWorld, steps: int) -> None:
     """Files and directories are written, saved atomically, renamed, moved out and in and deleted at speed."""
     known: dict[str, Item] = {}
     stop = threading.Event()
@@ -150,7 +150,7 @@ def test_watch_of_folder_that_vanishes_continues_without_a_line(
     assert not caplog.records, "the listing reports a missing folder"
 
 
-def test_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_missing_folder_is_watched_until_it_exists(tmp_path: Path) -> None:
     world = FolderWorld(tmp_path / "later", poll=60)
     with watching(world.connector) as hints:
         world.put("a.md", b"x")
@@ -160,7 +160,7 @@ def test_folder_that_is_not_there_yet(tmp_path: Path) -> None:
         hints.await_cover("a.md")
 
 
-def test_folder_that_is_replaced(world: FolderWorld) -> None:
+def test_replaced_folder_is_listed_again(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
         world.root.rename(world.root.with_name("aside"))
         world.root.mkdir()
@@ -183,7 +183,7 @@ def test_polling_hints_at_the_whole_folder(
             hints.forget()
 
 
-def test_events_are_trusted_on_a_remote_file_system_if_told_to(
+def test_events_of_a_remote_file_system_are_trusted_if_configured(
     world: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_watching, "is_remote", lambda path: True)
@@ -309,7 +309,7 @@ def test_changed_keys_are_merged(keys: list[str], expected: set[str]) -> None:
 # -- limits that all programs of the user share
 
 
-def test_watch_that_a_limit_refused_is_tried_again_soon(
+def test_watch_that_a_limit_refused_is_retried_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Beside the watches of the old config the limit of instances is reached for a moment."""
@@ -337,7 +337,7 @@ def await_change(watchdog: Watchdog, path: str) -> None:
     wait(lambda: path in {changed for changed, _ in watchdog.read()})
 
 
-def test_changes_are_told(tmp_path: Path) -> None:
+def test_changes_of_the_config_are_reported(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     before = set(threading.enumerate())
     with closing(Watchdog(str(tmp_path))) as watchdog:
@@ -358,7 +358,7 @@ def test_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("victim", "method"), [("observer", "dispatch_events"), ("emitter", "queue_events")])
-def test_watching_starts_anew_when_a_thread_of_the_observer_dies(
+def test_watching_restarts_when_a_thread_of_the_observer_dies(
     tmp_path: Path, victim: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Watchdog] = []

@@ -13,7 +13,7 @@ from tests.connectors.laws import listed
 from tests.connectors.repositories import GitWorld, Server, git, served
 
 
-def test_damaged_clone_is_made_anew(world: GitWorld, tmp_path: Path) -> None:
+def test_damaged_clone_is_rebuilt(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     before = listed(world.connector)
     [clone] = (tmp_path / "cache").glob("*.git")
@@ -54,7 +54,7 @@ def _lock(clone: Path, pattern: str) -> None:
         (_empty, "objects/??/*"),
     ],
 )
-def test_clone_that_was_being_written_when_the_power_went(
+def test_clone_damaged_by_a_power_loss_is_rebuilt(
     harm: Callable[[Path, str], None], what: str, history: bool, tmp_path: Path
 ) -> None:
     """Empty files, and locks that nobody holds."""
@@ -83,7 +83,7 @@ def test_repository_with_sha256_objects_is_listed_and_fetched(tmp_path: Path) ->
     assert items.keys() == {"a.md", "b.md"}
 
 
-def test_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: Path) -> None:
+def test_shallow_repository_is_fetched(world: GitWorld, tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         world.put(name, b"one")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.root}", "shallow")
@@ -182,7 +182,7 @@ def test_refusal_of_the_server_is_reported(
         list(over_http(server, tmp_path).scan())
 
 
-def test_connection_that_is_cut(world: GitWorld, server: Server, tmp_path: Path) -> None:
+def test_cut_connection_raises_transient(world: GitWorld, server: Server, tmp_path: Path) -> None:
     world.put("a.md", b"one" * 10_000)
     connector = over_http(server, tmp_path)
     server.cut = True
@@ -201,7 +201,7 @@ def test_fetch_that_takes_too_long_is_ended(
         list(connector.scan())
 
 
-def test_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:
+def test_missing_branch_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     with pytest.raises(NeedsHuman, match="has no branch or tag 'gone': correct `ref`"):
         list(Git(GitOptions(url=str(world.root), ref="gone", cache=tmp_path / "cache")).scan())

@@ -106,7 +106,7 @@ def test_patterns_select_files_but_no_links_or_submodules(world: GitWorld) -> No
     assert listed(chosen).keys() == {"docs/a.md", ".github/d.md"}
 
 
-def test_names_of_binary_bytes(world: GitWorld) -> None:
+def test_names_of_invalid_bytes_are_escaped_and_restored(world: GitWorld) -> None:
     (world.root / os.fsdecode(b"caf\xe9\n.md")).write_bytes(b"x")
     world.commit("odd")
     [item] = world.connector.scan()
@@ -166,7 +166,9 @@ def test_large_and_lfs_files_are_refused(world: GitWorld) -> None:
         ),
     ],
 )
-def test_log_is_read(log: bytes, expected: list[tuple[str, int, set[str]]]) -> None:
+def test_log_events_of_every_module_are_checked(
+    log: bytes, expected: list[tuple[str, int, set[str]]]
+) -> None:
     assert [(step.touch.commit, len(step.parents), step.paths) for step in steps_of(log)] == expected
 
 

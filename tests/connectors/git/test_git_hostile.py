@@ -83,7 +83,7 @@ def test_links_submodules_and_unknown_modes_leave_other_files_listed(mode: str, 
         assert world.connector.fetch(item).data in (b"sound", b"../../../../etc/passwd")
 
 
-def test_file_that_is_a_folder(world: GitWorld) -> None:
+def test_folder_in_place_of_a_file_is_missing(world: GitWorld) -> None:
     sound = stored(world, "blob", b"sound")
     folder = tree(world, ("100644", b"x.md", sound))
     committed(world, tree(world, ("100644", b"a.md", folder), ("100644", b"b.md", sound)))

@@ -101,7 +101,7 @@ def test_reading_and_flags_keep_the_version(world: MailWorld) -> None:
     assert listed(world.bare) == {}
 
 
-def test_folder_made_anew_numbers_its_messages_anew(world: MailWorld) -> None:
+def test_recreated_folder_has_new_message_numbers(world: MailWorld) -> None:
     world.put("work/a.md", MAIL)
     [before] = listed(world.bare).values()
     world.drop("work")
@@ -157,7 +157,7 @@ def test_odd_mails_come_as_they_are(world: MailWorld, data: bytes) -> None:
     assert item.size == len(data)
 
 
-def test_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untrusted_certificate_is_refused(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a.md", MAIL)
     ways: list[dict[str, object]] = [{"tls": True, "port": world.server.tls_port}, {"tls": "starttls"}]
     for way in ways:

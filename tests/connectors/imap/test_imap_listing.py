@@ -43,7 +43,7 @@ def test_messages_are_listed_and_read_with_few_commands() -> None:
         ]
 
 
-def test_message_older_than_the_limit_is_left_out() -> None:
+def test_message_older_than_the_limit_is_omitted() -> None:
     with scripted() as server:
         assert listed(server.connector(since="2026-01-02")).keys() == {KEY}
         assert listed(server.connector(since="3650d")).keys() == {"INBOX/17/4.eml", KEY}
@@ -59,7 +59,7 @@ def test_message_older_than_the_limit_is_left_out() -> None:
         {"UID FETCH 1:*": b"TAG NO [SERVERBUG] broken\r\n"},
     ],
 )
-def test_folder_that_cant_be_seen_is_unknown(answers: dict[str, bytes]) -> None:
+def test_folder_that_cannot_be_seen_is_unknown(answers: dict[str, bytes]) -> None:
     """The answers to EXAMINE are those of one of two folders."""
     of_one = {"EXAMINE": 'EXAMINE "A b c"'}
     seen: list[str] = []
@@ -99,7 +99,7 @@ def test_empty_folder_is_not_asked_about() -> None:
         ({"UID FETCH": SCRIPT["UID FETCH"].replace(b"{9}", b"{5}")}, Transient),
     ],
 )
-def test_message_that_does_not_come(answers: dict[str, bytes], kind: type[Exception]) -> None:
+def test_message_without_an_answer_is_transient(answers: dict[str, bytes], kind: type[Exception]) -> None:
     with scripted(answers) as server, pytest.raises(Transient) as raised:
         server.connector().fetch(Item(KEY, "17/7", "imap://x", 9))
     assert isinstance(raised.value, Stale) == (kind is Stale)
@@ -173,7 +173,7 @@ def test_message_may_have_attachments_unless_the_server_says_otherwise(answer: b
         assert listed(connector).keys() == {"INBOX/17/4.eml", KEY}, "the connection is still of use"
 
 
-def test_folder_that_was_made_again_says_nothing_of_the_messages_before() -> None:
+def test_recreated_folder_does_not_return_old_messages() -> None:
     with scripted({ASKED: _structures(4)}) as server:
         assert not server.connector().is_simple(Item("INBOX/16/4.eml", "16/4", "imap://x"))
         assert not any("STRUCTURE" in command for command in server.heard)
@@ -384,7 +384,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_cancelled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_MOST", 2_000_000)
     with scripted(ENDLESS[name]) as server:
         connector = server.connector()
@@ -399,7 +399,7 @@ def read_all(connector: Imap) -> list[bytes]:
 @pytest.mark.parametrize(
     "command", ["CAPABILITY", "AUTHENTICATE", "LIST", "EXAMINE", "UID FETCH 1:*", "UID FETCH 4"]
 )
-def test_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dripping_answer_is_cancelled_at_the_deadline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "ANSWER", 0.5)
     with scripted() as server:
         server.drips = command

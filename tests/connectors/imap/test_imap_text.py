@@ -28,7 +28,7 @@ from ingestor.connectors.imap.text import Line, Message
         ("Entwürfe".encode(), "raw:Entwürfe"),
     ],
 )
-def test_names_of_folders(raw: bytes, readable: str) -> None:
+def test_names_of_folders_are_decoded_and_encoded(raw: bytes, readable: str) -> None:
     assert text.readable(raw) == readable
     assert text.raw_name(readable) == (b"INBOX" if readable == "INBOX" else raw)
 
@@ -57,11 +57,11 @@ def test_readable_folder_name_is_the_name_that_people_see(name: str) -> None:
         ([None], []),
     ],
 )
-def test_lists_of_folders(lines: list[Line], names: list[bytes]) -> None:
+def test_lists_of_folders_are_parsed(lines: list[Line], names: list[bytes]) -> None:
     assert text.folders(lines) == names
 
 
-def test_list_that_is_none_is_not_passed_over() -> None:
+def test_value_in_place_of_a_list_is_an_error() -> None:
     with pytest.raises(ValueError, match="not the name of a folder"):
         text.folders([b"nonsense"])
 
@@ -85,7 +85,7 @@ JULY = datetime(1996, 7, 17, 9, 44, 25, tzinfo=UTC).timestamp()
         ((b"7 (UID 5 BODY[] {1}", b"x"), None),
     ],
 )
-def test_lists_of_messages(line: Line, message: Message | None) -> None:
+def test_lists_of_messages_are_parsed(line: Line, message: Message | None) -> None:
     assert list(text.messages([line])) == ([message] if message else [])
 
 
@@ -184,5 +184,5 @@ def test_structures_that_are_not_understood(lines: list[Line]) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_structure_is_read_without_an_error(data: bytes) -> None:
+def test_structure_of_any_form_is_parsed_without_an_error(data: bytes) -> None:
     list(text.without_attachments([b"3 (UID 5 BODYSTRUCTURE " + data + b")"]))

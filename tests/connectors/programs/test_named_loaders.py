@@ -57,7 +57,7 @@ def reader(name: str, **options: Any) -> Loading:
 
 
 @pytest.mark.usefixtures("installed")
-def test_loader_by_its_name() -> None:
+def test_loader_is_located_by_its_name() -> None:
     named = loader("WikiLoader", arguments={"root": "/w"}, secrets={"token": "s3cret"})
     items = listed(named)
     assert items.keys() == {"https://a"}
@@ -68,7 +68,7 @@ def test_loader_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", ["WikiReader", "CoreReader", "llama_index.readers.wiki:WikiReader"])
 @pytest.mark.usefixtures("installed")
-def test_reader_by_its_name(name: str) -> None:
+def test_reader_is_located_by_its_name(name: str) -> None:
     assert listed(reader(name, arguments={"root": "/w"})).keys() == {"/w/a"}
 
 
@@ -93,7 +93,7 @@ def test_unusable_loader_needs_a_person(connector: Loading, message: str) -> Non
         list(connector.scan())
 
 
-def test_reader_where_there_is_no_llama_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_llama_index_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_CORE", "no_llama_index.core")
     monkeypatch.setattr(loading, "_READERS", "no_llama_index.readers")
     with pytest.raises(NeedsHuman, match="no installed reader of LlamaIndex is called NotionPageReader"):

@@ -55,7 +55,7 @@ def test_loader_and_reader_are_listed_and_fetched() -> None:
         {"key": "a", "data": b"one"},
     ],
 )
-def test_all_that_a_record_shows_is_part_of_the_version(changed: dict[str, Any]) -> None:
+def test_shown_fields_of_a_record_are_part_of_the_version(changed: dict[str, Any]) -> None:
     [before], [after] = giving({"key": "a", "text": "one"}).scan(), giving(changed).scan()
     assert before.version != after.version
 
@@ -73,7 +73,7 @@ def test_change_of_a_field_changes_the_version(document: dict[str, Any], key: st
     assert listed(giving({"text": "x", **document})).keys() == {key}
 
 
-def test_id_of_its_own_tells_documents_apart_where_it_is_said_so() -> None:
+def test_id_distinguishes_documents_if_declared() -> None:
     reader = of("Reader", load={"names": ["a"]}, key=["id_"])
     assert listed(reader).keys() == {"random"}
 
@@ -131,7 +131,7 @@ def test_full_disk_is_reported_and_keeps_the_documents_of_the_last_listing(
     assert connector.fetch(listed(connector)["a"]).data == b"other"
 
 
-def test_after_a_restart_it_is_listed_before_it_is_fetched() -> None:
+def test_source_after_a_restart_is_listed_before_it_is_fetched() -> None:
     [item] = giving({"key": "a", "text": "one"}).scan()
     again = giving({"key": "a", "text": "one"})
     with pytest.raises(Stale):
@@ -184,7 +184,7 @@ def test_code_that_hangs_is_ended_with_its_reader(tmp_path: Path) -> None:
     assert _is_gone(pid)
 
 
-def test_code_that_prints_and_changes_things_does_so_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+def test_code_with_side_effects_runs_in_its_own_process(capfd: pytest.CaptureFixture[str]) -> None:
     here = Path.cwd()
     [item] = of("noisy", arguments={"text": "one"}).scan()
     assert item.key == "a"

@@ -135,7 +135,7 @@ def kills(folder: Path, times: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+def test_store_killed_at_any_moment_keeps_acknowledged_documents(tmp_path: Path) -> None:
     answered, under_way = kills(tmp_path / "pushed", 3)
     assert answered > 30
     assert under_way > 3
@@ -151,7 +151,7 @@ def test_answered_requests_survive_two_hundred_kills(
         print(f"\n200 kills: {answered} requests were answered, {under_way} were under way")
 
 
-def test_look_again_is_passed_on(here: Watch) -> None:
+def test_request_for_a_listing_is_passed_on(here: Watch) -> None:
     assert here.caller.look("source=wiki").status == 202
     assert here.caller.look("source=wiki&under=docs/%C3%A9/").status == 202
     wait(lambda: len(here.hints) == 2)
@@ -217,7 +217,7 @@ def test_store_that_was_replaced_is_looked_at_whole(tmp_path: Path) -> None:
     assert of.identity() != before, "so that what is missing counts as a loss"
 
 
-def test_port_in_use_is_said_and_tried_again(
+def test_port_in_use_is_reported_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(push_connector, "PATIENCE", 0.0)

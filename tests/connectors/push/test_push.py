@@ -32,7 +32,7 @@ class TestLaws(ConnectorLaws):
         return PushedWorld(tmp_path / "root", served)
 
 
-def test_document_comes_changes_and_goes(here: Watch) -> None:
+def test_document_is_indexed_updated_and_removed(here: Watch) -> None:
     caller = here.caller
     statuses = [caller.put("a.md", data).status for data in (b"one", b"one", b"two")]
     assert statuses == [201, 204, 200]
@@ -104,7 +104,7 @@ def test_invalid_key_is_refused(here: Watch, path: str) -> None:
         ("PUT", "/documents/a", 411, "Content-Length"),
     ],
 )
-def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int, error: str) -> None:
+def test_errors_name_the_remedy(here: Watch, method: str, path: str, status: int, error: str) -> None:
     connection = raw(here.caller.port)
     connection.sendall(f"{method} {path} HTTP/1.1\r\n{OURS}\r\nConnection: close\r\n\r\n".encode())
     head, body = answer(connection)
@@ -148,7 +148,7 @@ def test_truncated_upload_is_not_stored(here: Watch) -> None:
     assert here.caller.get("a").status == 404
 
 
-def test_type_metadata_and_source(here: Watch, tmp_path: Path) -> None:
+def test_type_metadata_and_source_of_a_put_are_stored(here: Watch, tmp_path: Path) -> None:
     facts = '{"author": "Zo\\u00eb", "year": 1843, "draft": false, "source": "https://wiki.example.org/1"}'
     page = {"Content-Type": "text/html; charset=utf-8", "Metadata": facts}
     here.caller.put("page", b"<p>Hello</p>", **page)
@@ -170,7 +170,7 @@ def test_type_metadata_and_source(here: Watch, tmp_path: Path) -> None:
     "changed",
     [{"Metadata": '{"author": "Ada"}'}, {"Content-Type": "text/html"}, {"Metadata": '{"source": "x"}'}],
 )
-def test_all_that_a_record_may_show_is_part_of_the_version(here: Watch, changed: dict[str, str]) -> None:
+def test_fields_of_a_record_are_part_of_the_version(here: Watch, changed: dict[str, str]) -> None:
     assert [here.caller.put("a", b"x", **h).status for h in ({}, changed, changed, {})] == [
         201,
         200,
@@ -192,7 +192,7 @@ def test_invalid_metadata_is_refused(here: Watch, field: str) -> None:
     )
 
 
-def test_document_that_is_too_large_by_now(tmp_path: Path) -> None:
+def test_document_grown_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     PushStore(tmp_path).put("a", b"x" * 11, None, ())
     of = connector(tmp_path, max_size=10)
     [item] = of.scan()
@@ -213,7 +213,7 @@ def test_damaged_file_needs_a_person(tmp_path: Path) -> None:
         listed(connector(tmp_path))
 
 
-def test_folders_above_are_not_made(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_not_created(tmp_path: Path) -> None:
     with pytest.raises(NeedsHuman, match="correct `folder`"):
         listed(connector(tmp_path / "no" / "such"))
 
@@ -293,7 +293,7 @@ def test_signature_without_a_secret_is_refused(tmp_path: Path) -> None:
         assert watch.caller.look("source=wiki", **signed(b"")).status == 401
 
 
-def test_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_clients_are_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=0.5, slowest=100))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
@@ -344,7 +344,7 @@ def test_head_without_end_is_refused(here: Watch) -> None:
     assert here.caller.put("b", b"x").status == 201
 
 
-def test_head_that_comes_in_small_pieces(here: Watch) -> None:
+def test_head_in_small_pieces_is_parsed(here: Watch) -> None:
     connection = raw(here.caller.port)
     for piece in f"PUT /documents/s HTTP/1.1\r\n{OURS}\r\nContent-Length: 4\r\n\r\nw":
         connection.sendall(piece.encode())

@@ -74,7 +74,7 @@ def test_too_large_a_file_is_not_read(world: StoreWorld, broken: Broken) -> None
 
 
 @pytest.mark.parametrize("error", [PermissionError("no"), FileNotFoundError("no")])
-def test_part_that_cant_be_listed_is_unknown(world: StoreWorld, broken: Broken, error: Exception) -> None:
+def test_part_that_cannot_be_listed_is_unknown(world: StoreWorld, broken: Broken, error: Exception) -> None:
     for key in ("a.md", "closed/b.md", "open/c.md"):
         world.put(key, b"x")
     broken.errors["closed"] = error
@@ -110,7 +110,7 @@ def test_address_not_listed_raises_and_recovers(
     assert listed(world.connector) == {}
 
 
-def test_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld, broken: Broken) -> None:
+def test_connection_ended_while_idle_is_reopened(world: StoreWorld, broken: Broken) -> None:
     """Servers end those that nothing comes over, and a listing comes every few minutes."""
     world.put("a.md", b"x")
     assert listed(world.connector)
@@ -152,7 +152,7 @@ def test_folder_that_fails_for_good_leaves_the_others(world: StoreWorld, broken:
     assert sorted(found) == ["a.md", "whole/c.md", "whole/d.md"]
 
 
-def test_server_that_ends_while_it_is_listed_is_asked_later(world: StoreWorld, broken: Broken) -> None:
+def test_server_ending_during_a_listing_is_retried(world: StoreWorld, broken: Broken) -> None:
     for number in range(12):
         world.put(f"{number}/b.md", b"x")
     found = world.connector.scan()

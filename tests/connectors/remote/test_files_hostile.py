@@ -150,7 +150,7 @@ def test_file_larger_than_it_was_listed_is_not_kept() -> None:
             connector.fetch(item)
 
 
-def test_file_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dripping_file_is_cancelled_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "SECONDS", 1.0)
     over = threading.Event()
 

@@ -47,7 +47,7 @@ def test_wrong_password_needs_a_human_and_stays_secret(protocol: str, tmp_path: 
         assert "wrong-one" not in str(caught.value)
 
 
-def test_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
+def test_login_is_sent_to_known_hosts_only(tmp_path: Path) -> None:
     pytest.importorskip("paramiko")
     with over_sftp(tmp_path) as world:
         world.put("a.md", b"x")
@@ -74,7 +74,7 @@ def test_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
                 listed(Files(FilesOptions.model_validate(other)))
 
 
-def test_server_that_is_away_is_asked_later_and_found_again(world: World) -> None:
+def test_unreachable_server_is_retried_and_found_again(world: World) -> None:
     if not isinstance(world, Behind):
         pytest.skip("has no proxy")
     world.put("a.md", b"x")
@@ -126,7 +126,7 @@ def test_prefix_lists_its_own_keys_alone(server: dict[str, Any]) -> None:
     assert listed(Files(FilesOptions.model_validate(source))).keys() == {"a.md", "deep/b.md"}
 
 
-def test_object_with_the_name_of_a_folder(server: dict[str, Any]) -> None:
+def test_object_named_like_a_folder_is_listed(server: dict[str, Any]) -> None:
     world = in_s3(server)
     for key in ("both", "both/in.md", "bother"):
         world.system.call_s3("put_object", Bucket=world.root, Key=key, Body=b"x")

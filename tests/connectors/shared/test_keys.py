@@ -89,7 +89,7 @@ def test_keys_over_the_limit_are_covered_by_ancestors(
 
 
 @given(st.sets(KEYS), st.integers(1, 5))
-def test_all_is_covered_by_few_that_do_not_cover_each_other(keys: set[str], limit: int) -> None:
+def test_few_disjoint_keys_cover_all_keys(keys: set[str], limit: int) -> None:
     covers = set(cover(keys, limit))
     assert len(covers) <= limit
     assert all(key in covers or is_covered(key, covers) for key in keys)
@@ -125,5 +125,5 @@ def test_sql_and_python_type_a_value_alike(value: object, expected: object) -> N
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object()])
-def test_value_without_a_text_of_its_own_is_left_out(value: object) -> None:
+def test_value_without_a_text_of_its_own_is_omitted(value: object) -> None:
     assert scalar(value) is None

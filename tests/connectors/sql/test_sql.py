@@ -103,7 +103,7 @@ OF_TWO = Mark(7, frozenset({"a", "b"}))
         (Mark(7, crowded=True), [("a", 8)], Mark(8, frozenset("a")), {"a"}),
     ],
 )
-def test_how_far_it_was_read(
+def test_position_of_reading_is_reported(
     before: Mark, rows: list[tuple[str, object]], mark: Mark, keys: set[str]
 ) -> None:
     assert (mark_of(rows), keys_of_changes(before, rows)) == (mark, keys)
@@ -175,7 +175,7 @@ def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
+def test_table_refilled_with_a_restarted_cursor_is_listed(tmp_path: Path) -> None:
     world = polled(tmp_path)
     put_many(world, 5, 900)
     with watching(world.connector) as hints:
@@ -223,7 +223,7 @@ def test_two_may_watch_at_once(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
+def test_watch_continues_when_the_table_comes_back(tmp_path: Path) -> None:
     world = polled(tmp_path)
     world.do("ALTER TABLE documents RENAME TO away")
     with watching(world.connector) as hints:
@@ -236,7 +236,7 @@ def test_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
 
 @against_sqlite
 @pytest.mark.parametrize("key", ["number", "Key"])
-def test_part_that_is_one_row(tmp_path: Path, key: str) -> None:
+def test_part_with_the_key_of_one_row_is_that_row(tmp_path: Path, key: str) -> None:
     world = polled(tmp_path, key=key)
     for name in ("1", "2", "2_", "2%", "[2]", "1/\\x", "1/y%", "1/y%/z", "A"):
         world.put(name, b"one")
@@ -247,7 +247,7 @@ def test_part_that_is_one_row(tmp_path: Path, key: str) -> None:
 
 
 @against_sqlite
-def test_part_before_anything_was_listed(tmp_path: Path) -> None:
+def test_part_can_be_listed_before_the_whole(tmp_path: Path) -> None:
     world = polled(tmp_path)
     for name in ("a", "a/b", "b"):
         world.put(name, b"one")
@@ -348,7 +348,7 @@ def test_query_may_end_with_a_comment(tmp_path: Path) -> None:
 
 
 @against_sqlite
-def test_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
+def test_busy_database_is_retried_later(tmp_path: Path) -> None:
     import sqlite3
 
     world = DatabaseWorld(tmp_path, url=f"sqlite:///{tmp_path}/documents.db?timeout=0.1")

@@ -95,7 +95,7 @@ def test_column_of_each_type_becomes_metadata_and_text(versioned: PostgresWorld,
     assert "x" in tags
 
 
-def test_bytes_come_as_they_are(versioned: PostgresWorld) -> None:
+def test_bytes_of_a_document_are_unchanged(versioned: PostgresWorld) -> None:
     connector = _typed(versioned, text="{picture}", file_name="{key}.png")
     [item] = listed(connector).values()
     assert connector.fetch(item).data == b"\x00\xff"
@@ -222,7 +222,7 @@ def test_server_error_needs_a_person(versioned: PostgresWorld, change: str, mess
     assert PASSWORD not in str(caught.value)
 
 
-def test_server_that_never_answers_is_given_up(
+def test_server_without_an_answer_raises_at_the_time_limit(
     versioned: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ingestor.connectors.sql.database._SECONDS", 2)

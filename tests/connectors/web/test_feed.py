@@ -140,7 +140,7 @@ def test_feed_that_moved_is_still_known(server: Site, tmp_path: Path) -> None:
 # -- articles
 
 
-def test_article_and_what_the_feed_has_of_it(server: Site, tmp_path: Path) -> None:
+def test_article_replaces_the_text_of_the_feed(server: Site, tmp_path: Path) -> None:
     tell(server, "a")
     server.html("/a.html", text="The whole story.")
     item = listed(feed(server, tmp_path / "1"))["tag:a"]
@@ -180,7 +180,7 @@ def test_feed_text_is_the_document_without_an_article(server: Site, tmp_path: Pa
     assert b"A harbour." in connector.fetch(listed(connector)["tag:a"]).data
 
 
-def test_article_that_can_not_be_read_now_is_read_later(server: Site, tmp_path: Path) -> None:
+def test_article_that_cannot_be_read_now_is_read_later(server: Site, tmp_path: Path) -> None:
     connector = feed(server, tmp_path, full_article=True)
     tell(server, "a", "b")
     server.html("/b.html")
@@ -317,7 +317,7 @@ WITHOUT_IDS = b"""<rss version="2.0"><channel>
 <item><title>Three</title><link>/3</link></item></channel></rss>"""
 
 
-def test_entries_without_an_id_are_told_apart_by_all_they_have() -> None:
+def test_entries_without_an_id_are_distinguished_by_all_they_have() -> None:
     found = entries(WITHOUT_IDS, None, "https://x.test/feed").entries
     assert [entry.title for entry in found] == ["One", "Two", "Same", "Same", "Alone", "", "Three"]
     keys = [entry.key for entry in found]
@@ -340,7 +340,7 @@ def test_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPa
         time.tzset()
 
 
-def test_feed_that_was_cut_off_says_so() -> None:
+def test_truncated_feed_is_reported() -> None:
     found = entries(RSS[:-100], None, "https://x.test/feed")
     assert found.entries[0].key == "77"
     assert not found.whole

@@ -39,7 +39,7 @@ QUICK = {
     "kind",
     [pytest.param(kind, marks=[] if kind == "author" else [pytest.mark.slow]) for kind in SLOW],
 )
-def test_feed_that_is_read_for_ever_is_given_up(kind: str) -> None:
+def test_feed_over_its_cpu_time_is_refused(kind: str) -> None:
     with pytest.raises(NoFeed, match="can't be read within 1 s and 2,000,000,000 bytes of memory"):
         feed.read_confined(SLOW[kind].encode(), None, URL, seconds=1)
 
@@ -50,7 +50,7 @@ def test_document_without_a_feed_is_refused(kind: str) -> None:
         feed.read_confined(QUICK[kind].encode(), None, URL)
 
 
-def test_process_says_what_the_function_says() -> None:
+def test_process_returns_the_result_of_the_function() -> None:
     data = ITEM.format(
         "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
     )

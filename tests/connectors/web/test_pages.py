@@ -51,7 +51,7 @@ def test_tangled_page_is_read_fast(page: str) -> None:
 
 
 @given(st.text(alphabet="<>a =\"'/hrefmt!-s", max_size=60))
-def test_any_page_can_be_read(page: str) -> None:
+def test_page_of_any_content_is_parsed(page: str) -> None:
     links_of(page.encode(), "text/html; charset=nonsense", "https://x.test/", "ingestor")
 
 
@@ -152,7 +152,7 @@ def test_pages_that_differ_from_their_canonical_page_stay_documents() -> None:
         ("b%2Fc", "text/html", "b_c.html"),
     ],
 )
-def test_name_of_a_file(path: str, content_type: str | None, expected: str) -> None:
+def test_name_of_a_file_is_the_last_path_segment(path: str, content_type: str | None, expected: str) -> None:
     assert blob_name(Page(f"https://x.test/{path}", content_type=content_type)) == expected
 
 

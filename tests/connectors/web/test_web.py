@@ -46,7 +46,7 @@ def test_pages_lead_to_what_is_included(server: Site, cache: Path) -> None:
     assert keys(server, web(server, cache, include=["*.pdf"])) == ["/a.pdf"]
 
 
-def test_list_is_just_that(server: Site, cache: Path) -> None:
+def test_list_of_documents_is_a_json_list(server: Site, cache: Path) -> None:
     server.html("/a.html", "/c.html")
     server.html("/b.html", head='<link rel="canonical" href="/c.html">')
     assert keys(server, web(server, cache, "/a.html", "/b.html", "/gone.html", follow="none")) == [
@@ -80,7 +80,7 @@ def test_redirects_lead_to_the_document(server: Site, cache: Path) -> None:
     assert keys(server, web(server, cache)) == ["/", "/new.html"]
 
 
-def test_pages_that_are_one(server: Site, cache: Path) -> None:
+def test_pages_with_one_canonical_address_are_one_document(server: Site, cache: Path) -> None:
     server.html("/", "/a.html?from=menu", "/a.html?from=footer", "/b.html")
     for query in ("?from=menu", "?from=footer", ""):
         page = f'<link rel="canonical" href="/a.html"><nav>{query}</nav><p>A page on harbours.</p>'
@@ -149,7 +149,7 @@ def test_page_newly_forbidden_to_robots_is_removed(server: Site, cache: Path) ->
     assert keys(server, connector) == ["/"]
 
 
-def test_types_names_and_charsets(server: Site, cache: Path) -> None:
+def test_types_names_and_charsets_are_sent(server: Site, cache: Path) -> None:
     server.html("/", "/manual", "/image", "/latin", "/plain")
     server.say("/manual", b"%PDF-1.4", Content_Type="application/pdf")
     server.say("/image", b"\x89PNG", Content_Type="image/png")
@@ -189,7 +189,7 @@ def calendar(path: str) -> Reply | None:
     return Reply(page.encode(), headers={"Content-Type": "text/html"})
 
 
-def test_calendar_without_end(server: Site, cache: Path) -> None:
+def test_calendar_with_endless_content_is_bounded(server: Site, cache: Path) -> None:
     server.fallback = lambda path: calendar(path) if path.startswith("/calendar") else None
     server.html("/", "/calendar")
     assert len(listed(web(server, cache))) == 1 + 20, "as deep as links are followed"
@@ -241,7 +241,7 @@ def test_site_that_redirects_inside_is_refused(cache: Path, follow: str) -> None
         assert victim.connections == 0
 
 
-def test_secrets_are_sent_and_not_told(server: Site, cache: Path) -> None:
+def test_secrets_are_sent_and_never_shown(server: Site, cache: Path) -> None:
     server.html("/")
     connector = web(server, cache, headers={"Authorization": "Bearer s3cret"})
     items = listed(connector)
@@ -285,7 +285,7 @@ def test_page_without_etag_is_known_by_its_time_of_change(server: Site, cache: P
     assert server.asked[-1][1]["if-modified-since"] == LONG_AGO
 
 
-def test_without_anything_to_tell_versions_apart_the_content_does(server: Site, cache: Path) -> None:
+def test_content_distinguishes_versions_without_other_marks(server: Site, cache: Path) -> None:
     server.replies["/"] = Reply(b"<p>one</p>", headers={"Content-Type": "text/html"}, etag=False)
     connector = web(server, cache)
     first = listed(connector)
@@ -317,7 +317,7 @@ def test_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"not a database, though as long as one" * 300, b""])
-def test_damaged_cache_is_made_anew(server: Site, cache: Path, damage: bytes) -> None:
+def test_damaged_cache_is_rebuilt(server: Site, cache: Path, damage: bytes) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     first = listed(web(server, cache))
@@ -366,7 +366,7 @@ def test_page_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) ->
     assert items == listed(web(server, cache.with_name("fresh")))
 
 
-def test_cache_that_can_not_be_written(server: Site, tmp_path: Path) -> None:
+def test_unwritable_cache_needs_a_person(server: Site, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
         listed(web(server, tmp_path / "file/x"))

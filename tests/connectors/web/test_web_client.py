@@ -140,7 +140,7 @@ def test_name_without_an_address_is_retried_later(server: Site) -> None:
         client.get("http://nowhere.test/")
 
 
-def test_silent_name_server_is_given_up_at_the_deadline() -> None:
+def test_silent_name_server_is_abandoned_at_the_deadline() -> None:
     never = threading.Event()
 
     def resolve(host: str, port: int) -> list[str]:
@@ -339,7 +339,7 @@ def test_dripping_answer_is_left_at_the_deadline(start: bytes) -> None:
         listening.close()
 
 
-def test_redirects_end(server: Site) -> None:
+def test_redirect_loops_are_refused(server: Site) -> None:
     server.redirect("/a", "/b")
     server.redirect("/b", "/a")
     server.redirect("/one", "/two")
@@ -364,7 +364,7 @@ def test_busy_server_is_retried_after_its_delay(server: Site) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_server_busy_for_long_is_not_asked_before(server: Site, status: int) -> None:
+def test_server_busy_for_long_is_not_called_before(server: Site, status: int) -> None:
     clock, busy = Clock(), dict[str, float]()
     server.say("/", b"", status, Retry_After="3600")
     terms = Terms(frozenset([server.url("")]), allowed=HERE)
@@ -381,7 +381,7 @@ def test_server_busy_for_long_is_not_asked_before(server: Site, status: int) -> 
         assert client.get(server.url("/")).data == b"here"
 
 
-def test_requests_to_a_host_keep_their_distance(server: Site) -> None:
+def test_requests_to_a_host_keep_the_configured_delay(server: Site) -> None:
     clock = Clock()
     server.say("/", b"here")
     with client_of(server, clock, delay=2.0) as client:

@@ -112,7 +112,7 @@ def test_page_gone_is_removed(server: Site, cache: Path, status: int) -> None:
     assert keys(server, connector) == ["/"]
 
 
-def test_site_that_fails_again_and_again_is_left_alone(server: Site, cache: Path) -> None:
+def test_site_failing_repeatedly_ends_the_pass(server: Site, cache: Path) -> None:
     server.html("/", *(f"/{number}.html" for number in range(40)))
     for number in range(40):
         server.html(f"/{number}.html")
@@ -133,7 +133,7 @@ def test_site_that_fails_again_and_again_is_left_alone(server: Site, cache: Path
      (404, NeedsHuman, "correct `start`"), (500, Transient, "HTTP 500"),
      (429, Transient, "allows no request for 300 s")],
 )  # fmt: skip
-def test_start_that_can_not_be_read(
+def test_unreadable_start_raises(
     server: Site, cache: Path, follow: str, status: int, kind: type[Exception], message: str
 ) -> None:
     server.say("/map.xml", b"", status, Retry_After="300")
@@ -157,7 +157,7 @@ def test_refused_start_keeps_its_page_and_others(server: Site, cache: Path) -> N
     assert error.unknown == (server.url("/b.html"),)
 
 
-def test_start_that_leads_away(server: Site, cache: Path) -> None:
+def test_start_redirecting_to_another_site_raises(server: Site, cache: Path) -> None:
     server.redirect("/docs/", "/new/")
     with pytest.raises(NeedsHuman, match="add it to `start` or `within`"):
         listed(web(server, cache, "/docs/"))
@@ -167,9 +167,7 @@ def test_start_that_leads_away(server: Site, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_while_robots_txt_can_not_be_read_the_site_is_left_alone(
-    server: Site, cache: Path, status: int
-) -> None:
+def test_site_with_unreadable_robots_txt_is_not_requested(server: Site, cache: Path, status: int) -> None:
     server.html("/")
     server.say("/robots.txt", b"", status)
     with pytest.raises(Transient, match=r"robots\.txt"):
@@ -177,7 +175,7 @@ def test_while_robots_txt_can_not_be_read_the_site_is_left_alone(
     assert server.paths() == []
 
 
-def test_start_that_robots_may_not_read(server: Site, cache: Path) -> None:
+def test_start_forbidden_to_robots_raises(server: Site, cache: Path) -> None:
     server.html("/")
     server.say("/robots.txt", "User-agent: *\nDisallow: /")
     with pytest.raises(NeedsHuman, match="if the site is yours, set `robots: false`"):
@@ -197,7 +195,7 @@ def test_sitemap_that_names_pages_of_another_host_alone_needs_a_person(server: S
     assert keys(server, web(server, cache, follow="sitemap")) == []
 
 
-def test_sitemap_that_is_cut_off(server: Site, cache: Path) -> None:
+def test_truncated_sitemap_is_refused(server: Site, cache: Path) -> None:
     server.say("/sitemap.xml", sitemap_of("/a.html", "/b.html"))
     for path in ("/a.html", "/b.html"):
         server.html(path)

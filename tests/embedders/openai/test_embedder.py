@@ -71,7 +71,7 @@ def test_embedder_is_registered_by_its_name() -> None:
     assert find("embedders", "openai") is PLUGIN
 
 
-def test_a_request() -> None:
+def test_request_has_model_input_and_key() -> None:
     rows, endpoint = ask(embedding)
     assert sound(rows)
     assert endpoint.paths == ["/v1/embeddings"]
@@ -150,7 +150,7 @@ def test_dimensions_are_learned_by_one_word_and_asked_once() -> None:
     assert [body["input"] for body in endpoint.bodies] == [["word"]]
 
 
-def test_nothing_is_asked_for_what_the_options_say() -> None:
+def test_configured_dimensions_need_no_request() -> None:
     embedder = built(f"http://127.0.0.1:{free_port()}/v1", dimensions=8)
     assert embedder.dimensions == 8
     assert embedder.identity
@@ -269,13 +269,13 @@ def test_answer_of_zeros_is_transient_for_all_texts() -> None:
     assert endpoint.calls == 2
 
 
-def test_other_dimensions_than_asked() -> None:
+def test_vectors_of_other_dimensions_than_requested_are_refused() -> None:
     rows, _ = ask(lambda body: embedded([vector(text, 5) for text in body["input"]]), dimensions=8)
     assert isinstance(rows[0], NeedsHuman)
     assert "gave vectors of 5 dimensions, not of 8" in str(rows[0])
 
 
-def test_other_dimensions_than_before() -> None:
+def test_vectors_of_other_dimensions_than_before_are_refused() -> None:
     with serving(embedding) as endpoint:
         embedder = built(endpoint.base_url)
         embedder.embed(["x"])
@@ -333,7 +333,7 @@ def test_model_is_remote_and_not_loadable_by_readers() -> None:
     assert not isinstance(embedder, Loadable)
 
 
-def test_window() -> None:
+def test_window_is_that_of_the_model_or_the_option() -> None:
     assert built("http://a/v1", model="text-embedding-3-small").window == 8191
     assert built("http://a/v1").window > 10**9
     assert built("http://a/v1", window=512).window == 512

@@ -59,7 +59,7 @@ def test_vectors_without_index_are_in_order() -> None:
     "numbers",
     [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [None, 1.0], [None, None], [1e308, 1e308]],
 )
-def test_malformed_vector_is_left_out(numbers: list[float]) -> None:
+def test_malformed_vector_is_omitted(numbers: list[float]) -> None:
     found = read_answer(answer([1.0, 0.0], numbers), 2)
     assert found.vectors[0] is not None
     assert found.vectors[1] is None
@@ -161,7 +161,9 @@ def test_pause_holds_up_all_requests() -> None:
         ([0, 0, 0], 2, 1, [[0, 1], [2]]),
     ],
 )
-def test_batches(tokens: list[int], texts: int, most: int, expected: list[list[int]]) -> None:
+def test_batches_keep_the_limits_of_texts_and_tokens(
+    tokens: list[int], texts: int, most: int, expected: list[list[int]]
+) -> None:
     assert [list(batch) for batch in batches(tokens, texts, most)] == expected
 
 

@@ -31,7 +31,7 @@ def built(base_url: str, **more: Any) -> OpenAIEmbedder:
     )
 
 
-def test_vectors_of_a_real_server(base_url: str) -> None:
+def test_vectors_of_a_real_server_are_valid(base_url: str) -> None:
     embedder = built(base_url)
     found = embedder.embed_each(TEXTS, threading.Event())
     vectors = np.array(found.vectors)

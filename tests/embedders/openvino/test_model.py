@@ -143,7 +143,7 @@ def test_bfloat16_of_each_family_is_near(tmp_path, family):
 
 @needs_torch
 @pytest.mark.parametrize("pooling", ["max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"])
-def test_other_poolings_and_projections(tmp_path, pooling):
+def test_models_with_other_poolings_and_projections_match_the_library(tmp_path, pooling):
     folder = models.save(tmp_path, pooling, projected=True)
     texts = [*words(50), ""]
     found = build(model=str(folder), precision="float32").embed(texts)

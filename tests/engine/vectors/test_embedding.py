@@ -128,9 +128,7 @@ def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), BadDocument("no"), RuntimeError("out of memory")])
-def test_a_text_that_the_model_can_not_take_fails_its_own_asker_alone(
-    cache: VectorCache, error: Exception
-) -> None:
+def test_text_refused_by_the_model_fails_its_own_caller_only(cache: VectorCache, error: Exception) -> None:
     model = Model(picky(error))
     got = together(model, cache, [*ASKERS, POISON])
     assert got.pop(POISON) is error
@@ -267,7 +265,7 @@ def test_questions_are_answered_between_the_parts_of_a_gradual_embedder(cache: V
     assert model.batches[1] == ["who?"], "the model was loaded by the first batch"
 
 
-def test_a_text_that_a_gradual_embedder_forgets_fails_its_own_asker_alone(cache: VectorCache) -> None:
+def test_text_skipped_by_a_gradual_embedder_fails_its_own_caller_only(cache: VectorCache) -> None:
     model = GradualModel(good)
     model.forgets = POISON
     got = together(model, cache, [*ASKERS, POISON])
@@ -275,7 +273,7 @@ def test_a_text_that_a_gradual_embedder_forgets_fails_its_own_asker_alone(cache:
     assert got == {text: good([text])[0].tolist() for text in ASKERS}
 
 
-def test_a_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
+def test_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
     model, loaded = Model(good), Event()
     model.answer = lambda texts: loaded.set() or good(texts)  # type: ignore[func-returns-value]
     with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:

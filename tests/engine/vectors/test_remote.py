@@ -63,9 +63,7 @@ def stream(server: Server, cache: VectorCache) -> "closing[Embedding]":
 
 
 @pytest.mark.parametrize("error", [BadDocument("no"), Transient("away"), NeedsHuman("pay")])
-def test_an_error_costs_its_text_alone_and_no_text_is_asked_twice(
-    cache: VectorCache, error: Exception
-) -> None:
+def test_error_fails_its_text_only_and_no_text_is_sent_twice(cache: VectorCache, error: Exception) -> None:
     server = Server(failing(error))
     with stream(server, cache) as embedding:
         with pytest.raises(type(error)):
@@ -89,7 +87,7 @@ def test_vectors_of_a_server_that_became_another_are_not_kept(cache: VectorCache
     assert text_digest("b") in cache.get(RECIPE, [text_digest("b")])
 
 
-def test_a_server_that_becomes_another_without_a_failure_is_noticed(cache: VectorCache) -> None:
+def test_server_replaced_without_a_failure_is_noticed(cache: VectorCache) -> None:
     server = Server(plain)
     with stream(server, cache) as embedding:
         embedding(["a"])

@@ -70,7 +70,7 @@ def test_lines_are_those_of_the_source_not_those_of_splitlines() -> None:
         *(("  " * 400 + "- a\n") * 20, "\n".join("  " * i + "- a" for i in range(200)), "<!--\n" * 20_000),
     ],
 )
-def test_absurd_nesting_is_covered_all_the_same(source: str) -> None:
+def test_absurd_nesting_is_covered(source: str) -> None:
     obeys_laws(PARSER, Blob((source + "\n\n# Last\n").encode(), "a.md"))
 
 

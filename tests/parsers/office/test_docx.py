@@ -94,7 +94,7 @@ def test_laws_hold_for_any_tree(tree: str) -> None:
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "²", "-1"])
-def test_absurd_numbers_are_no_defect(digits: str) -> None:
+def test_absurd_numbers_raise_no_defect(digits: str) -> None:
     levels = (
         f'<w:numPr><w:ilvl w:val="{digits}"/><w:numId w:val="1"/></w:numPr><w:outlineLvl w:val="{digits}"/>'
     )

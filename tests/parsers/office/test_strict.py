@@ -52,7 +52,7 @@ MANIFEST = (
 )
 
 
-def test_odf_whose_type_stands_elsewhere() -> None:
+def test_odf_with_a_late_mimetype_is_detected() -> None:
     table = (
         '<table:table table:name="S"><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>'
     )

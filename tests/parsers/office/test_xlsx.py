@@ -67,7 +67,7 @@ def parse_strictly(data: bytes) -> Document:
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "²", "-1", ""])
-def test_absurd_numbers_are_no_defect(digits: str) -> None:
+def test_absurd_numbers_raise_no_defect(digits: str) -> None:
     styles = (
         f'<s:styleSheet xmlns:s="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
         f'<s:numFmts><s:numFmt numFmtId="200" formatCode="{"[" * 200_000}"/></s:numFmts>'

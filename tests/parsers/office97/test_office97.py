@@ -48,7 +48,7 @@ def test_presentation_of_before_1997_is_refused_with_the_remedy(folder: str) -> 
         PARSER.parse(Blob(ole({**old, **beside}), "a.ppt"))
 
 
-def test_workbook_with_a_name_whose_formula_is_unknown() -> None:
+def test_workbook_with_an_unknown_name_formula_is_read() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 
 
@@ -65,7 +65,7 @@ def test_workbook_stream_in_capitals_is_read() -> None:
     assert parse(ole({"WORKBOOK": workbook()})).blocks[0].title == "Prices"
 
 
-def test_workbook_whose_sectors_are_claimed_twice() -> None:
+def test_workbook_with_shared_sectors_is_refused() -> None:
     """As old programs left them: Excel opens it."""
     stream = workbook()
     data = bytearray(ole({"Workbook": stream}))

@@ -14,7 +14,7 @@ from ingestor.parsers.pdf.page import possible
         (b"a\x01b", "arial", f"a{UNKNOWN}b"),
     ],
 )
-def test_what_codes_without_a_unicode_value_mean(codes: bytes, font: str, expected: str) -> None:
+def test_codes_without_a_unicode_value_are_mapped(codes: bytes, font: str, expected: str) -> None:
     assert "".join(meanings(codes, [font] * len(codes))) == expected
 
 

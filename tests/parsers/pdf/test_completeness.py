@@ -42,7 +42,7 @@ GRID = (
         ([*TEXT, []], "", "incomplete", "only pictures and no text layer on 1 of 6 pages"),
     ],
 )
-def test_nothing_is_lost_without_a_reason(
+def test_words_are_omitted_only_with_a_reason(
     pages: list[list[tuple[int, int, int, str]]], lines: str, state: str | None, reason: str
 ) -> None:
     document = PdfParser(PdfOptions()).parse(Blob(pdf(pages, lines=lines), "a.pdf"))

@@ -24,7 +24,7 @@ def test_lines_that_do_not_cross_and_single_boxes_are_no_tables() -> None:
     assert grids([], []) == []
 
 
-def test_slanted_and_short_segments_are_left_out() -> None:
+def test_slanted_and_short_segments_are_omitted() -> None:
     across, upright = edges([(0, 0, 50, 0.4), (0, 0, 50, 20), (0, 0, 3, 0), (9, 40, 9, 0)])
     assert (across, upright) == ([Edge(0, 0, 50)], [Edge(9, 0, 40)])
 

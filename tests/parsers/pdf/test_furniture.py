@@ -61,7 +61,7 @@ def pages(*said: Line, count: int = 6) -> list[PageLines]:
         (line("DRAFT", 600, slanted=True), False),
     ],
 )
-def test_what_is_furniture(repeated: Line, kept: bool) -> None:
+def test_furniture_of_pages_is_recognised(repeated: Line, kept: bool) -> None:
     assert all((repeated in page.lines) == kept for page in without_furniture(pages(repeated)))
 
 
@@ -86,12 +86,12 @@ def test_page_with_nothing_but_a_running_head_still_loses_it() -> None:
     assert without_furniture([*pages(head), blank])[-1].lines == ()
 
 
-def test_pages_that_all_say_the_same_are_not_emptied() -> None:
+def test_identical_pages_are_not_emptied() -> None:
     tickets = [PageLines(str(n), 800, (line(f"Ticket {n}", 780), line("Admit one", 20))) for n in range(1, 9)]
     assert without_furniture(tickets) == tickets
 
 
-def test_second_line_of_a_header_is_left_out_where_half_of_the_pages_have_it() -> None:
+def test_second_line_of_a_header_is_omitted_where_half_of_the_pages_have_it() -> None:
     head, second, code = line("A running head", 780), line("Its second line", 768), line("}", 756)
     found = without_furniture([*pages(head, second, count=4), *pages(head, code, count=3), *pages(head)])
     assert [len(page.lines) for page in found] == [2] * 4 + [2] * 3 + [1] * 6

@@ -111,7 +111,7 @@ def test_titles_of_the_outline_are_found_on_their_page(title: str, said: list[st
     assert found[1][0] == "paragraph"
 
 
-def test_what_repeats_at_the_edge_is_left_out_and_what_repeats_inside_is_not() -> None:
+def test_repeated_lines_are_omitted_at_the_edge_and_kept_inside() -> None:
     pages = [
         PageLines(str(n), 800, lines(f"Chapter {n % 2}", top=780) + lines("same words", "on all", top=400)
              + lines(f"{n}", top=20))
@@ -172,14 +172,14 @@ def test_any_lines_become_ordered_blocks_of_their_pages(
         (["it has a tall", at("fraction in it", 2)], "it has a tall fraction in it"),
     ],
 )
-def test_paragraph_goes_on_in_the_next_column_and_after_a_tall_line(
+def test_paragraph_continues_in_the_next_column_and_after_a_tall_line(
     said: list[str | Line], expected: str
 ) -> None:
     assert composed(*said) == [("paragraph", expected)]
 
 
 @pytest.mark.parametrize("mark", "▶►➢❖✓\uf0b7")
-def test_marks_of_lists(mark: str) -> None:
+def test_marks_of_lists_are_kept(mark: str) -> None:
     assert composed(f"{mark} one", f"{mark} two") == [("list", f"{mark} one\n{mark} two")]
 
 

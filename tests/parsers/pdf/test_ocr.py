@@ -104,7 +104,7 @@ def test_text_that_is_there_is_not_recognised_again(parse: Parse) -> None:
     assert dict(document.extra)["pages_recognised"] == 1
 
 
-def test_pictures_without_text_say_so(parse: Parse) -> None:
+def test_pictures_without_text_are_reported(parse: Parse) -> None:
     found = shortfall(parse(pictures([])))
     assert found is not None
     assert (found.state, found.reason) == (

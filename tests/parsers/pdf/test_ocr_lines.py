@@ -28,7 +28,7 @@ def test_columns_of_text_are_read_one_after_the_other() -> None:
     assert read(*column("b", 320), *column("a", 50)) == LEFT + RIGHT
 
 
-def test_what_stands_across_columns_separates_them() -> None:
+def test_text_across_columns_separates_them() -> None:
     title, between = seen("Title", 50, 40, 540), seen("Between", 50, 190, 540)
     below = [*column("c", 50, 220), *column("d", 320, 220)]
     found = read(*below, between, *column("b", 320), *column("a", 50), title)
@@ -50,7 +50,7 @@ def test_sizes_are_the_usual_one_unless_they_are_much_larger() -> None:
     assert [line.size for line in found] == [12, 12, 12, 12, 12, 12, 12, 24, 18]
 
 
-def test_paragraphs_and_headings_come_out_of_it() -> None:
+def test_paragraphs_and_headings_are_read() -> None:
     page = [
         seen("The Frozen River", 50, 50, tall=28),
         seen("The master keeps a book in which every ship is written down, not the mer-", 50, 100),

@@ -28,7 +28,7 @@ def page(number: int, *lines: Drawn) -> list[Drawn]:
     return [(50, 780, 8, "A running header"), *lines, (300, 20, 8, str(number))]
 
 
-def test_pages_without_text_are_counted_and_what_would_read_them_is_said() -> None:
+def test_pages_without_text_are_counted_and_what_would_read_them_is_reported() -> None:
     document = parse(pdf([[], [(50, 700, 10, "text")]]))
     assert ("pages_without_text", 1) in document.extra
     assert shortfall(document) == Shortfall(
@@ -54,7 +54,7 @@ def test_ocr_that_is_not_installed_is_missed_where_it_is_needed(
         parser.parse(Blob(pdf([others, []]), "a.pdf"))
 
 
-def test_damaged_and_encrypted_ones_are_told() -> None:
+def test_damaged_and_encrypted_messages_are_reported() -> None:
     with pytest.raises(BadDocument, match="is a damaged or cut-off PDF"):
         PARSER.parse(Blob(b"%PDF-1.7\ngarbage", "a.pdf"))
     locked = OUTLINE.replace(

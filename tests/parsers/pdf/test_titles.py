@@ -59,7 +59,7 @@ def section(*heading: Line | str) -> list[Line | str]:
         {"font": "helvetica"},
     ],
 )
-def test_what_is_set_apart_is_a_heading(facts: dict[str, object]) -> None:
+def test_line_set_apart_is_a_heading(facts: dict[str, object]) -> None:
     one, other = said("The Harbour", **facts), said("The Mill in Winter", **facts)
     pages = [page(TEXT, TEXT, *section(one), *section(other))]
     assert found(*pages) == [(1, "The Harbour"), (1, "The Mill in Winter")]
@@ -137,7 +137,7 @@ def test_title_that_begins_like_a_label_is_a_heading(facts: dict[str, object]) -
         said("Balance at end of year 175,820 202,777 2,266 (2,595)", bold=True),
     ],
 )
-def test_what_looks_like_a_heading_and_is_none(line: Line) -> None:
+def test_lines_resembling_headings_are_none(line: Line) -> None:
     apart = [] if line.text.startswith("in bold") else [""]
     pages = [page(TEXT, TEXT, *apart, line, TEXT, TEXT, "", said("The Mill", bold=True), *[TEXT] * 9)]
     assert line.text not in [title for _, title in found(*pages)]
@@ -182,7 +182,7 @@ def test_chapter_and_its_title_are_one_heading() -> None:
     ]
 
 
-def test_entries_of_a_table_of_contents_are_none() -> None:
+def test_entries_of_a_table_of_contents_are_no_headings() -> None:
     contents = [said(f"{n} The Harbour {n}", bold=True) for n in range(1, 6)]
     assert found(page("", *contents, *[TEXT] * 9)) == []
 
@@ -207,7 +207,7 @@ def test_items_of_lists_and_captions_are_none(line: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("facts", [{"bold": True}, {"size": 14.0}])
-def test_line_that_says_something_else_is_no_heading(line: str, facts: dict[str, object]) -> None:
+def test_line_with_other_words_than_the_outline_is_no_heading(line: str, facts: dict[str, object]) -> None:
     mill, town = said("The Mill", **facts), said("The Town", **facts)
     pages = [page(TEXT, TEXT, *section(mill), *section(said(line, **facts)), *section(town), *[TEXT] * 5)]
     assert found(*pages) == [(1, "The Mill"), (1, "The Town")]

@@ -134,7 +134,9 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a.txt", "many words".encode("utf-16-le"), None, "text/plain"),
     ],
 )
-def test_content_type(name: str, data: bytes, declared: str | None, expected: str) -> None:
+def test_content_type_follows_from_name_bytes_and_declaration(
+    name: str, data: bytes, declared: str | None, expected: str
+) -> None:
     assert content_type(Blob(data, name, declared)) == expected
 
 
@@ -190,7 +192,7 @@ def test_content_type_names_the_language(content_type: str, language: str | None
 
 
 @pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/x-tar"])
-def test_archive_says_what_would_open_it(content_type: str) -> None:
+def test_archive_without_the_option_names_the_option(content_type: str) -> None:
     with pytest.raises(BadDocument, match=r"an archive .* `archives: true`"):
         parser_kind(content_type)
 
@@ -240,7 +242,7 @@ TYPES = (
         ("notes", b"a\0b", "application/octet-stream"),
     ],
 )
-def test_config_tells_what_text_is_by_its_name(key: str, data: bytes, expected: str) -> None:
+def test_config_sets_the_type_of_text_by_name(key: str, data: bytes, expected: str) -> None:
     name = key.rpartition("/")[2]
     assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
 

@@ -58,7 +58,7 @@ def test_deep_nesting_is_refused_before_all_is_read(source: bytes) -> None:
         list(stream(b"<r>" + source, "a.xml", lambda above: above.tag == "r"))
 
 
-def test_bombs_are_told_by_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bombs_are_detected_by_the_archive_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = zipped({"big.xml": bytes(60_000_000), "sound.xml": "<a/>"})
     assert len(bomb) < 100_000
     opened = Package(bomb)
@@ -73,7 +73,7 @@ def test_bombs_are_told_by_the_directory(monkeypatch: pytest.MonkeyPatch) -> Non
         Package(zipped({"a": "", "b": ""}))
 
 
-def test_directory_that_lies_gives_no_more_than_it_says() -> None:
+def test_archive_directory_with_false_sizes_gives_no_more_bytes() -> None:
     data = bytearray(zipped({"a.xml": b"<a>" + b" " * 100_000 + b"</a>"}))
     entry = data.rindex(b"PK\x01\x02")
     data[entry + 24 : entry + 28] = (10).to_bytes(4, "little")
