@@ -1,6 +1,6 @@
 """``python -m benchmarks NAME [NUMBER ...]`` runs one benchmark; without a name, all, one after the other.
 
-The exit status is 1 if a benchmark could not run because something is missing, which is said.
+The exit status is 1 if a benchmark lacks a program, package or data set; the message names it.
 """
 
 import os
@@ -15,9 +15,9 @@ NAMES = sorted([path.stem for path in HERE.glob("*.py") if not path.stem.startsw
 
 
 def main(arguments: list[str]) -> None:
-    """Each benchmark is a module with a ``main`` that takes numbers, or a folder, and prints a table."""
+    """Run benchmarks: modules with a ``main`` that takes numbers, or a folder, and prints a table."""
     wanted = arguments[:1] or NAMES
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else commands compile themselves at each start
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise commands compile themselves at each start
     if not set(wanted) <= set(NAMES):
         sys.exit(f"no benchmark is named {wanted[0]!r}; there are: {', '.join(NAMES)}")
     if not arguments:

@@ -1,4 +1,4 @@
-"""The bare engine's part of ``race``: prints the seconds, on the clock and of work, that the texts take."""
+"""The bare engine's part of ``race``: embeds the texts, and prints elapsed and processor seconds."""
 
 import json
 import sys

@@ -1,6 +1,7 @@
 """Real documents of all formats, from Debian packages and Python source distributions; kept in .cache/corpus.
 
-Needs apt-get, dpkg-deb and pip with their package sources, once. What can't be had is left out and said.
+Needs apt-get, dpkg-deb and pip with their package sources, once. Unavailable packages are skipped and
+reported.
 """
 
 import gzip
@@ -22,7 +23,7 @@ PYTHON = (
 
 
 def documents() -> list[Path]:
-    """Every file of the corpus, in a fixed order."""
+    """Return every file of the corpus, in a fixed order."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in DEBIAN:
         _once(name, _debian)
@@ -32,7 +33,7 @@ def documents() -> list[Path]:
 
 
 def package(name: str) -> Path:
-    """The files of a Debian package that is no part of the corpus."""
+    """Return the folder of a Debian package that is not in the corpus."""
     apart = FOLDER.with_name("packages")
     apart.mkdir(parents=True, exist_ok=True)
     _once(name, _debian, apart)
@@ -57,7 +58,7 @@ def _once(name: str, fetch: Callable[[str, Path], None], into: Path = FOLDER) ->
 
 
 def _packed(folder: Path) -> Iterator[Path]:
-    """Debian compresses the larger documents."""
+    """Yield compressed documents: Debian compresses large ones."""
     return (path for path in folder.rglob("*.gz") if path.is_file() and not path.name.endswith(".tar.gz"))
 
 

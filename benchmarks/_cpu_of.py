@@ -1,4 +1,4 @@
-"""CPU seconds and memory of a program and of all processes that it starts, by what they are."""
+"""Measures CPU seconds and memory of a program and of all processes that it starts, by kind of process."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Used(NamedTuple):
-    """``memory``: the largest so far, in MB; of several processes of a kind that of the largest one."""
+    """CPU seconds and memory. ``memory``: largest in MB; the largest process, if a kind has several."""
 
     seconds: float
     memory: float
@@ -25,41 +25,44 @@ Look = Callable[[Mapping[str, Used]], None]
 
 
 def measured(command: Sequence[str], kind_of: Callable[[str], str]) -> tuple[Counter[str], str]:
-    """Seconds by kind, and what the program said. ``kind_of``: of a process by its command line."""
-    found, said, _ = watched(command, kind_of)
-    return Counter({kind: used.seconds for kind, used in found.items()}), said  # type: ignore[misc]
+    """Return seconds by kind, and the program's output.
+
+    ``kind_of``: kind of a process by its command line.
+    """
+    by_kind, output, _ = watched(command, kind_of)
+    return Counter({kind: used.seconds for kind, used in by_kind.items()}), output  # type: ignore[misc]
 
 
 def watched(
     command: Sequence[str | Path], kind_of: Callable[[str], str], look: Look = lambda used: None
 ) -> tuple[dict[str, Used], str, int]:
-    """What each kind used, what the program said, and its exit status. ``look``: called ten times a second.
+    """Return use by kind, the program's output and its exit status. ``look``: called ten times a second.
 
-    A process counts with what it had used when it was last seen, a tenth of a second before its end at most.
+    A process counts with its use at the last look, at most a tenth of a second before its end.
     """
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     seen: dict[int, tuple[str, Used]] = {}
     before = set(_descendants(os.getpid()))
-    with TemporaryFile("w+") as said:
-        with subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, text=True) as running:
+    with TemporaryFile("w+") as output:
+        with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True) as running:
             while running.poll() is None:
                 for process in set(_descendants(os.getpid())) - before:
                     words, used = seen.get(process, ("", Used(0.0, 0.0)))
-                    now = _used(process) or ("", used)  # one that ended has no words and no memory any more
+                    now = _used(process) or ("", used)  # an ended process has no command line and no memory
                     seen[process] = now[0] or words, Used(now[1].seconds, max(used.memory, now[1].memory))
                 look(_by_kind(seen, kind_of))
                 time.sleep(0.1)
-        said.seek(0)
-        return _by_kind(seen, kind_of), said.read(), running.returncode
+        output.seek(0)
+        return _by_kind(seen, kind_of), output.read(), running.returncode
 
 
 def _by_kind(seen: Mapping[int, tuple[str, Used]], kind_of: Callable[[str], str]) -> dict[str, Used]:
-    found: dict[str, Used] = {}
+    by_kind: dict[str, Used] = {}
     for words, used in seen.values():
-        others = found.get(kind_of(words), Used(0.0, 0.0))
+        others = by_kind.get(kind_of(words), Used(0.0, 0.0))
         together = Used(others.seconds + used.seconds, max(others.memory, used.memory))
-        found[kind_of(words)] = together
-    return found
+        by_kind[kind_of(words)] = together
+    return by_kind
 
 
 def _descendants(root: int) -> list[int]:
@@ -70,16 +73,16 @@ def _descendants(root: int) -> list[int]:
         except OSError:
             continue
         children.setdefault(parent, []).append(int(path.parent.name))
-    found, open_ = list[int](), [root]
+    by_kind, open_ = list[int](), [root]
     while open_:
         more = children.get(open_.pop(), [])
-        found += more
+        by_kind += more
         open_ += more
-    return found
+    return by_kind
 
 
 def _used(process: int) -> tuple[str, Used] | None:
-    """Its command line, and what it used."""
+    """Return command line and use of a process; None if it ended."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ")
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Real prose that everybody has: the documentation inside Python's library and numpy, as reST files."""
+"""Writes prose that every installation has: the docstrings of Python's library and numpy, as reST files."""
 
 import ast
 import sysconfig
@@ -12,7 +12,7 @@ _HEADINGS = {ast.Module: "=", ast.ClassDef: "-", ast.FunctionDef: "~", ast.Async
 
 
 def write(folder: Path, characters: int) -> int:
-    """A file a module, until they have so many characters. Returns how many files; always the same ones."""
+    """Write a file for each module until the files have so many characters. Return the number of files."""
     folder.mkdir(parents=True)
     files = written = 0
     for name, text in _documents():
@@ -32,15 +32,15 @@ def _documents() -> Iterator[tuple[str, str]]:
 
 
 def _documented(path: Path) -> str:
-    """All docstrings of a module, each under the name of what it describes."""
+    """Return all docstrings of a module, each under the name of its class or function."""
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError:
         return ""
     return "\n".join(
-        f"{name}\n{_HEADINGS[type(node)] * len(name)}\n\n{said}\n"
+        f"{name}\n{_HEADINGS[type(node)] * len(name)}\n\n{docstring}\n"
         for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and (said := ast.get_docstring(node))
+        and (docstring := ast.get_docstring(node))
         for name in [getattr(node, "name", path.stem)]
     )

@@ -1,7 +1,7 @@
-"""The command line with a graph of few links in Chroma, which adds a record in a fraction of the time.
+"""The command line with few links in Chroma's graph, which then adds a record in a fraction of the time.
 
-Search may miss some records then, for which no collection is built anew; all else is as it is. For benchmarks
-of what is not Chroma's graph.
+Search may miss some records then, and no collection is rebuilt for that. For benchmarks of everything except
+Chroma's graph.
 """
 
 from ingestor.chroma import backend, reach

@@ -1,4 +1,4 @@
-"""What benchmarks need that is not in the repository, and how to get it."""
+"""Data and programs that benchmarks need besides the repository, with instructions to get them."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ _SOURCE = "https://github.com/brandonstarxel/chunking_evaluation"
 
 
 class Missing(Exception):
-    """A benchmark cannot run here. The message says what is missing and how to get it."""
+    """Error: a benchmark cannot run here. The message names what is missing and how to get it."""
 
 
 def evaluation() -> Path:
-    """The folder with the questions and corpora of Chroma's report (MIT licence). Raises Missing."""
+    """Return the folder with the questions and corpora of Chroma's report (MIT licence). Raises Missing."""
     place = Path(os.environ.get("INGESTOR_CHUNKING_EVAL") or ROOT / ".cache" / "chunking_eval")
     if not (place / "questions.csv").is_file():
         raise Missing(
@@ -29,7 +29,7 @@ def evaluation() -> Path:
 
 
 def prose() -> Path:
-    """A folder of Markdown: the evaluation's corpora, or the sample documents."""
+    """Return a folder of Markdown: the evaluation's corpora, or the sample documents."""
     try:
         return evaluation()
     except Missing:
@@ -37,19 +37,19 @@ def prose() -> Path:
 
 
 def need_program(name: str, package: str) -> None:
-    """Raises Missing unless there is a program of that name."""
+    """Raise Missing if no program has that name."""
     if which(name) is None:
         raise Missing(f"there is no {name}; on Debian: apt-get install {package}")
 
 
 def need(there: object, how: str) -> None:
-    """Raises Missing with ``how`` to get it unless it is there."""
+    """Raise Missing with ``how`` to get it, unless ``there``."""
     if not there:
         raise Missing(how)
 
 
 def failure(error: subprocess.CalledProcessError) -> str:
-    """The last line that a program said."""
-    said = error.stderr or error.stdout or b""
-    text = said if isinstance(said, str) else said.decode(errors="replace")
+    """Return the last line of a program's output."""
+    output = error.stderr or error.stdout or b""
+    text = output if isinstance(output, str) else output.decode(errors="replace")
     return (text.strip().splitlines() or [str(error)])[-1]

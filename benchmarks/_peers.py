@@ -1,7 +1,7 @@
 """The other packages' part of ``speed``: run by the interpreter that has them, it prints CPU seconds as JSON.
 
-``python _peers.py PROSE CODE``. Each way has two goes with a splitter made anew, so that what loads at the
-first use does not count and no cache of results helps. Sizes are those of ``speed``.
+``python _peers.py PROSE CODE``. Each splitter runs twice, built anew each time: so loading at the first use
+does not count, and no cache of results helps. Sizes are those of ``speed``.
 """
 
 import json
@@ -29,7 +29,7 @@ def count(text: str) -> int:
 
 
 class Fake(BaseEmbeddings):
-    """Vectors by the texts' checksums; the time that takes is not counted."""
+    """Embedder with vectors from the texts' checksums; its time is not counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def python(text: str) -> object:
 
 
 def semantic(text: str) -> float:
-    """Returns the seconds that are not its own."""
+    """Split by meaning; return the seconds of the fake embedder, which do not count."""
     fake = Fake()
     chonkie.SemanticChunker(embedding_model=fake, threshold=0.5, chunk_size=400).chunk(text)
     return fake.waited

@@ -1,7 +1,7 @@
-"""Documents whose headings are known, as pieces that styles of TeX and ODT set in their own ways.
+"""Documents with known headings, as pieces that styles of TeX and ODT set in different ways.
 
-A document has headings with their level, paragraphs, lists, formulas, tables, code and notes; and what is no
-heading but looks like one: captions, bold terms, theorems, definitions, subjects of letters.
+A document has headings with their level, paragraphs, lists, formulas, tables, code and notes. It also has
+pieces that look like headings: captions, bold terms, theorems, definitions, subjects of letters.
 """
 
 import random
@@ -38,7 +38,7 @@ _FORMS = (
 
 @dataclass
 class Piece:
-    """``kind``: h1, h2, h3, text, list, formula, table, code, term, theorem, caption."""
+    """Piece of a document. ``kind``: h1, h2, h3, text, list, formula, table, code, term, theorem, caption."""
 
     kind: str
     text: str
@@ -47,7 +47,7 @@ class Piece:
 
 @dataclass
 class Source:
-    """``headings``: (level, title), in order; none of a letter. ``held``: out, while rules were tuned."""
+    """A document. ``headings``: (level, title), in order. ``held``: whether it was held out of tuning."""
 
     name: str
     suffix: str
@@ -60,8 +60,12 @@ class Source:
 def _sentences() -> list[str]:
     words = " ".join(path.read_text("utf-8") for path in sorted(_TEXTS.rglob("*.md")))
     plain = re.sub(r"[`*_#|\[\]<>\\^~$%&{}]|\(http[^)]*\)", " ", words).encode("ascii", "ignore").decode()
-    found = [" ".join(said.split()) for said in re.split(r"(?<=[.?!])\s+", plain)]
-    return [said for said in found if 40 < len(said) < 260 and said[0].isupper() and said[-1] in ".?!"]
+    sequence = [" ".join(sentence.split()) for sentence in re.split(r"(?<=[.?!])\s+", plain)]
+    return [
+        sentence
+        for sentence in sequence
+        if 40 < len(sentence) < 260 and sentence[0].isupper() and sentence[-1] in ".?!"
+    ]
 
 
 _SENTENCES = _sentences()
@@ -76,20 +80,20 @@ def paragraph(dice: random.Random, least: int = 2, most: int = 7) -> str:
 
 
 def pieces(seed: int, sections: int, depth: int, kinds: str) -> list[Piece]:
-    """``kinds``: of what stands between the paragraphs, a letter each."""
+    """Compose a document. ``kinds``: letters for the pieces between paragraphs."""
     dice = random.Random(seed)
-    found: list[Piece] = []
+    sequence: list[Piece] = []
     for _ in range(sections):
-        found.append(Piece("h1", title(dice)))
+        sequence.append(Piece("h1", title(dice)))
         if dice.random() < 0.8:
-            found += _body(dice, kinds)
+            sequence += _body(dice, kinds)
         for _ in range(dice.randint(0, 3) if depth > 1 else 0):
-            found.append(Piece("h2", title(dice)))
-            found += _body(dice, kinds)
+            sequence.append(Piece("h2", title(dice)))
+            sequence += _body(dice, kinds)
             for _ in range(dice.randint(0, 2) if depth > 2 else 0):
-                found.append(Piece("h3", title(dice)))
-                found += _body(dice, kinds)
-    return found
+                sequence.append(Piece("h3", title(dice)))
+                sequence += _body(dice, kinds)
+    return sequence
 
 
 def _body(dice: random.Random, kinds: str) -> Iterator[Piece]:
@@ -117,5 +121,5 @@ def _body(dice: random.Random, kinds: str) -> Iterator[Piece]:
         yield Piece("text", paragraph(dice, 1, 4))
 
 
-def headings_of(found: list[Piece]) -> list[tuple[int, str]]:
-    return [(int(piece.kind[1]), piece.text) for piece in found if re.fullmatch(r"h\d", piece.kind)]
+def headings_of(sequence: list[Piece]) -> list[tuple[int, str]]:
+    return [(int(piece.kind[1]), piece.text) for piece in sequence if re.fullmatch(r"h\d", piece.kind)]

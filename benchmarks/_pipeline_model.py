@@ -1,8 +1,7 @@
-"""A model of the way of documents over many nodes: how many a second, and which stage is the narrowest. Pure.
+"""Simulates documents on many nodes: throughput, and the narrowest stage. Pure.
 
-The head lists, reads and sends one document after another, as its one interpreter does. A process on a node
-prepares a document, and stays with it while another process embeds its texts. Then the writer takes it, and
-Chroma.
+The head lists, reads and sends one document after another. A process on a node prepares a document, and waits
+while another process embeds its texts. Then the writer and Chroma store it.
 """
 
 import heapq
@@ -10,14 +9,16 @@ from collections import deque
 from dataclasses import dataclass, field
 
 WAY = ("head", "prepare", "embed", "writer", "chroma")
-_HELD = {"embed": "prepare"}  # what is let go of only at the end of the stage
+_HELD = {"embed": "prepare"}  # stages whose process stays occupied until this stage ends
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Seconds for one document: ``head``: list, read, send and take back, in the daemon; ``prepare``: on a
-    process of a node, without waiting for vectors; ``embed``: on a process that embeds; ``writer``: the
-    writer's own time with the journal and the lexical index; ``chroma``: the server's."""
+    """Seconds for one document.
+
+    ``head``: to list, read, send and receive it, in the daemon. ``prepare``: in a process of a node, without
+    waiting for vectors. ``embed``: in an embedding process. ``writer``: the writer's time with journal and
+    lexical index. ``chroma``: the server's time."""
 
     head: float
     prepare: float
@@ -27,8 +28,11 @@ class Stages:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """``busy``: the share of its time that each stage is occupied; a process that waits for vectors is."""
+class Rates:
+    """Result of a simulation.
+
+    ``busy``: share of time that each stage is occupied, waiting for vectors included.
+    """
 
     per_second: float
     busy: dict[str, float]
@@ -38,11 +42,10 @@ class Found:
         return max(self.busy, key=lambda stage: self.busy[stage])
 
 
-def simulated(stages: Stages, processes: int, embedders: int, documents: int, shards: int = 1) -> Found:
-    """``shards``: of Chroma, that are written side by side; head and writer are one each.
+def simulated(stages: Stages, processes: int, embedders: int, documents: int, shards: int = 1) -> Rates:
+    """Simulate documents. ``shards``: of Chroma, written side by side; there is one head and one writer.
 
-    At most twice as many documents are begun as there are processes. All is known from the start, so each
-    stage serves who came first.
+    At most twice as many documents are started as there are processes. Each stage serves in order of arrival.
     """
     run = _Run(stages, {"head": 1, "prepare": processes, "embed": embedders, "writer": 1, "chroma": shards})
     begun = min(documents, 2 * processes)
@@ -55,12 +58,12 @@ def simulated(stages: Stages, processes: int, embedders: int, documents: int, sh
             begun += 1
         if stage != WAY[-1]:
             run.enter(WAY[WAY.index(stage) + 1], document)
-    return Found(documents / run.now, run.busy())
+    return Rates(documents / run.now, run.busy())
 
 
 @dataclass
 class _Run:
-    """``events``: when which document ends which stage."""
+    """A running simulation. ``events``: time, document and stage of each end of a stage."""
 
     stages: Stages
     servers: dict[str, int]
@@ -96,7 +99,7 @@ class _Run:
 
 
 def bound(stages: Stages, processes: int, embedders: int, shards: int = 1) -> float:
-    """Documents a second that the narrowest stage lets through, if all others wait for it."""
+    """Return the throughput of the narrowest stage, in documents a second."""
     return 1 / max(
         stages.head,
         (stages.prepare + stages.embed) / processes,

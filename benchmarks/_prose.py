@@ -1,4 +1,4 @@
-"""Texts with the words of real ones: the documentation strings of the packages that are installed here."""
+"""Texts with realistic words, from the docstrings of the packages that are installed here."""
 
 import re
 import site
@@ -12,10 +12,10 @@ _STRING = re.compile(r'"""(.{200,20000}?)"""', re.DOTALL)
 
 
 def texts(count: int) -> list[str]:
-    """``count`` different texts, the same ones as long as the same packages are installed."""
-    found = list(islice(_texts(), count))
-    assert len(found) == count, f"the packages that are installed here have only {len(found):,} texts"
-    return found
+    """Return ``count`` different texts, the same as long as the same packages are installed."""
+    distinct = list(islice(_texts(), count))
+    assert len(distinct) == count, f"the packages that are installed here have only {len(distinct):,} texts"
+    return distinct
 
 
 def _texts() -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The other packages' part of ``race``: run by the interpreter that has them, one process each.
 
 ``python _racers.py NAME CHUNKS FOLDER``: CHUNKS is a JSON file with the key of a document and its chunks.
-Each does with its own defaults what its own documentation shows, and keeps what it needs to do it again for
-changed documents only. All read the model from the folder that its package has it in.
+Each package runs with its own defaults as its documentation shows for incremental use. All read the model
+from the folder of the model's package.
 """
 
 import json
@@ -16,7 +16,7 @@ Chunks = dict[str, list[str]]
 
 
 def langchain(chunks: Chunks, folder: Path) -> int:
-    """``index()`` into Chroma, with a record manager in SQLite."""
+    """Run ``index()`` into Chroma, with a record manager in SQLite."""
     from langchain_chroma import Chroma
     from langchain_classic.indexes import SQLRecordManager
     from langchain_core.documents import Document
@@ -36,7 +36,7 @@ def langchain(chunks: Chunks, folder: Path) -> int:
 
 
 def llamaindex(chunks: Chunks, folder: Path) -> int:
-    """``IngestionPipeline`` into Chroma, with a document store on disk."""
+    """Run ``IngestionPipeline`` into Chroma, with a document store on disk."""
     import chromadb
     from llama_index.core.ingestion import IngestionPipeline
     from llama_index.core.schema import TextNode
@@ -61,7 +61,7 @@ def llamaindex(chunks: Chunks, folder: Path) -> int:
 
 
 def cocoindex(chunks: Chunks, folder: Path) -> int:
-    """An app that declares the rows of a LanceDB table: it does not write to Chroma."""
+    """Run an app that declares the rows of a LanceDB table; it does not write to Chroma."""
     import asyncio
     from collections.abc import AsyncIterator
     from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Headings that a TeX source names, by the commands of LaTeX's classes. Pure.
+"""Reads the headings of a TeX source by the commands of LaTeX's classes. Pure.
 
-A source that makes commands of its own of them, or takes in a file that is not there, is unfit to tell. A
-title with a command that is not known here is left open.
+A source that redefines these commands, or includes a missing file, is unfit. A title with an unknown command
+is left open.
 """
 
 import re
@@ -66,67 +66,71 @@ _NAMED = re.compile(rf"\\\w*name\}}?\s*\{{([^{{}}]+)\}}|\\(?:{_NAMES})\*?\s*\{{(
 
 
 def whole(name: str, files: Mapping[str, str], deep: int = 5) -> str:
-    """The source with the files that it takes in, without comments and what is set as it stands."""
-    said = _LITERAL.sub(" ", _COMMENT.sub(r"\1", files[name]))
+    """Return the source with its included files, without comments and verbatim text."""
+    source = _LITERAL.sub(" ", _COMMENT.sub(r"\1", files[name]))
 
-    def taken(found: re.Match[str]) -> str:
-        other = ((found[1] or "") + found[2].strip()).removeprefix("./")
+    def taken(match: re.Match[str]) -> str:
+        other = ((match[1] or "") + match[2].strip()).removeprefix("./")
         path = next((path for path in (other, f"{other}.tex", f"{other}.ltx") if path in files), None)
         lost = "" if other.endswith(_NO_TEXT) else _MISSING
         return whole(path, files, deep - 1) if path and deep else lost
 
-    return _INPUT.sub(taken, said)
+    return _INPUT.sub(taken, source)
 
 
-def unfit(said: str) -> bool:
+def unfit(source: str) -> bool:
     return (
-        _MISSING in said.partition(r"\begin{document}")[2]
-        or "{beamer}" in said
-        or bool(_OWN.search(said))
-        or r"\begin{document}" not in said
+        _MISSING in source.partition(r"\begin{document}")[2]
+        or "{beamer}" in source
+        or bool(_OWN.search(source))
+        or r"\begin{document}" not in source
     )
 
 
-def headings(said: str) -> Iterator[tuple[int, str]]:
-    """(level, title) in the order of the source."""
-    body = said.partition(r"\begin{document}")[2]
+def headings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield (level, title) in the order of the source."""
+    body = source.partition(r"\begin{document}")[2]
     body = body[: body.rfind(r"\end{document}")]
-    own = _macros(said)
-    for found in _HEADING.finditer(body):
-        at = found.end()
+    own = _macros(source)
+    for match in _HEADING.finditer(body):
+        at = match.end()
         if body[at] == "[":
             at = _past(body, at, "[]")
         if body[at : at + 1] == "{":
-            yield _LEVELS[found[1]], plain(body[at + 1 : _past(body, at, "{}") - 1], own)
+            yield _LEVELS[match[1]], plain(body[at + 1 : _past(body, at, "{}") - 1], own)
 
 
-def _macros(said: str) -> dict[str, str]:
-    """What the document's own commands set: words, or in some type what they are given ("")."""
+def _macros(source: str) -> dict[str, str]:
+    """Return the text of the document's own commands; "" for commands that set their argument."""
     own: dict[str, str] = {}
-    for found in _MACRO.finditer(said):
-        name, set_as = found[1] or found[3], plain(found[5].replace("#1", ""), own)
-        takes = found[2] == "[1]" or bool(found[4])
-        if is_told(set_as) and (not found[2] or takes) and not (takes and re.search(r"\w", set_as)):
+    for match in _MACRO.finditer(source):
+        name, set_as = match[1] or match[3], plain(match[5].replace("#1", ""), own)
+        takes = match[2] == "[1]" or bool(match[4])
+        if is_told(set_as) and (not match[2] or takes) and not (takes and re.search(r"\w", set_as)):
             own[name] = set_as
     return own
 
 
-def named(said: str) -> Iterator[str]:
-    """Titles that a class or a document says it sets by itself, and those of its theorems."""
-    for found in _NAMED.finditer(said):
-        yield plain(found[1] or found[2])
-    for found in _THEOREM.finditer(said):
-        yield plain(found[1]) + OPEN
+def named(source: str) -> Iterator[str]:
+    """Yield titles that a class or a document sets by itself, and names of its theorems."""
+    for match in _NAMED.finditer(source):
+        yield plain(match[1] or match[2])
+    for match in _THEOREM.finditer(source):
+        yield plain(match[1]) + OPEN
 
 
-def classes(said: str) -> list[str]:
-    """The classes that a document or a class loads."""
-    return _CLASS.findall(said)
+def classes(source: str) -> list[str]:
+    """Return the classes that a document or a class loads."""
+    return _CLASS.findall(source)
 
 
-def title_of(said: str) -> str:
-    found = re.search(r"\\title\s*(\[[^\]]*\])?\s*(?=\{)", said)
-    return plain(said[found.end() + 1 : _past(said, found.end(), "{}") - 1], _macros(said)) if found else ""
+def title_of(source: str) -> str:
+    match = re.search(r"\\title\s*(\[[^\]]*\])?\s*(?=\{)", source)
+    return (
+        plain(source[match.end() + 1 : _past(source, match.end(), "{}") - 1], _macros(source))
+        if match
+        else ""
+    )
 
 
 def is_told(title: str) -> bool:
@@ -134,15 +138,15 @@ def is_told(title: str) -> bool:
     return OPEN not in title
 
 
-def _past(said: str, at: int, marks: str) -> int:
-    """Past the group that begins there."""
+def _past(source: str, at: int, marks: str) -> int:
+    """Return the place after the group that begins there."""
     depth, opened = 0, at
-    while at < len(said):
-        if said[at] == "\\":
+    while at < len(source):
+        if source[at] == "\\":
             at += 1
-        elif said[at] == marks[0] or (said[at] == "{" and depth):
+        elif source[at] == marks[0] or (source[at] == "{" and depth):
             depth += 1
-        elif said[at] == marks[1] or (said[at] == "}" and depth):
+        elif source[at] == marks[1] or (source[at] == "}" and depth):
             depth -= 1
             if depth == 0:
                 return at + 1
@@ -150,23 +154,25 @@ def _past(said: str, at: int, marks: str) -> int:
     return opened + 1
 
 
-def plain(said: str, own: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A title without the commands in it. ``own``: what the document's own set."""
-    while found := _SILENT.search(said):
-        end = found.end()
-        while said[end : end + 1] in ("[", "{") and said[end:]:
-            end = _past(said, end, "[]" if said[end] == "[" else "{}")
-            if found[0].startswith(r"\texorpdfstring"):  # its first argument is what is set
-                said = (
-                    said[: found.start()] + said[found.end() + 1 : end - 1] + said[_past(said, end, "{}") :]
+def plain(source: str, own: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a title without its commands. ``own``: text of the document's own commands."""
+    while match := _SILENT.search(source):
+        end = match.end()
+        while source[end : end + 1] in ("[", "{") and source[end:]:
+            end = _past(source, end, "[]" if source[end] == "[" else "{}")
+            if match[0].startswith(r"\texorpdfstring"):  # its first argument is what is set
+                source = (
+                    source[: match.start()]
+                    + source[match.end() + 1 : end - 1]
+                    + source[_past(source, end, "{}") :]
                 )
                 break
         else:
-            said = said[: found.start()] + said[end:]
-    said = decode_accents(said)
-    said = re.sub(r"\\([A-Za-z]+)\*?\s*", lambda found: _meaning(found[1], own), said)
-    said = re.sub(r"\\\\(\[[^\]]*\])?|~|\\[,; !]", " ", said)
-    return " ".join(re.sub(r"[{}$^_]|\\(?=[&%#_$ ])|\\", "", said).split())
+            source = source[: match.start()] + source[end:]
+    source = decode_accents(source)
+    source = re.sub(r"\\([A-Za-z]+)\*?\s*", lambda match: _meaning(match[1], own), source)
+    source = re.sub(r"\\\\(\[[^\]]*\])?|~|\\[,; !]", " ", source)
+    return " ".join(re.sub(r"[{}$^_]|\\(?=[&%#_$ ])|\\", "", source).split())
 
 
 def _meaning(command: str, own: Mapping[str, str]) -> str:

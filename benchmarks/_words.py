@@ -1,4 +1,4 @@
-"""Made texts: words drawn by Zipf's law, always the same ones."""
+"""Artificial texts of words drawn by Zipf's law, always the same."""
 
 from collections.abc import Sequence
 

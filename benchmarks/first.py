@@ -1,9 +1,10 @@
-"""How soon a first pass has records, how long it takes, and how many records it writes twice.
+"""Seconds of a first pass until the first hit and until its end, and the share of records that it writes
+twice.
 
-``python -m benchmarks first [FILES [EMBEDDER [STRATEGY]]]``: a daemon indexes so many files with each
-strategy, or with the named one, by the default model or by that kind of embedder. A reader searches.
-Seconds count from the first document that was read: to the first hit, and to the end of the pass. *twice*:
-records that were written again with other text, as a share of all; *patched*: those whose metadata alone was.
+``python -m benchmarks first [FILES [EMBEDDER [STRATEGY]]]``: a daemon indexes FILES files with each strategy
+or the named one, by the default model or the named embedder. A reader searches meanwhile. Seconds count from
+the first document that was read. *twice* is the share of records that were written again with another text;
+*patched* is the share whose metadata alone was written again.
 """
 
 import json
@@ -51,7 +52,7 @@ class Reader:
 
 
 def write_files(folder: Path, files: int) -> None:
-    """Files of many sizes, in the order of the packages that their words are from."""
+    """Write files of many sizes, in the order of the packages that their words are from."""
     random = Random(1)
     sizes = [min(MOST, max(1, round(random.lognormvariate(0, SPREAD) * MEDIAN))) for _ in range(files)]
     words = iter(texts(sum(sizes)))
@@ -99,10 +100,10 @@ def first_pass(folder: Path, strategy: str, embedder: str) -> dict[str, float]:
 
 
 def follow(daemon: "subprocess.Popen[str]") -> tuple[float, float, float, int, int]:
-    """Follow the log until all is in step.
+    """Follow the log until all documents are in step.
 
-    Returns when the first document was read and when the pass ended, in POSIX seconds; the seconds in which
-    the model was loaded; records written, and records patched.
+    Returns the times of the first read document and of the pass's end (POSIX seconds), the seconds to load
+    the model, and the numbers of written and patched records.
     """
     read = loading = 0.0
     written = patched = 0

@@ -1,13 +1,14 @@
-"""Documents of packages, read by this project and by other converters: words, order, headings, tables, speed.
+"""Compares this project with other converters: words, order, headings, tables and speed.
 
-``python -m benchmarks formats [MOST]``: at most so many documents of each format, of those that
+``python -m benchmarks formats [MOST]``: at most MOST documents of each format that
 ``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs
-the converters, each in an environment of its own (below .cache). Of Debian it uses what is installed:
-libreoffice-writer, -calc and -impress, groff, texlive-binaries, poppler-utils, catdoc, antiword, npm.
+the converters, each in an environment of its own (below .cache). These packages of Debian are used if
+installed: libreoffice-writer, -calc and -impress, groff, texlive-binaries, poppler-utils, catdoc, antiword,
+npm.
 
-Shares are in percent: of words, the mean over documents (one that a converter cannot read counts as 0), of
-headings F1, of rows of tables how many came whole. MB/s counts documents that the converter read. What is
-within half a point of the best is equal to it.
+Shares are in percent. For words it is the mean over documents, with 0 for an unreadable one. For headings it
+is F1, for rows of tables the share of complete rows. MB/s counts documents that the converter read. A value
+within half a point of the best counts as equal.
 """
 
 import json
@@ -38,7 +39,7 @@ _WHOLE = {"MB/s"}  # not in percent
 
 @dataclass(frozen=True)
 class Marks:
-    """Of one converter on one format: percent, None where the format has none; MB per CPU second."""
+    """Marks of a converter on one format: percent, or None; and MB for each CPU second."""
 
     read: int
     failed: int
@@ -115,13 +116,13 @@ def _marks(
 
 
 def _speed(keys: Sequence[str], given: dict[str, Answer], size: dict[str, int]) -> float:
-    """Megabytes a second, of those that it did read: to give up takes no time."""
+    """Return megabytes a second over the documents that the converter read."""
     read = [key for key in keys if not given[key].error]
     return sum(size[key] for key in read) / 1e6 / max(sum(given[key].seconds for key in read), 1e-3)
 
 
 def _print(marks: dict[str, dict[str, Marks]]) -> None:
-    """For each format and measure: ours, then the best other and its name."""
+    """Print, for each format and measure, our value, and the best other value with its name."""
     print(f"\n| Format | Files | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
     for kind, of in marks.items():
         cells = [_cell(of, at) for at in range(len(MEASURES))]

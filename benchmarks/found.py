@@ -1,4 +1,4 @@
-"""Corpus by corpus: is the answer among the first hits, of our default and of LangChain's pipeline.
+"""Recall of our default and of LangChain's pipeline, by corpus.
 
 ``python -m benchmarks found [TOKENS]``: all-MiniLM-L6-v2, exact search, recall in percent within 500 and 150
 tokens, and the 95 % interval of the difference from LangChain's pipeline (recursive 200, vectors, the same
@@ -63,7 +63,7 @@ _COUNT = 300  # questions of a kind, of each collection
 _SMALLEST, _LARGEST = 250, 9000  # tokens of a document
 _FEWEST, _BEGINNING = 25, 700  # words and characters of the beginning of a section
 _TITLE, _ASKED = range(2, 15), range(4, 99)  # words of a title, and of a question of an FAQ
-_SHORTEST, _LONGEST = 80, 2000  # characters of a section; of a longer one its beginning is asked for
+_SHORTEST, _LONGEST = 80, 2000  # characters of a section; only the beginning of a longer section is asked for
 _WORD = re.compile(r"\w[\w'’-]*")
 _ROLE = re.compile(r":[\w:+-]+:`([^`<]*)(<[^`]*)?`")
 _NUMBER = re.compile(r"^[\d.]+\s+")

@@ -1,8 +1,8 @@
-"""How long a swapped collection's name names nothing, as readers see it.
+"""Time for which a collection's name is missing during a swap, as a reader sees it.
 
 ``python -m benchmarks gap [SWAPS]``: a daemon with the sample documents and the hashing embedder swaps its
-collection SWAPS times, while one reader asks Chroma for the collection by name as fast as it answers. A gap
-lasts from the last answer before a refusal to the first one after it, so it is never told too short.
+collection SWAPS times, while one reader requests the collection by name without pause. A gap lasts from the
+last answer before a refusal to the first answer after it, so it is never underestimated.
 """
 
 import http.client
@@ -28,7 +28,7 @@ NAMED = "/api/v2/tenants/default_tenant/databases/default_database/collections/d
 
 @dataclass
 class Reader:
-    """What a reader met: the gaps in milliseconds, and how many answers it got."""
+    """A reader's gaps in milliseconds, and its number of answers."""
 
     port: int
     answers: int = 0
@@ -71,11 +71,11 @@ def status(folder: Path) -> Any:
 
 
 def swapped(folder: Path, records: int) -> int:
-    """Waits until the collection is another one, complete; returns its records."""
+    """Wait until the new collection is complete; return its number of records."""
     while True:
-        found = status(folder)["collections"]["docs"]
-        if found["healthy"] and not found["built"] and found["records"] not in (0, records):
-            return int(found["records"])
+        docs = status(folder)["collections"]["docs"]
+        if docs["healthy"] and not docs["built"] and docs["records"] not in (0, records):
+            return int(docs["records"])
         time.sleep(0.2)
 
 

@@ -1,9 +1,9 @@
-"""What the guard before Chroma costs: requests to a Chroma directly, and to one behind the guard.
+"""Cost of the guard in front of Chroma: compares requests to Chroma directly and behind the guard.
 
 ``python -m benchmarks guard [ROUNDS]``: two servers with the same 3,000 records of 384 dimensions, one
-started by ``chroma run``, one as the daemon starts it. Each round asks both the same, in turns that begin
-with the other one. Times are those of chromadb's client over one connection. CPU time is that of the
-server's process, the guard's share included.
+started by ``chroma run``, one as the daemon starts it. Each round sends both the same requests, in
+alternating order. Times are those of chromadb's client over one connection. CPU time is that of the server's
+process, with the guard.
 """
 
 import os
@@ -32,7 +32,7 @@ DIRECTLY = "import sys, chromadb_rust_bindings as chroma; chroma.cli(['chroma', 
 
 @dataclass(frozen=True)
 class Request:
-    """``times``: how often it is made in a round."""
+    """A kind of request. ``times``: number of requests in a round."""
 
     name: str
     times: int
@@ -60,7 +60,7 @@ def requests() -> list[Request]:
 
 @contextmanager
 def directly(folder: Path) -> Iterator[tuple[int, int]]:
-    """Port and process id."""
+    """Start Chroma directly; yield port and process id."""
     port = free_port(LOCAL)
     words = ["--path", str(folder / "direct"), "--host", LOCAL, "--port", str(port)]
     with (
@@ -128,6 +128,6 @@ def versus(direct: float, guarded: float) -> str:
 
 
 def cpu(pid: int) -> float:
-    """Seconds that all threads of the process have used."""
+    """Return the CPU seconds of all threads of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

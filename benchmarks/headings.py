@@ -1,12 +1,12 @@
-"""Headings of PDFs without an outline: how many are found, how many of those are right, and their levels.
+"""Headings of PDFs without an outline: recall, precision, and levels.
 
-``python -m benchmarks headings``: documents made from sources whose headings are known, some of them held out
-while the rules were made; then manuals of Debian packages, by their outlines, which the parser is not shown.
-Counted there are entries whose title stands on its page; an outline need not hold every heading, so that the
-precision is too low. Last, documents of packages that lie beside their TeX source: its sectioning commands
-are counted where the title stands on lines of its own, and headings that the class sets by itself are left
-open where their names are known. Needs pdflatex (texlive-latex-extra, -publishers, -science,
--fonts-recommended, lmodern, cm-super), soffice (libreoffice-writer) and fonts-liberation.
+``python -m benchmarks headings`` has three groups of documents. The first are made from sources with known
+headings; some of them were held out of tuning. The second are manuals of Debian packages, compared with their
+outlines, which the parser does not see. Entries count whose title is on its page. An outline may lack
+headings, so this precision is too low. The third are documents with their TeX source beside them. Sectioning
+commands count if the title is on lines of its own, and headings that the class sets by itself are left open
+if their names are known. Needs pdflatex (texlive-latex-extra, -publishers, -science, -fonts-recommended,
+lmodern, cm-super), soffice (libreoffice-writer) and fonts-liberation.
 """
 
 import re
@@ -48,12 +48,12 @@ _UNNUMBERED = words(
     "declaration preface keywords abbreviations kurzfassung quellenverzeichnis erklärung danksagung"
 )  # beside the names in babel
 _CAPTIONS = words("preface ref abstract bib contents listfigure listtable index glossary")
-# What a class sets before a title: "Capitolo 1", "Parte II –", "Appendix A.", "§3.", "B".
+# Labels that a class sets before a title: "Capitolo 1", "Parte II –", "Appendix A.", "§3.", "B".
 _LABEL = re.compile(
     r"^(?:[^\W\d_]{2,14}\s+|§\s?)?(?:\d{1,3}|[IVXLC]+|[A-Z])(?:\.[\dA-Z]+)*[.:)]?\s+(?:[–—-]\s+)?"
 )
 _NUMBER = re.compile(r"^(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.?|\d+)(?:\.\d+)*[.)]?\s+")
-_SAYS = re.compile(r"\w{3}|[\u3040-\u9fff]{2}")  # enough to be told from other lines
+_SAYS = re.compile(r"\w{3}|[\u3040-\u9fff]{2}")  # long enough to be distinguished from other lines
 _DATED = re.compile(r"(?:19|20)\d{6}v")
 _PARSER = PLUGIN.build(PdfOptions())
 _OFFICE = 'pdf:writer_pdf_Export:{"ExportBookmarks":{"type":"boolean","value":"false"}}'
@@ -61,7 +61,7 @@ _OFFICE = 'pdf:writer_pdf_Export:{"ExportBookmarks":{"type":"boolean","value":"f
 
 @dataclass(frozen=True)
 class Score:
-    """``level``: of the found ones, how many have the right level among the document's own."""
+    """Counts of headings. ``level``: right headings with the right level among the document's own."""
 
     name: str
     held: bool
@@ -87,7 +87,7 @@ def main(verbose: int = 0) -> None:
 
 
 def _manuals() -> Iterator[Score]:
-    """Those of 4 to 120 pages with 5 entries or more; half of them, by their names, held out."""
+    """Score manuals of 4 to 120 pages with at least 5 entries; half of them, by name, were held out."""
     paths = [path for name in PACKAGES for path in package(name).rglob("*.pdf") if not path.is_symlink()]
     for path in sorted(paths, key=lambda path: (path.name, str(path))):
         data, odd = path.read_bytes(), md5(path.name.encode()).digest()[-1] % 2
@@ -101,7 +101,7 @@ def _manuals() -> Iterator[Score]:
 
 
 def _beside() -> Iterator[Score]:
-    """Those of at most 120 pages with 4 headings or more, of which nine of ten stand in the PDF."""
+    """Score documents of at most 120 pages with at least 4 headings, nine tenths of them in the PDF."""
     known = set()
     for name in BESIDE:
         for path in sorted(package(name).rglob("*.pdf")):
@@ -126,7 +126,7 @@ def _beside() -> Iterator[Score]:
 
 
 def _by_class(said: str, folder: Path) -> set[str]:
-    """Titles that the document's classes set by themselves."""
+    """Return the titles that the document's classes set by themselves."""
     found, todo = set(tex.named(said)), tex.classes(said)
     for name in todo:
         path = next(iter([*folder.rglob(f"{name}.cls"), *_classes().get(name, ())]), None)
@@ -146,14 +146,14 @@ def _classes() -> dict[str, list[Path]]:
 
 @cache
 def _captions() -> frozenset[str]:
-    """Contents, list of figures and the like in the languages that babel knows."""
+    """Return the titles of contents, lists of figures and the like in all languages of babel."""
     files = (TEXMF / "generic" / "babel" / "locale").rglob("babel-*.ini")
     lines = (line.partition("=") for file in files for line in file.read_text("utf-8").splitlines())
     return frozenset(_key(said) for name, _, said in lines if name.strip() in _CAPTIONS)
 
 
 def _others(titles: Iterable[str]) -> re.Pattern[str]:
-    """Keys of headings that may be found, but are not counted; a part that is not known may be anything."""
+    """Return a pattern for keys of optional headings; an unknown part matches anything."""
     keys = {".*".join(map(_key, title.split(tex.OPEN))) for title in titles}
     return re.compile("|".join(sorted(key for key in keys if _SAYS.search(key))) or r"\0")
 
@@ -171,7 +171,7 @@ def _text(data: bytes) -> str:
 
 
 def _joined(opened: PdfDocument) -> set[str]:
-    """Each line, and two and three as one."""
+    """Return each line, and two and three consecutive lines joined."""
     found = set()
     for page in opened:
         lines = [_key(line) for line in page.get_textpage().get_text_range().splitlines()]
@@ -185,7 +185,7 @@ def _ends_one(key: str, lines: Set[str]) -> bool:
 
 
 def _shown(opened: PdfDocument) -> Iterator[Bookmark]:
-    """Entries of the outline in words, whose title stands on its page."""
+    """Yield entries of the outline whose title is on its page."""
     said = [[_key(line) for line in page.get_textpage().get_text_range().splitlines()] for page in opened]
     for entry in pdf_parser._outline(opened):
         key, lines = _key(entry.title), said[entry.page]
@@ -197,7 +197,7 @@ def _shown(opened: PdfDocument) -> Iterator[Bookmark]:
 
 
 def _built(source: Source) -> bytes:
-    """Its PDF, made once for each text of the source."""
+    """Return the PDF of a source, made once for each text of the source."""
     made, old = FOLDER / f"{source.name}.pdf", FOLDER / f"{source.name}.{source.suffix}"
     if not (made.exists() and old.exists() and old.read_text("utf-8") == source.text):
         with tempfile.TemporaryDirectory() as folder:
@@ -229,7 +229,7 @@ def _score(
     data: bytes,
     others: re.Pattern[str],
 ) -> Score:
-    """``others``: keys of headings that may be found, but are not counted."""
+    """Score one PDF. ``others``: keys of optional headings."""
     nothing = patch.object(structure, "tags", lambda page: structure.Tags())
     with patch.object(pdf_parser, "_outline", lambda document: iter(())), nothing:
         document = _PARSER.parse(Blob(data, f"{name}.pdf"))
@@ -246,7 +246,7 @@ def _score(
 
 
 def _levels(true: dict[str, int], found: Iterable[tuple[int, str]], right: Counter[str]) -> int:
-    """Those whose level is that of the source, whose outermost is 1."""
+    """Count right headings whose level equals that of the source, whose outermost is 1."""
     least = min(true.values(), default=1) - 1
     return min(sum(key in right and true[key] - least == level for level, key in found), right.total())
 
@@ -260,13 +260,13 @@ def _found(document: Document, wanted: Container[str]) -> list[tuple[int, str]]:
 
 
 def _wanted_key(title: str, wanted: Container[str]) -> str:
-    """Of the title, or of what follows the label that a class sets before it, if that is wanted."""
+    """Return the key of a title, without a class's label if that key is wanted."""
     key, bare = _key(title), _key(_LABEL.sub("", title))
     return bare if key not in wanted and bare in wanted else key
 
 
 def _is_open(key: str, others: re.Pattern[str]) -> bool:
-    """What may be a heading or not: the document's title and such, the dates of a history of changes."""
+    """Return whether a heading is optional: the document's title, dates of a history of changes."""
     return key in _UNNUMBERED or key in _captions() or bool(others.fullmatch(key) or _DATED.match(key))
 
 

@@ -1,4 +1,4 @@
-"""What words add to vectors: recall among the best five, by vectors, by words, and fused in several ways.
+"""Recall among the best five hits by vectors, by words, and by several fusions of both.
 
 ``python -m benchmarks hybrid [WHICH]``. Three corpora of Chroma's report as one collection,
 all-MiniLM-L6-v2, exact search, the 50 best of either list as candidates. ``rrf``: reciprocal ranks.
@@ -83,8 +83,8 @@ def question_sets(
         return " ".join(word for word in words(text) if word not in rare)
 
     def name(text: str) -> str:
-        found = sorted(NAME.findall(text), key=lambda one: min(frequency[word] for word in words(one)))
-        return str(found[0]) if found else ""
+        matches = sorted(NAME.findall(text), key=lambda one: min(frequency[word] for word in words(one)))
+        return str(matches[0]) if matches else ""
 
     return {
         "report": list(questions),
@@ -97,15 +97,15 @@ def question_sets(
     }
 
 
-def sample(chance: random.Random, found: list[re.Match[str]], size: int) -> list[re.Match[str]]:
-    return chance.sample(found, min(size, len(found)))
+def sample(chance: random.Random, matches: list[re.Match[str]], size: int) -> list[re.Match[str]]:
+    return chance.sample(matches, min(size, len(matches)))
 
 
 def measured(
     made: Run, texts: Sequence[str], sets: Mapping[str, Sequence[Question]]
 ) -> dict[str, dict[str, list[float]]]:
-    """Recall in percent, by form and set of questions."""
-    found: dict[str, dict[str, list[float]]] = {}
+    """Return recall in percent, by form and set of questions."""
+    matches: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lexical.sqlite3"
         file = LexicalFile(path, synchronous="OFF")
@@ -122,8 +122,8 @@ def measured(
                     lexical = rank_by_words(db, number, question.text, DEPTH)
                     for form, best in forms(cosines, lexical.order, lexical.most):
                         recall, _, _ = score(question, [made.places[int(id_)] for id_ in best])
-                        found.setdefault(form, {}).setdefault(name, []).append(100 * recall)
-    return found
+                        matches.setdefault(form, {}).setdefault(name, []).append(100 * recall)
+    return matches
 
 
 def forms(cosines: np.ndarray, lexical: Order, most: float) -> Iterator[tuple[str, Fused]]:
@@ -150,10 +150,10 @@ def reciprocal(dense: Order, lexical: Order, k: int) -> Fused:
     return [id_ for id_, _ in total.most_common(NEAREST)]
 
 
-def show(found: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
-    baseline = {name: np.array(values) for name, values in found["dense"].items()}
+def show(matches: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    baseline = {name: np.array(values) for name, values in matches["dense"].items()}
     print(" " * 16 + "".join(f"{f'{name} ({len(values)})':>22}" for name, values in baseline.items()))
-    for form, sets in found.items():
+    for form, sets in matches.items():
         cells = (
             f"{np.mean(values):6.1f} {interval(np.array(values) - baseline[n])}" for n, values in sets.items()
         )

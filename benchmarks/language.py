@@ -1,7 +1,7 @@
-"""The language of paragraphs of the Debian handbook, in its 26 languages: how often told, how often right.
+"""Language detection on paragraphs of the Debian handbook in 26 languages: share detected, and share right.
 
-``python -m benchmarks language [PARAGRAPHS]``: at most so many of each language (150 where nothing is said),
-cut to different lengths. What is left in English in a translation is not counted.
+``python -m benchmarks language [PARAGRAPHS]``: at most PARAGRAPHS of each language (default 150), cut to
+different lengths. Paragraphs that a translation leaves in English are not counted.
 """
 
 import time
@@ -46,7 +46,7 @@ def _judge(texts: list[tuple[str, str]], length: int) -> None:
 
 
 def _texts(folder: Path, most: int) -> Iterator[tuple[str, str]]:
-    """(Code of two letters, paragraph)."""
+    """Yield language code and paragraph."""
     english = list(_paragraphs(folder / _ENGLISH))
     known = {word for text in english for word in text.split()}
     for translation in sorted(folder.iterdir()):

@@ -1,8 +1,9 @@
-"""A million small files, and a million records of few large ones: processor time, memory and sizes over time.
+"""A million small files, and a million records of few large files: processor time, memory and sizes over
+time.
 
-``python -m benchmarks million FILES RECORDS``; 0 leaves one of them out. Without a model, and with a graph of
-few links in Chroma, whose full one takes longer than all else: 64 dimensions, each figure of our own program
-and of Chroma. Of the first pass a line is printed every minute.
+``python -m benchmarks million FILES RECORDS``; 0 omits one of them. The run has no model, vectors of 64
+dimensions, and few links in Chroma's graph, since the full graph takes longer than everything else. Figures
+are separate for our program and Chroma. A line is printed every minute of the first pass.
 """
 
 import sys
@@ -18,12 +19,12 @@ PROGRAM = (sys.executable, Path(__file__).with_name("_few_links.py"))
 FOLDER = 500  # files
 LARGE = 10_000  # records of a large file
 EVERY = 60.0  # seconds
-LOST = 4  # the exit status of ``verify`` where it found records that few links lose
+LOST = 4  # exit status of ``verify`` if records are out of reach because of few links
 RECORDS = {"chunking": {"strategy": "recursive", "size": 20}}
 
 
 def main(files: int = 1_000_000, records: int = 1_000_000) -> None:
-    """Each of the two takes most of an hour."""
+    """Run both parts; each takes most of an hour."""
     for number, name, make, settings in (
         (files, "files", _small_files, {}),
         (records, "records", _large_files, RECORDS),
@@ -52,7 +53,7 @@ def _show(folder: Path) -> None:
 def _line(
     folder: Path, name: str, *words: str, look: Callable[[Mapping[str, Used]], None] | None = None
 ) -> None:
-    found = run(
+    figures = run(
         name,
         folder / "config.yaml",
         *words,
@@ -60,7 +61,7 @@ def _line(
         look=look or (lambda used: None),
         statuses=(0, LOST),
     )
-    _print(folder, name, *(figure.value for _, figure in found))
+    _print(folder, name, *(figure.value for _, figure in figures))
 
 
 def _every_minute(folder: Path) -> Callable[[Mapping[str, Used]], None]:

@@ -1,8 +1,8 @@
-"""Whether the model of many nodes holds: ``python -m benchmarks nodes [DOCUMENTS]``; 200 without a number.
+"""Validates the model of many nodes: ``python -m benchmarks nodes [DOCUMENTS]``; 200 by default.
 
-Ray indexes documents with 1, 2 and 4 processes on this machine. A chunker that waits stands for one that
-works, so that the processes do not take each other's cores. The model is told the daemon's CPU time for a
-document, and what one process takes for one at the longest wait; all else it foretells.
+Ray indexes documents with 1, 2 and 4 processes on this machine. A waiting chunker replaces a working one, so
+that processes do not compete for cores. The model gets two measurements: the daemon's CPU time for a
+document, and the time of one process at the longest wait. It predicts all other rates.
 """
 
 import os
@@ -58,7 +58,7 @@ def main(count: int = 200) -> None:
 
 
 def _run(count: int, wait: float, processes: int) -> tuple[float, float]:
-    """Documents a second in the second half, and the daemon's CPU seconds for all."""
+    """Return the documents a second in the second half, and the daemon's CPU seconds for all."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ends = folder / "ends"
@@ -91,7 +91,7 @@ def _configured(folder: Path, count: int, wait: float, processes: int, ends: Pat
 
 
 def _plugin(folder: Path) -> Path:
-    """A package with the chunker, for the module path."""
+    """Write a package with the chunker; return its folder for the module path."""
     information = folder / "waiting_chunker-1.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting_chunker\nVersion: 1\n")

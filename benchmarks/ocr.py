@@ -1,7 +1,7 @@
-"""Scanned pages, made of a known text: how much of it OCR reads, and how long it takes.
+"""OCR of scanned pages with a known text: share of words read, and time.
 
-``python -m benchmarks ocr [LINES]``: so many lines a page (40 where nothing is said). Pages are rendered at
-300 dpi, turned by half a degree, blurred and made noisy. Needs rapidocr.
+``python -m benchmarks ocr [LINES]``: LINES lines on a page (default 40). Pages are rendered at 300 dpi,
+turned by half a degree, blurred and made noisy. Needs rapidocr.
 """
 
 import io

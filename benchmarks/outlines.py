@@ -1,13 +1,12 @@
 """Headings of ten filings against outlines made by reading them: recall, precision, and right parents.
 
 ``python -m benchmarks outlines FOLDER``: ``pdfs/*.pdf`` of FOLDER, as for ``financebench``. ``outlines.txt``
-names each filing by the SHA-256 of its file and the pages that were read; then a line for each heading with
-its page, its level and its title. A title after ``?`` may be found or not: it is the number of an exhibit, a
-signature, or a title that is repeated because its table goes on.
+names each filing by the SHA-256 of its file and the pages that were read. Then each heading has a line with
+its page, its level and its title. A title after ``?`` is optional: the number of an exhibit, a signature, or
+a title that is repeated because its table continues.
 
-A heading is right if a title of that page has the same letters and digits. *parents* are the share of right
-headings that stand below the right heading, or rightly below none. Texts of filings are not in the
-repository, titles are.
+A heading is right if a title of that page has the same letters and digits. *parents* is the share of right
+headings with the right parent, or rightly without one. The repository has titles, but no texts of filings.
 """
 
 import re
@@ -79,9 +78,9 @@ def _read(path: Path) -> list[Heading]:
 
 
 def compared(golden: list[Heading], found: list[Heading]) -> Marks:
-    """Count headings that are wanted, found, right, and below the right heading."""
+    """Count headings that are wanted, detected, right, and below the right heading."""
     free = list(range(len(golden)))
-    pairs: dict[int, int] = {}  # of found headings to golden ones
+    pairs: dict[int, int] = {}  # from detected headings to golden headings
     for at, heading in enumerate(found):
         same = (n for n in free if (golden[n].page, golden[n].key) == (heading.page, heading.key))
         if (match := next(same, None)) is not None:
@@ -98,7 +97,7 @@ def compared(golden: list[Heading], found: list[Heading]) -> Marks:
 
 
 def _parents(headings: list[Heading]) -> list[int | None]:
-    """Return for each heading the last one before it with a smaller level."""
+    """Return, for each heading, the last previous heading with a smaller level."""
     found: list[int | None] = []
     for at, heading in enumerate(headings):
         above = (n for n in range(at - 1, -1, -1) if headings[n].level < heading.level)

@@ -4,10 +4,10 @@
 environment with the other packages (race-requirements.txt, 2 GB) under .cache at its first run. The documents
 are those inside Python's own library (_docstrings.py), cut by ``recursive`` at 200 tokens. ``ingestor sync``
 starts cold, reads and cuts them, and ends with its processes. The bare engine is the same embedder with the
-same threads in a process of its own, given all texts at once; its start and its first batches do not count.
-The others start cold, too, and are given the chunks that ``sync`` made, so that reading and cutting cost them
-nothing (_racers.py). All take turns, and each is told as it finishes; the best round of each counts. On a
-busy machine only seconds of work and ratios hold.
+same threads in a process of its own, which gets all texts at once; its start and its first batches do not
+count. The others start cold, too, and get the chunks of ``sync``, so that they need not read and cut
+(_racers.py). All take turns, each result is printed as it completes, and the best round of each counts. On a
+busy machine compare only processor seconds and ratios.
 """
 
 import hashlib
@@ -31,24 +31,26 @@ from benchmarks.start import free_port
 INGESTOR = Path(sys.executable).with_name("ingestor")
 FOLDER = Path(__file__).parent
 REQUIREMENTS = FOLDER / "race-requirements.txt"
-TORCH = (
-    "torch==2.13.0"  # by itself, before the others: asked for in any other way, pip may fetch the CUDA build
-)
+TORCH = "torch==2.13.0"  # installed first and alone: otherwise pip may fetch the CUDA build
 PEERS = {
     "langchain": "LangChain, index()",
     "llamaindex": "LlamaIndex, pipeline",
     "cocoindex": "CocoIndex, LanceDB",
 }
 OURS, BARE = "ingestor sync", "its bare engine"
-CHARACTERS = 700  # of a chunk, about
-GOALS = {BARE: 0.85, PEERS["langchain"]: 4.0, PEERS["llamaindex"]: 3.0}  # how many times as fast we are
+CHARACTERS = 700  # of a chunk, approximately
+GOALS = {
+    BARE: 0.85,
+    PEERS["langchain"]: 4.0,
+    PEERS["llamaindex"]: 3.0,
+}  # least factor by which ingestor is faster
 QUIET = {"HF_HUB_OFFLINE": "1", "COCOINDEX_DISABLE_USAGE_TRACKING": "1", "ANONYMIZED_TELEMETRY": "False"}
 
 Cost = tuple[float, float]  # seconds on the clock and of the processor
 
 
 def main(chunks: int = 5000, rounds: int = 1) -> None:
-    """Prints a line as each finishes, then a table."""
+    """Print a line for each result as it completes, then a table."""
     python = environment()
     with tempfile.TemporaryDirectory(prefix="ingestor-race-") as folder:
         documents = Path(folder) / "docs"
@@ -61,7 +63,7 @@ def main(chunks: int = 5000, rounds: int = 1) -> None:
 
 
 def environment() -> Path:
-    """The interpreter that has the other packages."""
+    """Return the interpreter that has the other packages."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:8]
     home = FOLDER.parent / ".cache" / "race-venv" / key
     python, ready = home / "bin" / "python", home / "ready"
@@ -78,7 +80,7 @@ def environment() -> Path:
 
 
 def turn(folder: Path, documents: Path, python: Path) -> tuple[dict[str, Cost], int]:
-    """Everybody once. Returns what it cost, and the number of chunks."""
+    """Run every system once. Return the costs, and the number of chunks."""
     folder.mkdir()
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(configuration(documents)))
@@ -102,7 +104,7 @@ def turn(folder: Path, documents: Path, python: Path) -> tuple[dict[str, Cost], 
 
 
 def finished(costs: dict[str, Cost], name: str, cost: Cost) -> None:
-    """Note it, and say so at once: all of them together take long."""
+    """Store and print a result at once, since all of them together take long."""
     costs[name] = cost
     print(f"{name}: {cost[0]:.1f} s, {cost[1]:.1f} s of work", flush=True)
 
@@ -117,7 +119,7 @@ def configuration(documents: Path) -> dict[str, object]:
 
 
 def timed(*command: str) -> Cost:
-    """Runs it to its end. Its seconds of work are those of its children, too."""
+    """Run a command to its end. Processor seconds include its children."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, capture_output=True, env={**os.environ, **QUIET})
     seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -127,16 +129,16 @@ def timed(*command: str) -> Cost:
 
 
 def keep_chunks(chroma: Path, path: Path) -> int:
-    """Write the collection's chunks by document, in their order, to a file. Returns how many there are."""
-    found = (
+    """Write the collection's chunks by document, in order, to a file. Return their number."""
+    collection = (
         chromadb.PersistentClient(str(chroma)).get_collection("docs").get(include=["documents", "metadatas"])
     )
     texts: dict[str, dict[int, str]] = {}
-    for text, metadata in zip(found["documents"] or [], found["metadatas"] or [], strict=True):
+    for text, metadata in zip(collection["documents"] or [], collection["metadatas"] or [], strict=True):
         texts.setdefault(str(metadata["source"]), {})[int(str(metadata["chunk_index"]))] = text
     ordered = {key: [parts[at] for at in sorted(parts)] for key, parts in sorted(texts.items())}
     path.write_text(json.dumps(ordered), "utf-8")
-    return len(found["ids"])
+    return len(collection["ids"])
 
 
 def report(best: dict[str, Cost], files: int, chunks: int) -> None:

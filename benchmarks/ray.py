@@ -1,8 +1,8 @@
-"""What a Ray cluster costs and where it ends: ``python -m benchmarks ray [DOCUMENTS]``; 90 without a number.
+"""Cost and limit of a Ray cluster: ``python -m benchmarks ray [DOCUMENTS]``; 90 by default.
 
-The same documents, by the default strategy and model, are indexed by threads and by Ray on the same cores.
-CPU seconds of all processes count, and of two runs of different sizes the difference, so that starting counts
-for nothing. From them follow the seconds of each stage, and from these what a model foretells of many nodes.
+The same documents, with the default strategy and model, are indexed by threads and by Ray on the same cores.
+CPU seconds of all processes count. The difference of two runs of different sizes is used, so that starting
+does not count. The seconds of each stage follow, and from these a model predicts the rate of many nodes.
 """
 
 import sys
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks._cpu_of import measured
 from benchmarks._needs import Missing
-from benchmarks._pipeline_model import Found, Stages, simulated
+from benchmarks._pipeline_model import Rates, Stages, simulated
 from benchmarks._words import Words
 
 WORKERS = {
@@ -41,13 +41,13 @@ def main(count: int = 90) -> None:
         print(_line(nodes, simulated(stages, 3 * nodes, nodes, SIMULATED)))
 
 
-def _line(nodes: int, found: Found) -> str:
+def _line(nodes: int, found: Rates) -> str:
     shares = ", ".join(f"{name} {share:.0%}" for name, share in found.busy.items() if share)
     return f"{nodes:4} nodes: {found.per_second:7.1f} documents a second; busy: {shares}"
 
 
 def _for_each(kind: str, count: int) -> Counter[str]:
-    """CPU seconds for one more document, by process."""
+    """Return the CPU seconds for one more document, by process."""
     few, many = (_indexed(kind, number) for number in (count // 3, count))
     more = count - count // 3
     return Counter({name: max(0.0, many[name] - few[name]) / more for name in many})  # type: ignore[misc]

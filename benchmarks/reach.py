@@ -1,11 +1,11 @@
-"""Records that no search finds by their own vector, after a collection was rewritten again and again.
+"""Records that no search finds by their own vector, after many rewrites of a collection.
 
-``python -m benchmarks reach [SMALL [LARGE [REWRITES]]]``: collections of SMALL and of LARGE records, real
-sentences (the standard library's docstrings) under all-MiniLM-L6-v2, REWRITES times cut otherwise: each cut
-pools the sentences' vectors in other groups, as ``changepoint`` does. Each way of writing is measured with
-Chroma in this process and in a server of its own. *Lost* are records that are not among the DEEP nearest of
-their own vector, twins of the same text aside: while Chroma runs, and after it was started again, the worst
-of all rewrites and the last one. SMALL is also cut with vectors of whole texts.
+``python -m benchmarks reach [SMALL [LARGE [REWRITES]]]``: collections of SMALL and of LARGE records, made
+from real sentences (the standard library's docstrings) with all-MiniLM-L6-v2. They are cut differently
+REWRITES times: each cut pools the sentences' vectors in other groups, like ``changepoint``. Each way of
+writing is measured with Chroma in this process and in a server of its own. *Lost* are records that are not
+among the DEEP nearest of their own vector, except twins of the same text. They are counted while Chroma runs
+and after a restart, for the worst rewrite and the last one. SMALL is also cut with vectors of whole texts.
 """
 
 import ast
@@ -34,9 +34,9 @@ from ingestor.text.sentences import sentences
 
 LOCAL = "127.0.0.1"
 CACHE = Path(__file__).parents[1] / ".cache" / "vectors.sqlite"
-DEEP = 100  # neighbours asked for
-PAGE = 100  # records looked up at once: more, and Chroma's SQL has too many variables
-BATCH = 400  # records a write, as the daemon's
+DEEP = 100  # requested neighbours
+PAGE = 100  # records looked up at once; Chroma's SQL has too many variables for more
+BATCH = 400  # records of a write, as in the daemon
 HNSW: dict[str, Any] = {"space": "cosine", "max_neighbors": 32}
 
 Cut = list[Record]  # a collection's records after one rewrite
@@ -44,7 +44,7 @@ Cut = list[Record]  # a collection's records after one rewrite
 
 @dataclass(frozen=True)
 class Way:
-    """``write`` brings the collection from one cut to the next; ``fresh``: each cut into a new collection."""
+    """A way of writing. ``write``: replaces one cut by the next. ``fresh``: each cut in a new collection."""
 
     name: str
     write: Callable[[ChromaIndex, Cut, Cut], None]
@@ -99,8 +99,8 @@ class Chroma:
 
 
 def collection(client: Client, name: str, hnsw: dict[str, Any]) -> ChromaIndex:
-    """The one of that name, made if there is none."""
-    uuids = {found: uuid for uuid, found in client.names().items()}
+    """Return the collection of that name, created if missing."""
+    uuids = {unique: uuid for uuid, unique in client.names().items()}
     if name in uuids:
         return ChromaIndex(client, UUID(uuids[name]))
     made = client.create_collection(name, configuration={"hnsw": HNSW | hnsw})
@@ -118,7 +118,7 @@ def lost(index: ChromaIndex, records: Cut) -> int:
 
 
 def measured(cuts: Sequence[Cut], way: Way) -> tuple[list[int], list[int]]:
-    """Records lost after each rewrite: while Chroma ran on, and when it was started again."""
+    """Return the numbers of lost records after each rewrite, while Chroma runs and after a restart."""
     running: list[int] = []
     restarted: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -161,16 +161,16 @@ class Model:
 
 
 def texts(wanted: int) -> list[str]:
-    """Sentences of the standard library's docstrings, each once, in a fixed order."""
-    found: dict[str, None] = {}
+    """Return sentences of the standard library's docstrings, each once, in a fixed order."""
+    unique: dict[str, None] = {}
     for path in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
         if {"site-packages", "test", "tests", "idlelib"} & set(path.parts):
             continue
         for text in _docstrings(path):
-            found.update((text[a:b].strip(), None) for a, b in sentences(text) if b - a > 30)
-        if len(found) > wanted:
+            unique.update((text[a:b].strip(), None) for a, b in sentences(text) if b - a > 30)
+        if len(unique) > wanted:
             break
-    return list(found)[:wanted]
+    return list(unique)[:wanted]
 
 
 def _docstrings(path: Path) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def groups(units: int, number: int) -> list[tuple[int, int]]:
-    """The ``number``-th way to cut: groups of one to five sentences, drawn from a fixed seed."""
+    """Return the ``number``-th cut: groups of one to five sentences, drawn from a fixed seed."""
     sizes = np.random.default_rng(number).integers(1, 6, units)
     ends = np.minimum(np.cumsum(sizes), units)
     ends = ends[: int(np.searchsorted(ends, units)) + 1]
@@ -188,17 +188,17 @@ def groups(units: int, number: int) -> list[tuple[int, int]]:
 
 
 def cuts_of(units: Sequence[str], vectors: Vectors, rewrites: int, model: Model | None) -> list[Cut]:
-    """Pooled vectors; with a model, those of the groups' texts."""
+    """Return the cuts with pooled vectors; with a model, with vectors of the groups' texts."""
     whole, weights = to_fixed(vectors), np.array([len(text) // 4 + 1 for text in units], np.int64)
     made = []
     for number in range(rewrites):
         spans = groups(len(units), number)
         joined = [" ".join(units[a:b]) for a, b in spans]
-        found = pool(whole, weights, spans) if model is None else model.embed(joined)
+        unique = pool(whole, weights, spans) if model is None else model.embed(joined)
         made.append(
             [
                 Record(RecordId(f"d{n // 40}#{n % 40}"), text, {"n": n}, vector)
-                for n, (text, vector) in enumerate(zip(joined, found, strict=True))
+                for n, (text, vector) in enumerate(zip(joined, unique, strict=True))
             ]
         )
     return made
@@ -229,6 +229,6 @@ def main(small: int = 300, large: int = 10_000, rewrites: int = 20) -> None:
 
 def _row(name: str, cuts: Sequence[Cut], way: Way) -> None:
     running, restarted = measured(cuts, way)
-    told = (f"{max(lost)} worst, {lost[-1]:3} last" for lost in (running, restarted))
+    columns = (f"{max(lost)} worst, {lost[-1]:3} last" for lost in (running, restarted))
     size = f"{len(cuts[-1]):,}"
-    print(f"{name:10} {size:>8} {way.name:44}", *(f"{one:>16}" for one in told), flush=True)
+    print(f"{name:10} {size:>8} {way.name:44}", *(f"{one:>16}" for one in columns), flush=True)

@@ -1,8 +1,8 @@
-"""How soon readers see deletions and edits while a collection is rebuilt, against at rest.
+"""Lag of deletions and edits while a collection is rebuilt, compared with the lag at rest.
 
-``python -m benchmarks rebuild [DOCUMENTS]``: a daemon with so many documents and the hashing embedder. Its
-chunking changes; until the new collection is complete, documents are deleted and edited by turns. A lag lasts
-from the write on disk to the first answer of Chroma that shows it, so the debounce of 1.5 s is part of it.
+``python -m benchmarks rebuild [DOCUMENTS]``: a daemon with DOCUMENTS documents and the hashing embedder. Its
+chunking changes; until the new collection is complete, documents are deleted and edited in turn. A lag lasts
+from the write on disk to the first answer of Chroma that shows it, with the debounce of 1.5 s.
 """
 
 import json
@@ -25,8 +25,8 @@ from benchmarks.gap import free_port
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
 WORDS = ("wind", "water", "stone", "iron", "paper", "glass", "wood", "sand", "salt", "wool", "clay", "rope")
-AT_REST = 6  # deeds
-PAUSE = 1.0  # seconds between two deeds
+AT_REST = 6  # changes
+PAUSE = 1.0  # seconds between two changes
 
 
 def configure(folder: Path, port: int, size: int) -> None:
@@ -41,7 +41,7 @@ def configure(folder: Path, port: int, size: int) -> None:
 
 
 def text(number: int) -> str:
-    """About 600 words, others for each number."""
+    """Return about 600 words, different for each number."""
     return " ".join(f"{word}{(number * 7 + at) % 97}" for at, word in enumerate(WORDS * 50))
 
 
@@ -54,7 +54,7 @@ def collection(folder: Path) -> dict[str, Any]:
 
 
 def settled(folder: Path) -> int:
-    """Documents that are in step, by the journal."""
+    """Return the number of documents in step, by the journal."""
     try:
         with closing(sqlite3.connect(f"file:{folder}/state/journal.sqlite3?mode=ro", uri=True)) as journal:
             query = "SELECT COUNT(*) FROM documents WHERE done_version IS wanted_version"
@@ -64,7 +64,7 @@ def settled(folder: Path) -> int:
 
 
 class Deeds:
-    """Deletes and edits documents by turns, each once, and measures until a reader sees it."""
+    """Deletes and edits documents in turn, each once, and measures the time until a reader sees it."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._next = folder, 0

@@ -1,8 +1,7 @@
-"""What each kind of config change embeds, against ingesting everything again.
+"""Tokens that each kind of config change embeds, compared with a fresh start.
 
-``python -m benchmarks rechunk [CHANGES]``: the sample documents, all-MiniLM-L6-v2, one ``ingestor sync`` a
-row over one state; the last column is what the same config embeds with an empty cache. *Tokens* are what
-counts.
+``python -m benchmarks rechunk [CHANGES]``: the sample documents, all-MiniLM-L6-v2, one ``ingestor sync`` for
+each row over one state. The last column has the tokens that the same config embeds with an empty cache.
 """
 
 import json
@@ -37,7 +36,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 def synced(folder: Path, settings: dict[str, Any]) -> tuple[int, int, int]:
-    """Records in the collection, texts and tokens embedded."""
+    """Sync; return the records in the collection, and the texts and tokens embedded."""
     source = {"name": "docs", "kind": "folder", "path": str(DOCUMENTS), "collection": "docs"}
     base = {"chroma": {"path": "./chroma", "embedded": True}, "sources": [source]}
     (folder / "config.yaml").write_text(yaml.safe_dump(base | settings))
@@ -58,7 +57,7 @@ def anew(settings: dict[str, Any]) -> int:
 
 
 def main(changes: int = 0) -> None:
-    """``changes``: of the config, from the first one on; 0 for all."""
+    """Print a table. ``changes``: number of config changes, from the first one on; 0 for all."""
     whole: dict[str, int] = {}
     print(f"{'config change':34} {'chunks':>7} {'texts':>7} {'tokens':>8} {'anew':>8} {'share':>6}")
     folder = Path(tempfile.mkdtemp())

@@ -2,13 +2,12 @@
 
 ``python -m benchmarks retrieval`` [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval", Chroma
 technical report, 2024]. All corpora are one collection, all-MiniLM-L6-v2, the 5 nearest chunks by exact
-search, scores on character ranges. Recall and its kin are in percent, means over the questions; with +/- one
-standard deviation. *omega* is the precision when every chunk with a token of the excerpts is retrieved.
-*first* is the recall as the published code has it, which takes the first occurrence of a chunk's text for
-its place.
+search, scores on character ranges. Scores are in percent: means over the questions, with +/- one standard
+deviation. *omega* is the precision if every chunk with a token of the excerpts is retrieved. *first* is the
+recall of the published code, which takes the first occurrence of a chunk's text as its place.
 
-*read* says how often the model reads the text (1 is once), *seconds* is the time for that at the speed
-measured here on this machine, plus the processor's time for cutting. Vectors are kept under ``.cache/``.
+*read* is how often the model reads the text. *seconds* is the time for that at the speed measured on this
+machine, plus the processor's time for cutting. Vectors are kept under ``.cache/``.
 """
 
 import csv
@@ -49,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a chunk is: one span, or several."""
+    """Place of a chunk: one span, or several."""
 
     corpus: str
     spans: tuple[Span, ...]
@@ -71,7 +70,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What a strategy made of the corpora, and what it took."""
+    """A strategy's chunks of the corpora, and their cost."""
 
     places: Sequence[Place]
     firsts: Sequence[Place]
@@ -134,7 +133,7 @@ def load() -> tuple[dict[str, Document], list[Question]]:
 
 
 class Reading:
-    """Counts the tokens of what a strategy has embedded; a text that it asks for twice is read once."""
+    """``Embed`` that counts the tokens of embedded texts; a repeated text counts once."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -153,7 +152,7 @@ class Reading:
 
 
 def run(strategy: Strategy, documents: Mapping[str, Document], speed: float) -> Run:
-    """``speed``: tokens that the model reads in a second."""
+    """Run a strategy. ``speed``: tokens that the model reads in a second."""
     plugin, reading = find("chunkers", strategy.kind), Reading()
     options = plugin.options(**strategy.options)
     assert isinstance(options, ChunkerOptions)
@@ -174,7 +173,7 @@ def run(strategy: Strategy, documents: Mapping[str, Document], speed: float) -> 
 
 
 def chunked(chunker: Chunker, documents: Mapping[str, Document], reading: Reading) -> dict[str, Chunking]:
-    """All documents as one collection: each beside the sums of the others."""
+    """Chunk all documents as one collection, each with the sums of the others."""
     alone = {name: chunker.chunk(document, reading.embed, None) for name, document in documents.items()}
     made = {}
     for name, document in documents.items():
@@ -185,7 +184,7 @@ def chunked(chunker: Chunker, documents: Mapping[str, Document], reading: Readin
 
 
 def encoded(chunking: Chunking, options: ChunkerOptions, reading: Reading) -> Vectors:
-    """As the pipeline does it (pipeline/prepare.py), without context."""
+    """Return the chunks' vectors like the pipeline (pipeline/prepare.py), without context."""
     if chunking.vectors is not None:
         return chunking.vectors
     return mix(reading.embed([chunk.text for chunk in chunking.chunks]), options.neighbours)
@@ -209,14 +208,14 @@ def scores(made: Run, questions: Sequence[Question]) -> Scores:
 
 
 def score(question: Question, found: Sequence[Place]) -> tuple[float, float, float]:
-    """Recall, precision and IoU. What is retrieved twice counts twice against, once in favour."""
+    """Return recall, precision and IoU. Text retrieved twice counts once as right, and twice as retrieved."""
     hit, wanted = common(question, found), covered(question.excerpts)
     retrieved = sum(place.length for place in found)
     return hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit)
 
 
 def common(question: Question, found: Iterable[Place]) -> int:
-    """Characters of the excerpts that are in one of the places."""
+    """Count the characters of the excerpts that are in one of the places."""
     spans = (span for place in found if place.corpus == question.corpus for span in place.spans)
     return covered(overlaps(spans, question.excerpts))
 
@@ -227,7 +226,7 @@ def overlaps(spans: Iterable[Span], excerpts: Sequence[Span]) -> Iterator[Span]:
 
 
 def covered(spans: Iterable[Span]) -> int:
-    """Characters in one span at least."""
+    """Count the characters in at least one span."""
     total, at = 0, 0
     for start, end in sorted(spans):
         total += max(end - max(start, at), 0)
@@ -236,7 +235,7 @@ def covered(spans: Iterable[Span]) -> int:
 
 
 def gain(better: Scores, than: Scores, column: int) -> str:
-    """The mean difference of two strategies over the questions, with its 95 % bootstrap interval."""
+    """Return the mean difference of two strategies over the questions, with its 95 % bootstrap interval."""
     differences = better[:, column] - than[:, column]
     picks = np.random.default_rng(0).integers(len(differences), size=(10_000, len(differences)))
     low, high = np.percentile(differences[picks].mean(axis=1), [2.5, 97.5])
@@ -244,7 +243,7 @@ def gain(better: Scores, than: Scores, column: int) -> str:
 
 
 def measured_speed() -> float:
-    """Tokens a second, of chunks of 200 tokens that are not kept."""
+    """Measure tokens a second, with uncached chunks of 200 tokens."""
     chunker = Strategy("recursive", {"size": 200})
     document = next(iter(load()[0].values()))
     plugin = find("chunkers", chunker.kind)

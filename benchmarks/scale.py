@@ -1,12 +1,12 @@
-"""Small files, 100,000 or as many as are named: processor time and memory of passes and commands, and sizes.
+"""Many small files (100,000 by default): processor time and memory of passes and commands, and sizes.
 
-Chroma is a server of its own; its processor time and memory are told apart from the program's.
+Chroma is a separate server; its processor time and memory are reported separately.
 
-``python -m benchmarks scale 2000 8000 32000`` repeats all at each size, and fits how each figure grows: the
-slope of its logarithm over that of the number of files, less what a project of one file takes. 1 is
-linear. Uses the hashing embedder, so that what is measured is everything but the model. Beside it stand the
-bare cost of listing and reading the same files, and that of writing the same records by Chroma's own client.
-Commands have Chroma in their own process; one pass leaves it to a server, and counts its own share alone.
+``python -m benchmarks scale 2000 8000 32000`` repeats everything at each size, and fits the growth of each
+figure. The growth is the slope of a figure's logarithm over that of the number of files, after subtracting a
+project of one file; 1 is linear. The hashing embedder is used, so everything except the model is measured.
+Two baselines are the cost of listing and reading the same files, and of writing the same records by Chroma's
+own client. Commands have Chroma in their own process; one pass uses a server, and counts its own share only.
 """
 
 import math
@@ -29,7 +29,7 @@ from benchmarks._cpu_of import Look, Used, watched
 INGESTOR = Path(sys.executable).with_name("ingestor")
 HNSW = ("space", "max_neighbors", "ef_construction", "ef_search")
 BATCH = 1000  # records
-SMALL = 0.5  # seconds or MB above the project of one file: what is less does not show how it grows
+SMALL = 0.5  # seconds or MB above the project of one file; smaller figures show no growth
 
 
 class Figure(NamedTuple):
@@ -41,7 +41,7 @@ Figures = Mapping[str, Figure]
 
 
 def main(files: int = 100_000, second: int = 0, third: int = 0, fourth: int = 0) -> None:
-    """Prints a table; 100,000 files take some minutes. The others are further sizes."""
+    """Print a table; 100,000 files take some minutes. Further numbers are further sizes."""
     measured = {files: _at(files) for files in (files, second, third, fourth) if files}
     if len(measured) == 1:
         [(files, figures)] = measured.items()
@@ -57,7 +57,7 @@ def main(files: int = 100_000, second: int = 0, third: int = 0, fourth: int = 0)
 
 
 def growth(sizes: Sequence[int], values: Sequence[float], base: float) -> str:
-    """The power of the number of files, fitted to what a figure is above ``base``."""
+    """Return the power of the number of files, fitted to a figure minus ``base``."""
     points = [
         (math.log(size), math.log(value - base))
         for size, value in zip(sizes, values, strict=True)
@@ -127,14 +127,14 @@ def run(
     look: Look = lambda used: None,
     statuses: Sequence[int] = (0,),
 ) -> Iterator[tuple[str, Figure]]:
-    """Processor seconds and the largest memory of a command, and those of its Chroma.
+    """Yield processor seconds and largest memory of a command, and those of its Chroma.
 
-    ``look``: see ``watched``. ``statuses``: with which it may end.
+    ``look``: see ``watched``. ``statuses``: accepted exit statuses.
     """
     command = [*program, *words, "--json", "--config", config]
-    used, said, status = watched(command, kind_of, look)
+    used, output, status = watched(command, kind_of, look)
     if status not in statuses:
-        raise subprocess.CalledProcessError(status, command, said)
+        raise subprocess.CalledProcessError(status, command, output)
     ours, theirs = used["program"], used.get("Chroma", Used(0.0, 0.0))
     yield name, Figure(ours.seconds + theirs.seconds, "s")
     yield f"{name}, in Chroma", Figure(theirs.seconds, "s")
@@ -147,7 +147,7 @@ def kind_of(words: str) -> str:
 
 
 def _alone(config: Path, *words: str) -> float:
-    """Processor seconds of a command, without the processes that it starts."""
+    """Return the processor seconds of a command, without the processes that it starts."""
     script = (
         "import atexit, sys, time\n"
         "atexit.register(lambda: print(time.process_time(), file=sys.stderr))\n"
@@ -166,7 +166,7 @@ def _free_port() -> int:
 
 
 def _bare(folder: Path) -> float:
-    """Processor seconds."""
+    """Return the processor seconds for listing and reading the files."""
     begun = time.process_time()
     for path, _, names in os.walk(folder):
         for name in names:
@@ -175,7 +175,7 @@ def _bare(folder: Path) -> float:
 
 
 def _raw_upserts(folder: Path) -> float:
-    """Processor seconds of the public client in this process, less those of reading the records."""
+    """Return the processor seconds of Chroma's client in this process, without reading the records."""
     theirs = chromadb.PersistentClient(str(folder / "chroma")).get_collection("docs")
     hnsw = {key: theirs.configuration["hnsw"][key] for key in HNSW}
     client = chromadb.PersistentClient(str(folder / "raw"))

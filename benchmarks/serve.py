@@ -1,15 +1,15 @@
-"""How fast the service port answers: ``python -m benchmarks serve [RECORDS] [QUESTIONS] [FOLDER]``.
+"""Response times of the service port: ``python -m benchmarks serve [RECORDS] [QUESTIONS] [FOLDER]``.
 
-100,000 records without a number, 60 words each, from the documentation of installed packages, and 200
-questions a mode: half of them eight words in a row of such a text, half an identifier. A real daemon ingests
-them and is asked over HTTP by one reader, by 8 at once, and both while it ingests: documents change all
-the time. *chroma* is the raw limit: a query of the same vector to Chroma itself, over HTTP, for as many hits.
-Ways of asking take turns, so that other programs slow down all alike; *CPU* is of the daemon, and of Chroma,
-for a question of one reader and of 8 at once, while nothing else is done. The hashing embedder stands in for
-a model: what is measured is everything but that.
+RECORDS (default 100,000) have 60 words each, from the documentation of installed packages. Each mode gets
+QUESTIONS (default 200): half of them eight consecutive words of such a text, half an identifier. A real
+daemon ingests the records. One reader and 8 parallel readers search over HTTP, at rest and while documents
+change all the time. *chroma* is the lower limit: a query of the same vector to Chroma itself, over HTTP, for
+the same number of hits. Modes take turns, so that other programs affect all alike. *CPU* is the daemon's and
+Chroma's time for a question of one reader and of 8 readers, at rest. The hashing embedder replaces a model,
+so everything except the model is measured.
 
-``FOLDER`` keeps documents and state for another run, which then ingests nothing: 100,000 records take
-half an hour, most of it Chroma's.
+``FOLDER`` keeps documents and state for another run, which then need not ingest: 100,000 records take half an
+hour, most of it Chroma's.
 """
 
 import json
@@ -71,12 +71,14 @@ def main(records: int = 100_000, questions: int = 200, folder: str = "") -> None
                 spent = asked_by(world, readers, asks, vectors)
             shown = (np.percentile(spent[way], [50, 95]) for way in WAYS)
             print(f"{name:32}" + "".join(f"{p50:>10.1f} /{p95:6.1f}" for p50, p95 in shown), flush=True)
-            if readers == READERS and not ingesting:  # not first: Chroma still loads its index then
+            if (
+                readers == READERS and not ingesting
+            ):  # later than the first: Chroma still loads its index then
                 report_processor(world, asks, vectors)
 
 
 def part(chance: random.Random, words: Sequence[str]) -> str:
-    """Eight words in a row."""
+    """Return eight consecutive words."""
     found = chance.choice(words).split()
     start = chance.randrange(len(found) - 7)
     return " ".join(found[start : start + 8])[:300]
@@ -95,14 +97,14 @@ class Reader:
         self._query = f"{base}/{world.collection}/query"
 
     def ask(self, way: str, question: str, vector: Sequence[float]) -> float:
-        """Milliseconds. ``way``: a mode, or chroma."""
+        """Ask a question; return the milliseconds. ``way``: a mode, or chroma."""
         if way == "chroma":
             body: Mapping[str, Any] = {"query_embeddings": [vector], "n_results": HITS}
-            return _said(self._chroma, self._query, body)
-        return _said(self._port, "/search", {"query": question, "mode": way, "n": HITS})
+            return _milliseconds_for(self._chroma, self._query, body)
+        return _milliseconds_for(self._port, "/search", {"query": question, "mode": way, "n": HITS})
 
 
-def _said(connection: HTTPConnection, path: str, body: Mapping[str, Any]) -> float:
+def _milliseconds_for(connection: HTTPConnection, path: str, body: Mapping[str, Any]) -> float:
     content = json.dumps(body).encode()
     begun = time.perf_counter()
     connection.request("POST", path, content, {"Content-Type": "application/json"})
@@ -120,7 +122,7 @@ def asked_by(
     ways: Sequence[str] = WAYS,
     warmup: int = WARMUP,
 ) -> dict[str, list[float]]:
-    """Milliseconds by way. Every reader asks its share of the questions in every way."""
+    """Return milliseconds by way. Every reader asks its share of the questions in every way."""
     spent: dict[str, list[float]] = {way: [] for way in ways}
 
     def read(first: int) -> None:
@@ -154,7 +156,7 @@ def report_processor(world: World, asks: Sequence[str], vectors: Sequence[Sequen
 
 
 def _processor(pid: int) -> float:
-    """Seconds of a process and its threads."""
+    """Return the processor seconds of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
@@ -190,7 +192,7 @@ def daemon(folder: Path, words: Sequence[str]) -> Iterator[World]:
 
 
 def _config(port: int, chroma_port: int) -> dict[str, object]:
-    """Every paragraph is a record."""
+    """Return a config by which every paragraph is a record."""
     source = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs", "scan_every": 3600}
     whole = {"max_paragraphs": 1, "overlap": 0, "max_tokens": None, "min_tokens": 1}
     return {
@@ -204,7 +206,7 @@ def _config(port: int, chroma_port: int) -> dict[str, object]:
 
 
 def _document(words: Sequence[str], number: int, turn: int = 0) -> str:
-    """``turn``: rewritten so often, each time with the texts of another document."""
+    """Return a document. ``turn``: number of rewrites, each with the texts of another document."""
     first = number * CHUNKS
     own = range(first, min(first + CHUNKS, len(words)))
     drawn = (words[(at + turn * 7919 * CHUNKS) % len(words)] for at in own)
@@ -212,7 +214,7 @@ def _document(words: Sequence[str], number: int, turn: int = 0) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Unless it is there already."""
+    """Write a file unless it exists with this text."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
@@ -242,7 +244,7 @@ def _got(port: int, method: str, path: str, body: object) -> Any:
 
 
 def _chroma_of(pid: int) -> int:
-    """The child that uses most memory: Chroma's server."""
+    """Return the child process that uses most memory: Chroma's server."""
     children = [
         int(each)
         for task in Path(f"/proc/{pid}/task").iterdir()
@@ -253,7 +255,7 @@ def _chroma_of(pid: int) -> int:
 
 @contextmanager
 def rewriting(world: World, words: Sequence[str]) -> Iterator[None]:
-    """Documents change as fast as the daemon takes them in."""
+    """Change documents as fast as the daemon indexes them."""
     ended = threading.Event()
     files = -(-len(words) // CHUNKS)
 

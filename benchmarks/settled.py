@@ -1,8 +1,9 @@
-"""What a source costs in which nothing changed: a million files, or as many as are named.
+"""Cost of an unchanged source of a million files, or of the given numbers.
 
 ``python -m benchmarks settled 300000 1000000``: empty files whose rows are written into the journal as if a
-sync had settled them, which spares the hours of a first pass. Then the commands that look for changes run:
-processor time and largest memory. Files are empty, so nothing but listing and comparing is measured.
+sync had settled them, which avoids the hours of a first pass. Then the commands that look for changes run,
+and processor time and largest memory are measured. Files are empty, so only listing and comparing is
+measured.
 """
 
 import os
@@ -21,7 +22,7 @@ COMMANDS = ("sync", "status", "plan", "verify")
 
 
 def main(files: int = 1_000_000, second: int = 0) -> None:
-    """Prints a table; a million files take some minutes, and a million inodes of the temporary folder."""
+    """Print a table; a million files take some minutes, and a million inodes of the temporary folder."""
     print(
         f"{'files':>10} {'command':10} {'processor':>12} {'in Chroma':>12} {'memory':>10} {'of Chroma':>10}"
     )
@@ -41,7 +42,7 @@ def _show(folder: Path, files: int) -> None:
 
 
 def _settled(folder: Path, files: int) -> Path:
-    """A project of so many settled documents; the path of its config."""
+    """Create a project of so many settled documents; return the path of its config."""
     documents, config = folder / "docs", folder / "config.yaml"
     documents.mkdir()
     (documents / "first.txt").write_text("the only document with words")
@@ -56,10 +57,10 @@ def _settled(folder: Path, files: int) -> Path:
 
 
 def _note(journal: sqlite3.Connection, documents: Path, files: int) -> None:
-    """Rows of all files, made after that of the first document."""
-    found = journal.execute("SELECT * FROM documents")
-    names = [column[0] for column in found.description]
-    like = dict(zip(names, found.fetchone(), strict=True))
+    """Write rows of all files, modelled on the first document's row."""
+    cursor = journal.execute("SELECT * FROM documents")
+    names = [column[0] for column in cursor.description]
+    like = dict(zip(names, cursor.fetchone(), strict=True))
     del like["id"]
     insert = f"INSERT INTO documents ({', '.join(like)}) VALUES ({', '.join('?' * len(like))})"
     journal.execute("BEGIN")

@@ -1,9 +1,9 @@
-"""How fast every strategy cuts, and how fast other packages do the same job on the same text.
+"""Speed of every strategy, compared with other packages on the same text.
 
-``python -m benchmarks speed [ROUNDS]`` makes an environment with the other packages (speed-requirements.txt)
-under .cache at its first run. The ways take turns, and the best round of each counts. Seconds are the
-processor's, so the ratios hold on a busy machine too. Everybody counts tokens by cl100k_base; time for
-embedding is not counted, vectors being made up. Ours includes parsing where the others' does.
+``python -m benchmarks speed [ROUNDS]`` creates an environment with the other packages
+(speed-requirements.txt) under .cache at its first run. The splitters take turns, and the best round of each
+counts. Seconds are processor time, so ratios are valid on a busy machine, too. All count tokens by
+cl100k_base. Vectors are fake, and their time is not counted. Our time includes parsing if the other's does.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from ingestor.text.tokens import Tokens
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = Path(__file__).with_name("speed-requirements.txt")
-CODE = Path(argparse.__file__)  # a long Python file that everybody has
+CODE = Path(argparse.__file__)  # a long Python file of every installation
 ASK_A_MODEL = {"llm", "proposition"}
 
 # Job -> our strategy and its options, where the others' sizes are taken.
@@ -43,11 +43,11 @@ JOBS: dict[str, tuple[str, dict[str, object]]] = {
     "semantic": ("breakpoint", {"max_tokens": 400}),
 }
 
-Way = Callable[[], float]  # does the job, and says in how many seconds of the processor
+Way = Callable[[], float]  # does the job, and returns its processor seconds
 
 
 class Fake:
-    """Vectors by the texts' checksums; the time that takes is not counted."""
+    """Embedder with vectors from the texts' checksums; its time is not counted."""
 
     def __init__(self) -> None:
         self.waited = 0.0
@@ -55,14 +55,14 @@ class Fake:
     def embed(self, texts: Sequence[str]) -> Vectors:
         start = time.process_time()
         rows = [np.random.default_rng(crc32(text.encode())).standard_normal(384) for text in texts]
-        found = np.array(rows, np.float32).reshape(-1, 384)
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
+        vectors = np.array(rows, np.float32).reshape(-1, 384)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         self.waited += time.process_time() - start
-        return found
+        return vectors
 
 
 def main(rounds: int = 3) -> None:
-    """Prints a table of jobs, and one of all strategies."""
+    """Print a table of jobs, and one of all strategies."""
     folder = corpus()
     prose = "\n\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
     code = CODE.read_text("utf-8")
@@ -71,7 +71,7 @@ def main(rounds: int = 3) -> None:
     ways = ours(prose, code)
     python = environment()
     turns = [turn(ways, python, prose, code) for _ in range(rounds)]
-    best = {name: min(found[name] for found in turns) for name in turns[0]}
+    best = {name: min(vectors[name] for vectors in turns) for name in turns[0]}
     report(best, len(prose.encode()))
 
 
@@ -86,7 +86,7 @@ def ours(prose: str, code: str) -> dict[str, Way]:
 
 
 def way(kind: str, options: dict[str, object], text: str, name: str) -> Way:
-    """``name``: of the file that the text is read from; "" for text that need not be read."""
+    """Return a run of a strategy. ``name``: of the file to parse; "" for text that needs no parsing."""
     plugin = find("chunkers", kind)
 
     def do() -> float:
@@ -108,7 +108,7 @@ def read(blob: Blob) -> Document:
 
 
 def environment() -> Path:
-    """The interpreter that has the other packages."""
+    """Return the interpreter that has the other packages."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:8]
     home = ROOT / ".cache" / "speed-venv" / key
     python, ready = home / "bin" / "python", home / "ready"
@@ -124,19 +124,19 @@ def environment() -> Path:
 
 
 def turn(ways: dict[str, Way], python: Path, prose: str, code: str) -> dict[str, float]:
-    """Everybody twice; the better go counts."""
-    found = {name: min(do(), do()) for name, do in ways.items()}
+    """Run every way twice; the better run counts."""
+    vectors = {name: min(do(), do()) for name, do in ways.items()}
     with tempfile.TemporaryDirectory(prefix="ingestor-speed-") as folder:
         files = [Path(folder) / "prose", Path(folder) / "code"]
         for file, text in zip(files, (prose, code), strict=True):
             file.write_text(text, "utf-8")
         peers = Path(__file__).with_name("_peers.py")
         done = subprocess.run([python, peers, *files], check=True, stdout=subprocess.PIPE, text=True)
-    return found | json.loads(done.stdout)
+    return vectors | json.loads(done.stdout)
 
 
 def report(best: dict[str, float], size: int) -> None:
-    """``size``: bytes of the prose."""
+    """Print both tables. ``size``: bytes of the prose."""
     print("\n| job | our strategy | seconds | how many times as long others take |\n|---|---|---|---|")
     for job, (kind, options) in JOBS.items():
         own = best[f"{job}/ours"]

@@ -1,9 +1,9 @@
-"""How long commands take from a cold start, and how much of it the processor works.
+"""Elapsed and processor time of commands from a cold start.
 
-``python -m benchmarks start [ROUNDS]``: a project with the sample documents is synced once; then the commands
-take turns, and the best round of each counts. Seconds are those on the clock, and those of the processor in
-the command and its children, which hold on a busy machine, too. The daemon is timed until it says that it is
-in step; the bare interpreter is the least that any command takes.
+``python -m benchmarks start [ROUNDS]``: a project with the sample documents is synced once. Then the commands
+take turns, and the best round of each counts. Processor seconds include children, and are valid on a busy
+machine, too. The daemon is timed until it reports that it is in step; the bare interpreter is the lower limit
+of any command.
 """
 
 import json
@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 def one(project: Path, name: str) -> tuple[float, float]:
-    """Seconds on the clock and of the processor."""
+    """Run a command; return elapsed and processor seconds."""
     before, begun = worked(), time.perf_counter()
     if name == "run":
         seconds = until_in_step(project)
@@ -90,6 +90,6 @@ def until_in_step(project: Path) -> float:
 
 
 def worked() -> float:
-    """Seconds of the processor, of all children that have ended."""
+    """Return the processor seconds of all ended children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

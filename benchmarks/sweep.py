@@ -1,7 +1,7 @@
 """Parse every file of a folder in the confined process and cut it: crashes, refusals, lost text, time.
 
-``python -m benchmarks sweep FOLDER``: one line a kind of file, then each finding by its path. Fixtures of
-other parsers are good food, such as the source distributions of python-docx, python-pptx and odfpy
+``python -m benchmarks sweep FOLDER``: one line for each kind of file, then each finding with its path. Test
+files of other parsers are suitable, such as the source distributions of python-docx, python-pptx and odfpy
 (``pip download --no-deps --no-binary :all: NAME``). Exits with 1 if a parser crashed or ran out of time, or
 if a cut lost or changed text.
 """
@@ -51,10 +51,12 @@ def main(folder: str = "documents") -> None:
     with closing(Isolation(Limits(processes=1))) as isolation:
         for path in sorted(each for each in top.rglob("*") if each.is_file() and not each.is_symlink()):
             began = time.perf_counter()
-            found = sweep(path, isolation, cutters)
-            findings[path] = Finding(found.state, found.reason, found.characters, time.perf_counter() - began)
+            finding = sweep(path, isolation, cutters)
+            findings[path] = Finding(
+                finding.state, finding.reason, finding.characters, time.perf_counter() - began
+            )
     _print(top, findings)
-    if any(found.state in FAULTS for found in findings.values()):
+    if any(finding.state in FAULTS for finding in findings.values()):
         sys.exit(1)
 
 
@@ -80,7 +82,7 @@ def sweep(path: Path, isolation: Isolation, cutters: tuple[Cutter, ...]) -> Find
 
 
 def mistake(text: str, chunks: tuple[Chunk, ...]) -> str:
-    """The first law that a cut breaks, in words; "" if it breaks none."""
+    """Return the first law that a cut breaks, in words; "" if it breaks none."""
     covered = bytearray(len(text))
     for before, chunk in zip((None, *chunks), chunks, strict=False):
         if not 0 <= chunk.start < chunk.end <= len(text):
@@ -114,16 +116,16 @@ def _default(group: Group, kind: str) -> Choice:
 
 def _print(top: Path, findings: dict[Path, Finding]) -> None:
     kinds: dict[str, list[Finding]] = defaultdict(list)
-    for path, found in findings.items():
-        kinds[path.suffix.lower() or "(no suffix)"].append(found)
+    for path, finding in findings.items():
+        kinds[path.suffix.lower() or "(no suffix)"].append(finding)
     print(f"{'kind':14} files    read  empty  incomplete  refused  unsupported  faults  slowest")
     for kind, of in sorted(kinds.items(), key=lambda item: -len(item[1])):
-        count = Counter(found.state for found in of)
+        count = Counter(finding.state for finding in of)
         faults = sum(count[state] for state in FAULTS)
         print(
             f"{kind[:14]:14} {len(of):5} {count['read']:7} {count['empty']:6} {count['incomplete']:11}"
             f" {count['refused']:8} {count['unsupported']:12} {faults:7} {max(f.seconds for f in of):6.1f} s"
         )
-    for path, found in findings.items():
-        if found.state not in ("read", "unsupported"):
-            print(f"{found.state}: {path.relative_to(top)} {found.reason}".rstrip())
+    for path, finding in findings.items():
+        if finding.state not in ("read", "unsupported"):
+            print(f"{finding.state}: {path.relative_to(top)} {finding.reason}".rstrip())

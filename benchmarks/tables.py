@@ -1,8 +1,8 @@
-"""Tables of papers with rules above and below only: the rows that are found, and what is taken for a table.
+"""Tables of papers with rules above and below only: recall of rows, and false tables.
 
-``python -m benchmarks tables [PAPERS]``: so many papers (50 where nothing is said), made from TeX whose
-tables are known. Each has tables with booktabs' or plain rules, and things between rules that are no tables:
-algorithms, remarks, code. Needs pdflatex (texlive-latex-recommended).
+``python -m benchmarks tables [PAPERS]``: PAPERS papers (default 50), made from TeX with known tables. Each
+has tables with booktabs' or plain rules, and other things between rules: algorithms, remarks, code. Needs
+pdflatex (texlive-latex-recommended).
 """
 
 import random
@@ -48,7 +48,7 @@ def main(papers: int = 50) -> None:
 
 
 def _keys(tables: Sequence[Rows]) -> list[str]:
-    """Rows as bare lines, without their spaces."""
+    """Return rows as bare lines, without spaces."""
     return ["".join("".join(row).split()) for rows in tables for row in rows]
 
 
@@ -110,7 +110,7 @@ def _tex(rows: Rows, rules: str, dice: random.Random) -> str:
 
 
 def _none(dice: random.Random) -> str:
-    """Something between rules that is no table."""
+    """Return TeX of something between rules that is no table."""
     rule = r"\par\noindent\rule{\linewidth}{0.4pt}\par\noindent "
     match dice.randrange(3):
         case 0:  # an algorithm
@@ -127,7 +127,7 @@ def _none(dice: random.Random) -> str:
 
 
 def _built(name: str, text: str) -> bytes:
-    """The PDF, made once for each text."""
+    """Return the PDF of a text, made once."""
     made, old = FOLDER / f"{name}.pdf", FOLDER / f"{name}.tex"
     if not (made.exists() and old.exists() and old.read_text("utf-8") == text):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
-"""The lexical index at scale: ``python -m benchmarks words [RECORDS]``; 100,000 without a number.
+"""The lexical index at scale: ``python -m benchmarks words [RECORDS]``; 100,000 by default.
 
-Records of 100 words, drawn by Zipf's law from 50,000, each with an identifier of its own. They are written in
-batches of 400, as the engine does. Questions: half of them six words, drawn alike, half an identifier. Times
-are of the processor, so that other programs on the machine matter less; *chroma* is the time of writing the
+Records have 100 words, drawn by Zipf's law from 50,000, and an identifier of their own. They are written in
+batches of 400, as in the engine. Half of the questions are six words drawn by the same law, half an
+identifier. Times are processor time, so that other programs matter less. *chroma* is the time to write the
 same records into Chroma in this process.
 """
 
@@ -53,7 +53,7 @@ def main(count: int = 100_000) -> None:
 
 
 def _written(path: Path, records: Callable[[int, int], list[Record]], count: int) -> tuple[float, int]:
-    """Seconds of the processor, and characters."""
+    """Write the records; return processor seconds and characters."""
     file, spent, characters = LexicalFile(path), 0.0, 0
     index = LexicalIndex(file, "all")
     for start in range(0, count, BATCH):

@@ -1,8 +1,8 @@
 """Documents by package, version and path, as ``documents.tsv`` lists them, by the registries' clients.
 
-Kept in .cache/formats. A package whose version a registry no longer has is fetched in the version that it
-has; a document that is not in it is left out. Documents of rare formats are made: ``made`` names the program
-(copy, soffice, pandoc) and the format that it writes.
+Documents are kept in .cache/formats. If a registry no longer has a version, its present version is fetched,
+and missing documents are skipped. Documents of rare formats are converted: ``made`` names the program (copy,
+soffice, pandoc) and the format that it writes.
 """
 
 import gzip
@@ -44,7 +44,7 @@ def entries() -> list[Entry]:
 
 
 def file_of(entry: Entry) -> Path | None:
-    """Where the document is; None where it is not to be had."""
+    """Return the path of the document; None if it is unavailable."""
     folder = _package(entry.registry, entry.package, entry.version)
     path = folder / entry.path
     if not path.is_file():
@@ -94,7 +94,7 @@ def _make(program: str, kind: str, path: Path, into: Path) -> None:
 
 @cache
 def _package(registry: str, name: str, version: str) -> Path:
-    """The files of a package, fetched once."""
+    """Return the folder of a package, fetched once."""
     folder = FOLDER / registry / name
     if folder.exists():
         return folder

@@ -1,4 +1,4 @@
-"""The converters: what is installed for each, in an environment of its own, and the formats that it reads."""
+"""Converters, each with its packages in a separate environment and the formats that it reads."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ ALL = ("pdf", *_OFFICE, "epub", *_MARKUP, *_PLAIN)
 
 @dataclass(frozen=True)
 class Converter:
-    """``needs``: what pip installs, or the program of Debian that is there or not."""
+    """A converter. ``needs``: packages for pip, or a program of Debian."""
 
     name: str
     needs: tuple[str, ...]
@@ -71,7 +71,7 @@ class Answer:
 
 
 def answers(converter: Converter, items: Sequence[Item]) -> dict[str, Answer]:
-    """What the converter made of each document, by key; empty where it cannot be had."""
+    """Return the converter's result for each document, by key; empty if the converter is unavailable."""
     if converter.program and not which(converter.needs[0]):
         print(f"{converter.name} is left out: Debian's package is not installed", file=sys.stderr)
         return {}
@@ -84,7 +84,7 @@ def answers(converter: Converter, items: Sequence[Item]) -> dict[str, Answer]:
         _run(command, rest, timeout=60.0 * len(rest))
         done = {key for key, *_ in _lines(output)}
         left = [item for item in rest if item[0] not in done]
-        if left:  # it died of the first that has no answer
+        if left:  # the first document without an answer crashed the converter
             with output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([left[0][0], "", 0.0, "the converter crashed"]) + "\n")
         rest = left[1:]
@@ -94,7 +94,7 @@ def answers(converter: Converter, items: Sequence[Item]) -> dict[str, Answer]:
 def truths(
     items: Sequence[Item],
 ) -> dict[str, tuple[str, list[str] | None, list[list[str]] | None, list[str]]]:
-    """What stands in each document: text, headings, rows of tables, headings that may be given or not."""
+    """Return the content of each document: text, headings, rows of tables, optional headings."""
     output, python, node = FOLDER / "truth.jsonl", reference(), str(_node())
 
     def part(number: int) -> str:
@@ -108,7 +108,7 @@ def truths(
 
 
 def reference() -> str:
-    """The interpreter that has the readers of sources."""
+    """Return the interpreter that has the readers of sources."""
     return environment(Converter("reference", _REFERENCE, ()))
 
 
@@ -123,7 +123,7 @@ def environment(converter: Converter) -> str:
 
 
 def _node() -> Path:
-    """A folder in which node finds AsciiDoc's own converter."""
+    """Return a folder in which node finds AsciiDoc's own converter."""
     folder = FOLDER / "node"
     if not (folder / "node_modules").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,11 +132,11 @@ def _node() -> Path:
 
 
 def _run(command: Sequence[str], items: Iterable[Item], timeout: float) -> None:
-    said = "".join(json.dumps(item) + "\n" for item in items)
+    lines = "".join(json.dumps(item) + "\n" for item in items)
     with (FOLDER / "errors.log").open("a") as errors:
         subprocess.run(
             command,
-            input=said,
+            input=lines,
             text=True,
             stderr=errors,
             cwd=_HERE.parents[1],
@@ -152,7 +152,7 @@ def _lines(path: Path) -> Iterator[list]:  # type: ignore[type-arg]
 
 
 def pandoc() -> str:
-    """The program, in its own environment."""
+    """Return the path of pandoc, in its own environment."""
     python = environment(next(one for one in CONVERTERS if one.name == "pandoc"))
     command = [python, "-c", "import pypandoc; print(pypandoc.get_pandoc_path())"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

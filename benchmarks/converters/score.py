@@ -1,4 +1,4 @@
-"""How much of what stands in a document a converter gave: pure functions over texts.
+"""Scores how much of a document's content a converter returned. Pure.
 
 Words are compared without case, headings by their letters and digits, rows of tables by their cells in order.
 """
@@ -29,8 +29,8 @@ LEAST = 5  # words of a document that is compared
 
 
 @dataclass(frozen=True)
-class Found:
-    """Shares of 0 to 1; counts of headings and rows: those of the source, given, and right."""
+class Shares:
+    """Shares from 0 to 1, and counts of headings and rows: in the source, returned, and right."""
 
     words: float
     order: float
@@ -39,11 +39,11 @@ class Found:
 
 
 def score(text: str, truth: str, headings: Sequence[str] | None, rows: Sequence[Sequence[str]] | None,
-          optional: Iterable[str] = ()) -> Found:  # fmt: skip
-    """Of a document with words; ``optional``: headings that may be given or not."""
+          optional: Iterable[str] = ()) -> Shares:  # fmt: skip
+    """Score a document with words. ``optional``: headings that may be returned or not."""
     wanted, given = words(truth), words(_without_marks(text))
     both = Counter(wanted) & Counter(given)
-    return Found(
+    return Shares(
         both.total() / len(wanted),
         _in_order(wanted, given) / len(wanted),
         None if headings is None else _headings(text, headings, optional),
@@ -56,7 +56,7 @@ def words(text: str) -> list[str]:
 
 
 def _without_marks(text: str) -> str:
-    """Without the marks of Markdown and HTML that stand inside words."""
+    """Remove the marks of Markdown and HTML inside words."""
     return html.unescape(re.sub(r"\\(?=[^\w\s])|\*+|~~", "", _TAG.sub(_gap, text.replace("[^", " ["))))
 
 
@@ -65,7 +65,7 @@ def _gap(tag: re.Match[str]) -> str:
 
 
 def _in_order(wanted: Sequence[str], given: Sequence[str]) -> int:
-    """Words of the longest sequence that both have."""
+    """Count the words of the longest common sequence."""
     from rapidfuzz.distance import LCSseq
 
     return LCSseq.similarity(wanted, given)
@@ -89,7 +89,7 @@ def _key(heading: str) -> str:
 
 
 def _rows(text: str, true: Sequence[Sequence[str]]) -> int:
-    """Rows of which a row that was given has every cell, in order."""
+    """Count the rows of which a returned row has every cell, in order."""
     said = [re.split(r"(?<!\\)\|", line) for line in _ROW.findall(text)]
     said += [
         re.findall(r"(?is)<t[dh]\b[^>]*>(.*?)(?=</t[dh]>|<t[dh]\b|$)", row)
@@ -119,7 +119,7 @@ def _holds(cells: Sequence[str], keys: Sequence[str]) -> bool:
 
 
 def main(truth: str, given: str) -> None:
-    """Prints for each document that a converter was given: [words, order, headings, rows]."""
+    """Print [words, order, headings, rows] for each document."""
     known = {key: rest for key, *rest in map(json.loads, Path(truth).read_text("utf-8").splitlines())}
     found = {}
     for key, text, _, error in map(json.loads, Path(given).read_text("utf-8").splitlines()):

@@ -32,7 +32,7 @@ def ingestor() -> Convert:
     from ingestor.registry import find
     from ingestor.sandbox.work import collect_rarely
 
-    collect_rarely()  # as the processes do in which documents are parsed
+    collect_rarely()  # as in the processes that parse documents
     built: dict[str, Any] = {}
 
     def convert(path: str, kind: str) -> str:
@@ -47,7 +47,7 @@ def ingestor() -> Convert:
             if block.kind == "heading":
                 parts += [_marked(document.text[at : block.start]), f"\n# {_escaped(block.title)}\n"]
                 at = block.end
-            elif block.kind == "table" and kind == "markdown":  # its cells may hold HTML
+            elif block.kind == "table" and kind == "markdown":  # cells may contain HTML
                 parts += [_marked(document.text[at : block.start]), document.text[block.start : block.end]]
                 at = block.end
         return "".join([*parts, _marked(document.text[at:])])
@@ -56,12 +56,12 @@ def ingestor() -> Convert:
 
 
 def _marked(said: str) -> str:
-    """Text as Markdown: a line that begins with # is no heading, as comments in code."""
+    """Return text as Markdown, with # escaped at the start of a line, such as comments in code."""
     return re.sub(r"(?m)^ *(?=#)", r"\g<0>\\", _escaped(said)) if "#" in said else _escaped(said)
 
 
 def _escaped(said: str) -> str:
-    """The texts of ours are no HTML, as the others' are."""
+    """Escape HTML in our text: the other converters return HTML."""
     return escape(said, quote=False).replace("&lt;br&gt;", "<br>")
 
 

@@ -121,7 +121,7 @@ class SystemTrial:
             shutil.rmtree(state, ignore_errors=True)
 
     def killed(self, share: float, size: int = 300) -> Pass:
-        """Kill a pass after this share of the time of a first one, and return what readers see then."""
+        """Kill a pass after this share of a first pass's time, and return what readers see then."""
         with subprocess.Popen(
             self._command(self.folder / "state", "a", size),
             stdout=subprocess.DEVNULL,
@@ -150,13 +150,13 @@ class SystemTrial:
         if done.returncode:
             words = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             return Pass(0, words, Counter(), frozenset(), 0)
-        said = json.loads(done.stdout.splitlines()[-1])
+        answer = json.loads(done.stdout.splitlines()[-1])
         return Pass(
-            said["embedded"],
-            said["error"],
-            Counter((document, text) for document, text, _ in said["records"]),
-            frozenset(width for *_, width in said["records"]),
-            said["lost"],
+            answer["embedded"],
+            answer["error"],
+            Counter((document, text) for document, text, _ in answer["records"]),
+            frozenset(width for *_, width in answer["records"]),
+            answer["lost"],
         )
 
 

@@ -1,7 +1,7 @@
-"""The rows of the table: what is done to documents, and what a system's next pass makes of it.
+"""Rows of the table: a change of documents, and the result of the system's next pass.
 
-Each row is a function of a trial whose folder is indexed already, and returns a short fact. A system is
-compared with itself: *exact* are the records that its first run over the same folder gives.
+Each row is a function of a trial whose folder is already indexed, and returns a short fact. A system is
+compared with itself: *exact* means the records of its first run over the same folder.
 """
 
 import shutil
@@ -37,12 +37,12 @@ class Trial(Protocol):
     def fresh(self, model: str = "a", size: int = 300) -> Pass: ...
 
 
-def difference(found: Pass, wanted: Pass) -> str:
-    """Name how the records differ from those wanted: missing, stale, orphaned, twice."""
+def difference(result: Pass, wanted: Pass) -> str:
+    """Describe how the records differ from the wanted records: missing, stale, orphaned, twice."""
     known = {document for document, _ in wanted.records}
-    surplus = found.records - wanted.records
+    surplus = result.records - wanted.records
     kinds = {
-        "missing": (wanted.records - found.records).total(),
+        "missing": (wanted.records - result.records).total(),
         "twice": sum(number for row, number in surplus.items() if row in wanted.records),
         "stale": sum(n for row, n in surplus.items() if row not in wanted.records and row[0] in known),
         "orphaned": sum(n for row, n in surplus.items() if row[0] not in known),
@@ -82,7 +82,7 @@ def delete_while_stopped(trial: Trial) -> str:
 
 
 def unmounted_folder(trial: Trial) -> str:
-    """Find the folder empty once, as where a disk is not mounted, and full again."""
+    """Empty the folder for one pass, as if a disk were not mounted, and fill it again."""
     away = trial.documents.with_name("away")
     trial.documents.rename(away)
     trial.documents.mkdir()
@@ -95,7 +95,7 @@ def unmounted_folder(trial: Trial) -> str:
 
 
 def kill(trial: Trial) -> str:
-    """Kill the process (-9) four times in a pass that has all documents to write again, then run it once."""
+    """Kill the process (-9) four times in a pass that writes all documents again, then run it once."""
     for file in trial.documents.iterdir():
         file.write_text(file.read_text().replace("mill", "windmill"))
     for share in (0.5, 0.65, 0.8, 0.95):
@@ -115,14 +115,14 @@ def change_model(trial: Trial) -> str:
 
 
 def change_strategy(trial: Trial) -> str:
-    """Halve the size of chunks, and look at what readers see when the pass is killed half-way."""
+    """Halve the size of chunks, and compare what readers see when the pass is killed half-way."""
     wanted, seen = trial.fresh(size=150), set[str]()
     for share in (0.6, 0.75, 0.9):
-        found = trial.killed(share, size=150).records
-        old, new = found - wanted.records, found - trial.base.records
-        if found == trial.base.records:
+        result = trial.killed(share, size=150).records
+        old, new = result - wanted.records, result - trial.base.records
+        if result == trial.base.records:
             seen.add("the old")
-        elif found == wanted.records:
+        elif result == wanted.records:
             seen.add("the new")
         else:
             seen.add(f"{old.total()} old and {new.total()} new of {wanted.records.total()}")
@@ -141,9 +141,9 @@ def unreadable_version(trial: Trial) -> str:
     kept = sum(n for row, n in done.records.items() if row[0] == "3.md" and row in wanted.records)
     rubbish = sum(n for row, n in done.records.items() if row[0] == "3.md" and row not in wanted.records)
     other = "updated" if any("is silent" in text for _, text in done.records) else "not updated"
-    told = "reported" if done.error else "not reported"
+    reported = "reported" if done.error else "not reported"
     garbage = f", {rubbish} of its bytes indexed" if rubbish else ""
-    return f"{told}; {kept} of its {old} old records stay{garbage}; the other document is {other}"
+    return f"{reported}; {kept} of its {old} old records stay{garbage}; the other document is {other}"
 
 
 def reach(trial: Trial) -> str:

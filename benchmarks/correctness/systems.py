@@ -119,7 +119,7 @@ def llamaindex(state: Path, documents: Path, model: str, size: int) -> None:
 
 
 def cocoindex(state: Path, documents: Path, model: str, size: int) -> None:
-    """An app that declares a LanceDB table of the chunks of every file."""
+    """Run an app that declares a LanceDB table of the chunks of every file."""
     from collections.abc import AsyncIterator
     from dataclasses import dataclass
     from typing import Annotated
@@ -170,7 +170,7 @@ def cocoindex(state: Path, documents: Path, model: str, size: int) -> None:
 
 
 def pathway(state: Path, documents: Path, model: str, size: int) -> None:
-    """A table of chunks over the folder, persisted, whose changes go to a table in SQLite."""
+    """Run a persisted table of chunks over the folder, whose changes go to a table in SQLite."""
     import sqlite3
 
     import pathway as pw
@@ -219,15 +219,15 @@ def of_chroma(state: Path) -> tuple[list[Record], int]:
     if "docs" not in [collection.name for collection in client.list_collections()]:
         return [], 0
     collection = client.get_collection("docs")
-    found = collection.get(include=["metadatas", "documents", "embeddings"])
-    names = [str(meta.get("file_name") or meta.get("source")) for meta in found["metadatas"]]
+    stored = collection.get(include=["metadatas", "documents", "embeddings"])
+    names = [str(meta.get("file_name") or meta.get("source")) for meta in stored["metadatas"]]
     lost = 0
-    for start in range(0, len(found["ids"]), 100):
+    for start in range(0, len(stored["ids"]), 100):
         some = slice(start, start + 100)
-        near = collection.query(query_embeddings=found["embeddings"][some], n_results=10, include=[])
-        lost += sum(id_ not in ids for id_, ids in zip(found["ids"][some], near["ids"], strict=True))
-    texts = found["documents"]
-    return [*zip(names, texts, (list(map(float, row)) for row in found["embeddings"]), strict=True)], lost
+        near = collection.query(query_embeddings=stored["embeddings"][some], n_results=10, include=[])
+        lost += sum(id_ not in ids for id_, ids in zip(stored["ids"][some], near["ids"], strict=True))
+    texts = stored["documents"]
+    return [*zip(names, texts, (list(map(float, row)) for row in stored["embeddings"]), strict=True)], lost
 
 
 def of_lancedb(state: Path) -> tuple[list[Record], int]:

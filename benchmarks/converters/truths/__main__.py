@@ -1,14 +1,13 @@
-"""What stands in a document, read from its source without any of the converters.
+"""Reads the content of documents from their sources, without any of the converters.
 
-Runs in an environment of its own. ``python -m benchmarks.converters.truths OUTPUT NODE``: standard input as
-of ``worker``; a line of OUTPUT is [key, text, headings, rows, open headings]. ``text`` is what a reader is to
-find, in order; a row has two cells or more; an open heading may be given or not (the document's title). None
-where the format does not say.
+Runs in an environment of its own. ``python -m benchmarks.converters.truths OUTPUT NODE`` has the standard
+input of ``worker``. A line of OUTPUT is [key, text, headings, rows, open headings]. ``text`` is the text to
+find, in order. A row has at least two cells. An open heading is optional, such as the document's title. A
+value is None if the format does not define it.
 
-Binary Office formats and RTF are read as what LibreOffice makes of them. A page of HTML that marks its main
-part (main, article, role=main) means that; others are left out. Of a PDF: the text of its pages in their
-order, less lines that repeat at the edges of pages; headings are those entries of the outline that stand on
-their page.
+Binary Office formats and RTF are first converted by LibreOffice. An HTML page counts if it marks its main
+part (main, article, role=main), and only that part counts. The text of a PDF is that of its pages in order,
+without lines that repeat at the edges of pages; headings are entries of the outline that are on their page.
 """
 
 import json
@@ -23,11 +22,16 @@ from benchmarks.converters.truths import markup, office, opendocument, others, p
 from benchmarks.converters.truths.shape import Truth
 
 PLAIN = ("code", "text", "json", "yaml", "toml", "xml")
-BY_OFFICE = {"rtf": "odt", "doc": "odt", "xls": "ods", "ppt": "odp"}  # and what LibreOffice makes of them
+BY_OFFICE = {
+    "rtf": "odt",
+    "doc": "odt",
+    "xls": "ods",
+    "ppt": "odp",
+}  # formats, and the formats to which LibreOffice converts them
 
 
 def readers(node: str) -> dict[str, Callable[[str], Truth]]:
-    """By format, without those that LibreOffice reads."""
+    """Return the readers by format, without formats that LibreOffice converts."""
     opened = {"odt": opendocument.odf, "ods": opendocument.odf, "odp": opendocument.odf}
     packed = {"docx": office.docx, "pptx": office.pptx, "xlsx": office.xlsx, "epub": pages.epub}
     paged = {"html": pages.html, "docbook": pages.docbook, "fb2": pages.fb2, "pdf": others.pdf}
@@ -43,7 +47,7 @@ def readers(node: str) -> dict[str, Callable[[str], Truth]]:
 
 
 def converted(items: Iterable[Sequence[str]], folder: str) -> dict[str, str]:
-    """Where each of them is that LibreOffice reads, as OpenDocument."""
+    """Return the paths of documents converted to OpenDocument, by key."""
     found: dict[str, str] = {}
     for suffix in sorted(set(BY_OFFICE.values())):
         if paths := [path for _, path, kind in items if BY_OFFICE.get(kind) == suffix]:

@@ -18,21 +18,21 @@ def rst(path: str) -> Truth:
     quiet = {"report_level": 5, "halt_level": 6, "warning_stream": io.StringIO(), "raw_enabled": True}
     options = {**quiet, **dict.fromkeys(("file_insertion_enabled", "doctitle_xform", "docinfo_xform"), False)}
     tree = publish_doctree(Path(path).read_text("utf-8", "replace"), settings_overrides=options)
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     unread = [m for m in tree.findall(nodes.system_message) if m.findall(nodes.literal_block)]
     if any("directive" in m.astext() for m in unread):
         raise ValueError("has directives that docutils does not know")
     for node in (*tree.findall(nodes.system_message), *tree.findall(nodes.comment)):
         if node.parent is not None:
             node.parent.remove(node)
-    found.headings = [n.astext() for n in tree.findall(nodes.title) if isinstance(n.parent, nodes.section)]
+    truth.headings = [n.astext() for n in tree.findall(nodes.title) if isinstance(n.parent, nodes.section)]
     unsaid = (nodes.raw, nodes.target, nodes.substitution_definition)
     outer = (n for n in tree.findall(nodes.TextElement) if not isinstance(n.parent, nodes.TextElement))
-    found.text = [n.astext() for n in outer if not isinstance(n, unsaid)]
-    found.rows = tabular(
+    truth.text = [n.astext() for n in outer if not isinstance(n, unsaid)]
+    truth.rows = tabular(
         [cell.astext() for cell in row.findall(nodes.entry)] for row in tree.findall(nodes.row)
     )
-    return found
+    return truth
 
 
 def markdown(path: str) -> Truth:
@@ -45,7 +45,7 @@ def markdown(path: str) -> Truth:
 
 
 def asciidoc(path: str, node: str) -> Truth:
-    """``node``: a folder in which node finds AsciiDoc's own converter."""
+    """Read AsciiDoc. ``node``: folder in which node finds AsciiDoc's own converter."""
     script = (
         "const a=require('@asciidoctor/core')();process.stdout.write(a.convertFile(process.argv[1],"
         "{to_file:false,standalone:false,safe:'secure',attributes:{showtitle:true}}))"
@@ -55,11 +55,11 @@ def asciidoc(path: str, node: str) -> Truth:
     for row in page.select(".admonitionblock tr, .colist tr"):
         row.name = "div"
     for title in (made := page.find_all("h1")[:1]):
-        title.name = "p"  # of a manual page it is made up
-    found = shown(page)
+        title.name = "p"  # the title of a manual page is generated
+    truth = shown(page)
     first = Path(path).read_text("utf-8", "replace").lstrip().partition("\n")[0]
-    found.open = [*(title.get_text() for title in made), first.strip("= ")]
-    return found
+    truth.open = [*(title.get_text() for title in made), first.strip("= ")]
+    return truth
 
 
 def org(path: str) -> Truth:
@@ -69,8 +69,8 @@ def org(path: str) -> Truth:
     text = re.sub(r"\[\[[^\]]*\]\[([^\]]*)\]\]", r"\1", text)
     text = re.sub(r"(?m)^(\*+ .*?)\s+:[\w@:]+:[ \t]*$", r"\1", text)
     heads = [
-        re.sub(r"^(?:(?:TODO|DONE) )?(?:\[#.\] *)?", "", said)
-        for said in re.findall(r"(?m)^\*+ +(.+?) *$", text)
+        re.sub(r"^(?:(?:TODO|DONE) )?(?:\[#.\] *)?", "", words)
+        for words in re.findall(r"(?m)^\*+ +(.+?) *$", text)
     ]
     rows = tabular(line.strip().strip("|").split("|") for line in re.findall(r"(?m)^ *\|(?!-).*$", text))
     return Truth([text], heads, rows)
@@ -85,7 +85,7 @@ def latex(path: str) -> Truth:
     text = re.sub(r"(?<!\\)%.*", "", Path(path).read_text("utf-8", "replace"))
     body = text.partition(r"\begin{document}")[2] or text
     done = subprocess.run(["detex", "-n", "-r", path], capture_output=True, check=True, timeout=30)
-    heads = [re.sub(r"\\[a-zA-Z]+\*?|[{}$~]", " ", said).strip() for said in _HEAD.findall(body)]
+    heads = [re.sub(r"\\[a-zA-Z]+\*?|[{}$~]", " ", words).strip() for words in _HEAD.findall(body)]
     return Truth([done.stdout.decode("utf-8", "replace")], heads)
 
 
@@ -93,13 +93,13 @@ def man(path: str) -> Truth:
     source = Path(path).read_text("utf-8", "replace")
     command = ["groff", "-k", "-t", "-mandoc", "-rHY=0", "-rLL=2000n", "-rLT=2000n", "-Tutf8", "-P-cbou"]
     done = subprocess.run([*command, path], capture_output=True, check=True, timeout=60)
-    said = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()][1:-1]
+    words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()][1:-1]
     heads = re.findall(r"(?m)^\.\s*S[HSh]s?[ \t]+(.+?)[ \t]*$", source)
     plain = [
         re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&/,|^]|\"", "", h).replace("\\-", "-").replace("\\ ", " ")
         for h in heads
     ]
-    return Truth(["\n".join(said)], plain)
+    return Truth(["\n".join(words)], plain)
 
 
 def mediawiki(path: str) -> Truth:

@@ -18,20 +18,20 @@ def docx(path: str) -> Truth:
         root = xml(file.read(main))
         levels = _styles(xml(file.read("word/styles.xml"))) if "word/styles.xml" in names else {}
         notes = [xml(file.read(n)) for n in ("word/footnotes.xml", "word/endnotes.xml") if n in names]
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     for p in (
         p for p in root.iter() if local(p) == "p" and etree.QName(p).namespace.find("wordprocessingml") >= 0
     ):
-        said = spoken(p, {"t"}, _NOT_SAID)
-        found.text.append(said)
+        words = spoken(p, {"t"}, _NOT_SAID)
+        truth.text.append(words)
         style, level = _style(p)
         level = levels.get(style, "") if level is None else level
         inside = any(local(up) == "tc" for up in p.iterancestors())
-        if said.strip() and level == "title":
-            found.open.append(said)
-        elif said.strip() and level and not inside:
-            found.headings.append(said)
-    found.rows = tabular(
+        if words.strip() and level == "title":
+            truth.open.append(words)
+        elif words.strip() and level and not inside:
+            truth.headings.append(words)
+    truth.rows = tabular(
         [
             " ".join(spoken(p, {"t"}, _NOT_SAID) for p in cell.iter() if local(p) == "p")
             for cell in row
@@ -40,8 +40,8 @@ def docx(path: str) -> Truth:
         for row in root.iter()
         if local(row) == "tr" and not any(local(up) == "tc" for up in row.iterancestors())
     )
-    found.text += [spoken(p, {"t"}, _NOT_SAID) for root in notes for p in root.iter() if local(p) == "p"]
-    return found
+    truth.text += [spoken(p, {"t"}, _NOT_SAID) for root in notes for p in root.iter() if local(p) == "p"]
+    return truth
 
 
 def _val(node: Any) -> str:
@@ -59,7 +59,7 @@ def _style(p: Any) -> tuple[str, str | None]:
 
 
 def _styles(root: Any) -> dict[str, str]:
-    """Styles of headings, by outline level or by name, their own or of what they are based on."""
+    """Return the styles of headings, by outline level or name of the style or of its base."""
     based, levels = {}, {}
     for style in (s for s in root if local(s) == "style"):
         key = next((v for k, v in style.attrib.items() if k.endswith("}styleId")), "")
@@ -68,8 +68,8 @@ def _styles(root: Any) -> dict[str, str]:
                 based[key] = _val(node)
             if local(node) == "outlineLvl":
                 levels[key] = "" if _val(node) == "9" else "h"
-            if local(node) == "name" and (said := re.fullmatch(r"heading \d|(title)", _val(node).lower())):
-                levels.setdefault(key, "title" if said[1] else "h")
+            if local(node) == "name" and (words := re.fullmatch(r"heading \d|(title)", _val(node).lower())):
+                levels.setdefault(key, "title" if words[1] else "h")
     for key in list(based):
         at, seen = key, set()
         while at not in levels and at in based and at not in seen:
@@ -80,7 +80,7 @@ def _styles(root: Any) -> dict[str, str]:
 
 
 def pptx(path: str) -> Truth:
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     with zipfile.ZipFile(path) as file:
         rels = xml(file.read("ppt/_rels/presentation.xml.rels"))
         targets = {rel.get("Id"): rel.get("Target") for rel in rels}
@@ -94,23 +94,23 @@ def pptx(path: str) -> Truth:
         slides = [xml(file.read(f"ppt/{name}" if not name.startswith("/") else name[1:])) for name in order]
     for slide in slides:
         paragraphs = [(p, spoken(p, {"t"}, {"Fallback"})) for p in slide.iter() if local(p) == "p"]
-        found.text += [said for _, said in paragraphs]
+        truth.text += [words for _, words in paragraphs]
         for shape in (s for s in slide.iter() if local(s) == "sp"):
             kinds = [n.get("type") for n in shape.iter() if local(n) == "ph"]
-            said = " ".join(spoken(p, {"t"}, set()) for p in shape.iter() if local(p) == "p").strip()
-            if said and kinds and kinds[0] in ("title", "ctrTitle"):
-                found.headings.append(said)
-        found.rows += tabular(
+            words = " ".join(spoken(p, {"t"}, set()) for p in shape.iter() if local(p) == "p").strip()
+            if words and kinds and kinds[0] in ("title", "ctrTitle"):
+                truth.headings.append(words)
+        truth.rows += tabular(
             [spoken(cell, {"t"}, set()) for cell in row if local(cell) == "tc"]
             for row in slide.iter()
             if local(row) == "tr"
         )
-    return found
+    return truth
 
 
 def xlsx(path: str) -> Truth:
-    """Cells of text; how numbers are shown is left open."""
-    found = Truth(headings=[], rows=[])
+    """Read cells of text; the format of numbers is left open."""
+    truth = Truth(headings=[], rows=[])
     with zipfile.ZipFile(path) as file:
         names = file.namelist()
         shared = []
@@ -128,11 +128,11 @@ def xlsx(path: str) -> Truth:
                 if local(row) == "row" and row.get("hidden") not in ("1", "true")
             ]
             if any(cell for row in cells for cell in row):
-                found.headings.append(sheet.get("name"))
-                found.text.append(sheet.get("name"))
-            found.text += [" ".join(row) for row in cells]
-            found.rows += tabular(iter(cells))
-    return found
+                truth.headings.append(sheet.get("name"))
+                truth.text.append(sheet.get("name"))
+            truth.text += [" ".join(row) for row in cells]
+            truth.rows += tabular(iter(cells))
+    return truth
 
 
 def _cell(c: Any, shared: list[str]) -> str:

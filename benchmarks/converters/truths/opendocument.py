@@ -1,4 +1,4 @@
-"""OpenDocument, and what LibreOffice makes of RTF and of the binary Office formats."""
+"""OpenDocument, and RTF and binary Office formats converted by LibreOffice."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ _NOT_IN_ODF = {"tracked-changes", "annotation", "desc", "title", "forms", "seque
                "header-decl"}  # fmt: skip
 
 
-_SHOWN = ("}value", "}date-value", "}time-value", "}boolean-value")  # how these are shown is left open
+_SHOWN = ("}value", "}date-value", "}time-value", "}boolean-value")  # the format of these values is left open
 
 
 def odf(path: str) -> Truth:
@@ -25,7 +25,7 @@ def odf(path: str) -> Truth:
         root = xml(Path(path).read_bytes())
     body = next(node for node in root.iter() if local(node) == "body")
     titles = _titles(path, root)
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     sheets = any(local(child) == "spreadsheet" for child in body)
     hidden = {
         _odf_value(style, "name")
@@ -43,21 +43,21 @@ def odf(path: str) -> Truth:
                 for up in node.iterancestors()
             )
             inner = [] if sheets and numeric else [_odf_text(node)]
-            found.text += inner
+            truth.text += inner
             if local(node) == "h" and inner and inner[0].strip() and "table-cell" not in above:
-                found.headings.append(inner[0])
+                truth.headings.append(inner[0])
             if inner and _odf_value(node, "style-name") in titles:
-                found.open.append(inner[0])
+                truth.open.append(inner[0])
         if (
             local(node) == "frame"
             and _odf_value(node, "class") == "title"
-            and (said := _odf_text(node).strip())
+            and (words := _odf_text(node).strip())
         ):
-            found.headings.append(said)
+            truth.headings.append(words)
         if sheets and local(node) == "table" and _odf_text(node).strip():
-            found.headings.append(_odf_value(node, "name"))
-            found.text.append(_odf_value(node, "name"))
-    found.rows = tabular(
+            truth.headings.append(_odf_value(node, "name"))
+            truth.text.append(_odf_value(node, "name"))
+    truth.rows = tabular(
         [
             "" if sheets and any(k.endswith(_SHOWN) for k in cell.attrib) else _odf_text(cell)
             for cell in row
@@ -66,11 +66,11 @@ def odf(path: str) -> Truth:
         for row in body.iter()
         if local(row) == "table-row" and not any(local(up) == "table-cell" for up in row.iterancestors())
     )
-    return found
+    return truth
 
 
 def _titles(path: str, root: Any) -> set[str]:
-    """The style of a document's title, and those that are based on it."""
+    """Return the style of a document's title, and styles based on it."""
     styles = [root]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
@@ -81,10 +81,10 @@ def _titles(path: str, root: Any) -> set[str]:
         for style in top.iter()
         if local(style) == "style"
     }
-    found = {"Title"}
-    while more := {name for name, parent in based.items() if parent in found} - found:
-        found |= more
-    return found
+    titles = {"Title"}
+    while more := {name for name, parent in based.items() if parent in titles} - titles:
+        titles |= more
+    return titles
 
 
 def _odf_value(node: Any, name: str) -> str:
@@ -95,24 +95,24 @@ def _odf_text(node: Any) -> str:
     if local(node) in _NOT_IN_ODF:
         return ""
     gap = " " if local(node) in ("s", "tab", "line-break", "p", "h") else ""
-    said = (node.text or "") + "".join(_odf_text(child) + (child.tail or "") for child in node)
-    return gap + said + (" " if local(node) in ("p", "h", "note") else "")
+    words = (node.text or "") + "".join(_odf_text(child) + (child.tail or "") for child in node)
+    return gap + words + (" " if local(node) in ("p", "h", "note") else "")
 
 
 def by_office(path: str, converted: str) -> Truth:
-    """The file as LibreOffice reads it. ``converted``: what ``convert`` made of it.
+    """Read a file as LibreOffice does. ``converted``: its path as OpenDocument.
 
-    Headings of RTF that was made of a DOCX are those of the DOCX: LibreOffice writes them, and does not read
-    them again.
+    If an RTF was made from a DOCX, the DOCX has its headings: LibreOffice writes headings into RTF, but does
+    not read them.
     """
-    found, source = odf(converted), Path(path).with_suffix("")
+    truth, source = odf(converted), Path(path).with_suffix("")
     if path.endswith(".docx.rtf") and source.exists():
-        found.headings = docx(str(source)).headings
-    return found
+        truth.headings = docx(str(source)).headings
+    return truth
 
 
 def convert(paths: list[str], suffix: str, folder: str) -> dict[str, str]:
-    """Where each of them is as OpenDocument. One run of LibreOffice: its start takes most of the time."""
+    """Convert documents to OpenDocument, and return their paths. One run of LibreOffice converts all."""
     named = {}
     for at, path in enumerate(paths):
         copy = Path(folder) / f"{at}{Path(path).suffix}"

@@ -18,39 +18,39 @@ from benchmarks.converters.truths.shape import Truth, decoded, tabular
 def mail(path: str) -> Truth:
     message = email.message_from_bytes(Path(path).read_bytes(), policy=email.policy.default)
     body = message.get_body(("plain", "html"))
-    said = "" if body is None else body.get_content()
+    text_of_body = "" if body is None else body.get_content()
     if body is not None and body.get_content_subtype() == "html":
-        said = "".join(shown(BeautifulSoup(said, "html5lib")).text)
-    return Truth([str(message["subject"] or ""), said])
+        text_of_body = "".join(shown(BeautifulSoup(text_of_body, "html5lib")).text)
+    return Truth([str(message["subject"] or ""), text_of_body])
 
 
 def msg(path: str) -> Truth:
     import olefile
 
     with olefile.OleFileIO(path) as file:
-        said = []
+        text_of_body = []
         for code in ("0037", "1000"):
             for kind, encoding in (("001F", "utf-16-le"), ("001E", "cp1252")):
                 if file.exists(f"__substg1.0_{code}{kind}"):
-                    said.append(
+                    text_of_body.append(
                         file.openstream(f"__substg1.0_{code}{kind}").read().decode(encoding, "replace")
                     )
                     break
-    if len(said) < 2:
+    if len(text_of_body) < 2:
         raise ValueError("has no plain body")
-    return Truth(said)
+    return Truth(text_of_body)
 
 
 def notebook(path: str) -> Truth:
-    found = Truth(headings=[])
+    truth = Truth(headings=[])
     for cell in json.loads(Path(path).read_bytes())["cells"]:
-        said = "".join(cell["source"])
-        found.text.append(said)
+        text_of_body = "".join(cell["source"])
+        truth.text.append(text_of_body)
         if cell["cell_type"] == "markdown":
-            found.headings += re.findall(r"(?m)^#{1,6} +(.+?)[ #]*$", said)
+            truth.headings += re.findall(r"(?m)^#{1,6} +(.+?)[ #]*$", text_of_body)
         if cell["cell_type"] == "raw":  # of reStructuredText, perhaps
-            found.open += re.findall(r"(?m)^(.+)\n[=~^-]{3,}$", said)
-    return found
+            truth.open += re.findall(r"(?m)^(.+)\n[=~^-]{3,}$", text_of_body)
+    return truth
 
 
 def table(path: str) -> Truth:
@@ -96,11 +96,16 @@ def pdf(path: str) -> Truth:
         title, dest = entry.get_title(), entry.get_dest()
         at = dest.get_index() if dest else None
         if at is None or len(re.findall("[a-z]", _letters(title))) < 3:
-            free.append(title)  # a version, a letter of an index: too short to be told from other lines
+            free.append(
+                title
+            )  # a version, or a letter of an index: too short to be distinguished from other lines
             continue
         lines = keys[at]
         joined = ("".join(lines[n : n + k]) for n in range(len(lines)) for k in (1, 2, 3))
-        if any(said.endswith(_letters(title)) and len(said) < len(_letters(title)) + 10 for said in joined):
+        if any(
+            text_of_body.endswith(_letters(title)) and len(text_of_body) < len(_letters(title)) + 10
+            for text_of_body in joined
+        ):
             heads.append(title)
         else:
             free.append(title)

@@ -1,4 +1,4 @@
-"""HTML and what is made of it, books, DocBook."""
+"""HTML, and formats made of it: EPUB, FictionBook, DocBook."""
 
 import os
 import re
@@ -29,11 +29,11 @@ def shown(node: Any) -> Truth:
         for row in node.find_all("tr")
         if not row.find("table") and not row.find_parent("td") and not _is_list(row)
     )
-    return Truth([node.get_text()], [said for h in heads if (said := h.get_text().strip())], rows)
+    return Truth([node.get_text()], [title for h in heads if (title := h.get_text().strip())], rows)
 
 
 def _is_list(row: Any) -> bool:
-    """Whether its cells hold nothing but lists: an index in columns."""
+    """Return whether a row's cells have only lists: an index in columns."""
     cells = [cell for cell in row.find_all(["td", "th"], recursive=False) if cell.get_text().strip()]
     return bool(cells) and all(
         not "".join(cell.find_all(string=True, recursive=False)).strip()
@@ -51,7 +51,7 @@ def html(path: str) -> Truth:
 
 
 def epub(path: str) -> Truth:
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     with zipfile.ZipFile(path) as file:
         roots = xml(file.read("META-INF/container.xml"))
         opf = next(n.get("full-path") for n in roots.iter() if local(n) == "rootfile")
@@ -60,10 +60,10 @@ def epub(path: str) -> Truth:
         for ref in (n for n in package.iter() if local(n) == "itemref" and n.get("linear") != "no"):
             name = os.path.normpath(Path(opf).parent / re.sub("#.*", "", hrefs[ref.get("idref")]))
             page = shown(BeautifulSoup(decoded(file.read(name)), "html5lib").body)
-            found.text += page.text
-            found.headings += page.headings
-            found.rows += page.rows
-    return found
+            truth.text += page.text
+            truth.headings += page.headings
+            truth.rows += page.rows
+    return truth
 
 
 _SECTIONS = {"section", "sect1", "sect2", "sect3", "sect4", "sect5", "chapter", "appendix", "part", "preface",
@@ -72,7 +72,7 @@ _SECTIONS = {"section", "sect1", "sect2", "sect3", "sect4", "sect5", "chapter", 
 
 def docbook(path: str) -> Truth:
     root = xml(Path(path).read_bytes())
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     meta = {
         "articleinfo",
         "bookinfo",
@@ -88,34 +88,34 @@ def docbook(path: str) -> Truth:
     for node in root.iter():
         if any(local(up) in meta for up in (node, *node.iterancestors())):
             if local(node) == "title" and local(node.getparent()) in meta:
-                (found.headings if local(node.getparent().getparent()) in _SECTIONS else found.open).append(
+                (truth.headings if local(node.getparent().getparent()) in _SECTIONS else truth.open).append(
                     _all(node)
                 )
             continue
         if local(node) in ("refname", "subtitle"):
-            found.open.append(_all(node))
+            truth.open.append(_all(node))
         if local(node) == "title":
-            where = found.headings if local(node.getparent()) in _SECTIONS else found.open
+            where = truth.headings if local(node.getparent()) in _SECTIONS else truth.open
             where.append(_all(node))
-    found.text = [_docbook_text(root, meta)]
-    found.rows = tabular(
+    truth.text = [_docbook_text(root, meta)]
+    truth.rows = tabular(
         [_all(cell) for cell in row if local(cell) in ("entry", "td", "th")]
         for row in root.iter()
         if local(row) in ("row", "tr")
     )
-    return found
+    return truth
 
 
 def _docbook_text(node: Any, skip: set[str]) -> str:
-    """An entity that the file does not declare is said by its name."""
-    if node.tag is etree.Entity:  # between blocks it stands for another file
+    """Return the text of a node; an undeclared entity is its name."""
+    if node.tag is etree.Entity:  # between blocks an entity stands for another file
         return "" if local(node.getparent()) in _SECTIONS | {"book", "article"} else str(node.text)
     if not isinstance(node.tag, str) or local(node) in skip:
         return ""
     if local(node) == "textobject" and any(
         _all(n) == _all(node) for n in node.itersiblings() if local(n) == "caption"
     ):
-        return ""  # said twice of one picture
+        return ""  # the second description of one picture
     inline = {"emphasis", "literal", "subscript", "superscript", "replaceable", "quote"}
     gap = "" if local(node) in inline else " "
     return gap + (node.text or "") + "".join(_docbook_text(c, skip) + (c.tail or "") for c in node) + gap
@@ -127,15 +127,15 @@ def _all(node: Any) -> str:
 
 def fb2(path: str) -> Truth:
     root = xml(Path(path).read_bytes())
-    found = Truth(headings=[], rows=[])
+    truth = Truth(headings=[], rows=[])
     for body in (n for n in root if local(n) == "body"):
         for p in body.iter():
             if local(p) in ("p", "v", "subtitle", "text-author", "td", "th"):
-                found.text.append(_all(p))
+                truth.text.append(_all(p))
             if local(p) == "title":
-                said = " ".join(_all(line) for line in p if local(line) == "p")
-                (found.open if local(p.getparent()) == "body" else found.headings).append(said)
-    found.rows = tabular(
+                title = " ".join(_all(line) for line in p if local(line) == "p")
+                (truth.open if local(p.getparent()) == "body" else truth.headings).append(title)
+    truth.rows = tabular(
         [_all(c) for c in r if local(c) in ("td", "th")] for r in root.iter() if local(r) == "tr"
     )
-    return found
+    return truth

@@ -1,4 +1,4 @@
-"""What a document says, and what the readers of XML and of bytes share."""
+"""Content of a document, and functions that readers of XML and of bytes share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ def local(node: Any) -> str:
 
 
 def spoken(node: Any, take: set[str], skip: set[str]) -> str:
-    """Text of the elements ``take`` below, in order."""
+    """Return the text of the elements ``take`` below a node, in order."""
     if local(node) in skip:
         return ""
     own = (
@@ -42,7 +42,7 @@ _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "ut
 
 
 def decoded(data: bytes) -> str:
-    """By its mark, else as UTF-8 or Windows-1252."""
+    """Decode bytes by their mark, else as UTF-8 or Windows-1252."""
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             return data.decode(encoding, "replace")
