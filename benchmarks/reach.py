@@ -100,7 +100,7 @@ class Chroma:
 
 def collection(client: Client, name: str, hnsw: dict[str, Any]) -> ChromaIndex:
     """Return the collection of that name, created if missing."""
-    uuids = {unique: uuid for uuid, unique in client.names().items()}
+    uuids = {name: uuid for uuid, name in client.names().items()}
     if name in uuids:
         return ChromaIndex(client, UUID(uuids[name]))
     made = client.create_collection(name, configuration={"hnsw": HNSW | hnsw})
@@ -194,11 +194,11 @@ def cuts_of(units: Sequence[str], vectors: Vectors, rewrites: int, model: Model 
     for number in range(rewrites):
         spans = groups(len(units), number)
         joined = [" ".join(units[a:b]) for a, b in spans]
-        unique = pool(whole, weights, spans) if model is None else model.embed(joined)
+        rows = pool(whole, weights, spans) if model is None else model.embed(joined)
         made.append(
             [
                 Record(RecordId(f"d{n // 40}#{n % 40}"), text, {"n": n}, vector)
-                for n, (text, vector) in enumerate(zip(joined, unique, strict=True))
+                for n, (text, vector) in enumerate(zip(joined, rows, strict=True))
             ]
         )
     return made
