@@ -1,4 +1,4 @@
-"""How many processes on nodes a piece of work outlives. Pure."""
+"""Repeats work whose process on a node ended, up to a limit. Pure."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,27 +6,27 @@ from typing import Literal, TypeVar
 
 from ingestor.ports import BadDocument, Transient
 
-_CRASHES = 2  # processes that a document may end before it is quarantined: one is chance
-_LOSSES = 3  # nodes and starts that an attempt outlives
+_CRASHES = 2  # crashed processes before a document is quarantined; a single crash may be chance
+_LOSSES = 3  # lost nodes and failed starts before an attempt fails
 
 Cause = Literal["crash", "start", "node", "memory"]
 T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """A process ended at work (crash), before its work (start), with its node, or for want of memory."""
+    """Error: a process ended at work (crash), before it (start), with its node, or for lack of memory."""
 
     def __init__(self, cause: Cause, reason: str, node: str = "") -> None:
         super().__init__(f"{node}: {reason}" if node else reason)
         self.cause = cause
 
 
-def outlive(work: Callable[[bool], T], note: Callable[[ProcessLost], None] = lambda death: None) -> T:
-    """Return the result of the first process that lives to its end.
+def repeat_if_lost(work: Callable[[bool], T], note: Callable[[ProcessLost], None] = lambda death: None) -> T:
+    """Call ``work`` until no process is lost, and return its result.
 
-    ``work``: gets whether a process was lost before. ``note``: called with each loss. Raises BadDocument if
-    the work crashes processes. Raises Transient if other losses repeat, or the node lacks memory: another
-    process would need as much.
+    ``work``: takes whether an earlier process was lost. ``note``: called with each loss. Raises BadDocument
+    if the work crashes processes. Raises Transient if other losses repeat, or if the node lacks memory:
+    another process would need as much.
     """
     deaths = list[ProcessLost]()
     while True:

@@ -16,7 +16,7 @@ from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Feed
 from ingestor.core.events import event
 from ingestor.model import Blob, Item
-from ingestor.nodes.deaths import ProcessLost, outlive
+from ingestor.nodes.deaths import ProcessLost, repeat_if_lost
 from ingestor.nodes.messages import (
     Done,
     FailedCall,
@@ -137,11 +137,11 @@ class OnNodes:
                 extra=event("node", source=str(entry.source), document=entry.key),
             )
 
-        answer = outlive(attempt, note)
+        answer = repeat_if_lost(attempt, note)
         while isinstance(answer, Mismatch):
             if (error := self._nodes.refuse(answer)) is not None:
                 raise error
-            answer = outlive(attempt, note)
+            answer = repeat_if_lost(attempt, note)
         for line in answer.lines:
             log.log(line.level, "%s", line.message, extra=event("node"))
         if isinstance(answer, FailedCall):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.model import Answered, Vector, Vectors
-from ingestor.nodes.deaths import outlive
+from ingestor.nodes.deaths import repeat_if_lost
 from ingestor.nodes.messages import FailedCall, pack, unpack
 from ingestor.ports import Asymmetric, BadDocument, Embedder, NeedsHuman, Stop, Transient
 
@@ -66,7 +66,7 @@ class OnNodesEmbedder:
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | Exception]:
         """Embed texts together; if their content makes that fail, embed each half alone."""
         try:
-            answer = outlive(lambda again: unpack(self._on_node(pack(list(texts)))))
+            answer = repeat_if_lost(lambda again: unpack(self._on_node(pack(list(texts)))))
             if not isinstance(answer, FailedCall):
                 return list(np.asarray(answer))
             error = answer.error

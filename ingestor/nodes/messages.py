@@ -100,7 +100,7 @@ class FailedCall:
     lines: Sequence[LogLine] = ()
 
 
-def failed_call(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
+def failure_of(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
     """Return an error as a message. A defect carries its traceback as a note.
 
     An error that cannot be packed keeps its known class and its text.
@@ -124,12 +124,12 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Unpack a message. Ray, too, unpickles what its own processes send."""
+    """Unpack a message. Only our own processes send them, and Ray unpickles their messages, too."""
     return pickle.loads(data)  # noqa: S301
 
 
-def installed_plugin(group: Group, kind: str) -> Plugin:
-    """Find the plugin of that name where this is called. Raises NeedsHuman if there is none."""
+def find_plugin(group: Group, kind: str) -> Plugin:
+    """Return the plugin of that name of this process. Raises NeedsHuman if it is not installed."""
     try:
         return find(group, kind)
     except (UnknownKind, ImportError) as error:
@@ -139,8 +139,8 @@ def installed_plugin(group: Group, kind: str) -> Plugin:
         ) from None
 
 
-def rebuilt(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    """Build an error from parts that any error has: some cannot be built from their own text."""
+def rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    """Rebuild an error from its parts: some constructors do not accept the error's own text."""
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     error.__dict__.update(attributes)
@@ -150,7 +150,7 @@ def rebuilt(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[
 class _Packer(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:
         if isinstance(value, Exception):
-            return rebuilt, (type(value), value.args, value.__dict__)
+            return rebuild_error, (type(value), value.args, value.__dict__)
         if isinstance(value, Plugin):
             kind, groups = value.kind, get_args(Group)
             group = next(each for each in groups if kind in kinds(each) and find(each, kind) is value)

@@ -270,7 +270,7 @@ class ChunkerLaws:
             with case(text):
                 assert self.cut(text) == ()
 
-    def test_one_character_is_one_chunk(self) -> None:
+    def test_single_character_is_one_chunk(self) -> None:
         for text in CHARACTERS:
             with case(text):
                 (chunk,) = self.cut(text)

@@ -181,7 +181,7 @@ BITS = (31, 23, 13, 4)  # sign, exponent, what float16 keeps, what it does not
 @pytest.mark.parametrize(
     "kind", ["pooled", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "pooled")]
 )
-def test_one_flipped_bit_is_reported_and_repaired_without_embedding(
+def test_flipped_bit_is_reported_and_repaired_without_embedding(
     ask: Ask, project: Project, sync_kind: Callable[[str], int], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another bit in each of four vectors."""

@@ -11,7 +11,7 @@ from threading import Event, Semaphore
 import pytest
 
 from ingestor.core.entries import Feed
-from ingestor.nodes.deaths import Cause, ProcessLost, outlive
+from ingestor.nodes.deaths import Cause, ProcessLost, repeat_if_lost
 from ingestor.nodes.documents import Nodes, OnNodes
 from ingestor.nodes.setup import Setup
 from ingestor.pipeline.prepare import Job, Preparing, Tools, prepare
@@ -71,10 +71,10 @@ def test_work_outlives_some_losses(causes: str, error: type[Exception] | None) -
         return "done"
 
     if error is None:
-        assert outlive(work) == "done"
+        assert repeat_if_lost(work) == "done"
     else:
         with pytest.raises(error, match="a: gone"):
-            outlive(work)
+            repeat_if_lost(work)
 
 
 @pytest.mark.parametrize("cause", ["node", "start"])

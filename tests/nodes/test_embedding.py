@@ -37,7 +37,7 @@ def test_text_that_fails_alone_costs_no_other_text_its_vector(kind: str) -> None
         if BAD not in texts:
             return vectors_of(texts)
         if "model" in kind:
-            return failed_call(BadDocument(kind))
+            return failure_of(BadDocument(kind))
         raise ProcessLost("crash", "the process crashed", "a")
 
     found = embedder(on_node).embed_each(TEXTS, Stop()).vectors

@@ -96,7 +96,7 @@ def test_mistakes_of_assistants_name_tools_and_arguments(
 
 
 @pytest.mark.parametrize("wanted", ["*", ["docs", "mail"]])
-def test_one_search_of_an_assistant_finds_in_several_collections(
+def test_search_of_an_assistant_covers_several_collections(
     client: httpx.Client, mail: None, wanted: object
 ) -> None:
     async def work(assistant: Any) -> Any:
