@@ -24,7 +24,7 @@ def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | N
     return None if isinstance(wanted, str) else list(dict.fromkeys(wanted))
 
 
-def labelled(answer: Answer, collection: str) -> Answer:
+def label(answer: Answer, collection: str) -> Answer:
     """The answer with the collection's name in every hit, passage and near-duplicate."""
 
     def own(copies: Sequence[Copy]) -> tuple[Copy, ...]:
@@ -48,7 +48,7 @@ def fuse_answers(
     seconds: float,
 ) -> Answer:
     """Fuse the answers of collections. ``refused``: reasons of the collections without an answer."""
-    known = {name: labelled(answer, name) for name, answer in answers.items()}
+    known = {name: label(answer, name) for name, answer in answers.items()}
     ranked = [
         (rank, -hit.score, name, hit)
         for name, answer in known.items()

@@ -173,7 +173,7 @@ def test_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
 
 # service/test_figures.py has the figure, and test_bad_input.py a loss that waits for a person
 @pytest.mark.slow
-def test_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
+def test_held_source_raises_an_alert(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     held = 'ingestor_source_held{source="docs"}'
     for n in range(6):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingestor.lexical.corrections import distance
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ranked, telling
+from ingestor.lexical.ranking import distinctive_terms, rank_by_words
 from ingestor.model import RecordId
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened
@@ -81,7 +81,7 @@ def test_mistake_at_any_place_finds_the_stem(
         )
         with file.transaction() as db:
             for question in questions.split():
-                assert [id_ for id_, _ in ranked(db, 1, question, 9).order] == ["0#0"], question
+                assert [id_ for id_, _ in rank_by_words(db, 1, question, 9).order] == ["0#0"], question
 
 
 def test_guessed_word_counts_less_than_one_that_was_asked(tmp_path: Path) -> None:
@@ -90,11 +90,11 @@ def test_guessed_word_counts_less_than_one_that_was_asked(tmp_path: Path) -> Non
     with opened(tmp_path / "lexical.sqlite3") as file:
         LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(texts)])
         with file.transaction() as db:
-            found = ranked(db, 1, "what ticket", 9)
+            found = rank_by_words(db, 1, "what ticket", 9)
             assert [id_ for id_, _ in found.order] == ["1#0", "0#0"]
-            assert found.most == pytest.approx(1.5 * ranked(db, 1, "ticket", 9).most)
-            (guessed,) = ranked(db, 1, "what", 9).order
-            (asked,) = ranked(db, 1, "that", 9).order
+            assert found.most == pytest.approx(1.5 * rank_by_words(db, 1, "ticket", 9).most)
+            (guessed,) = rank_by_words(db, 1, "what", 9).order
+            (asked,) = rank_by_words(db, 1, "that", 9).order
             assert guessed[1] == pytest.approx(asked[1] / 2)
 
 
@@ -103,8 +103,8 @@ def test_first_words_of_a_long_question_are_corrected(tmp_path: Path) -> None:
     with opened(tmp_path / "lexical.sqlite3") as file:
         LexicalIndex(file, ("uuid",)).upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
         with file.transaction() as db:
-            assert telling(db, 1, " ".join(["vistors", *others])) == {"visitors"}
-            assert telling(db, 1, " ".join([*others, "vistors"])) == set()
+            assert distinctive_terms(db, 1, " ".join(["vistors", *others])) == {"visitors"}
+            assert distinctive_terms(db, 1, " ".join([*others, "vistors"])) == set()
 
 
 def test_word_that_a_record_holds_is_never_corrected(tmp_path: Path) -> None:

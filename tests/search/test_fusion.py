@@ -41,13 +41,13 @@ def test_score_of_one_candidate_is_its_share_of_the_words(cosine: float, words: 
 
 def test_score_of_the_best_of_many_has_its_cosine_as_it_is() -> None:
     dense = [("a", 0.1), ("b", 0.075), ("c", 0.05)]
-    assert [(one.id, round(one.score, 6)) for one in fused(dense, [], {}, 0.0, 9)] == [
+    assert [(one.id, round(one.score, 6)) for one in fuse(dense, [], {}, 0.0, 9)] == [
         ("a", 0.04), ("b", 0.02), ("c", 0.0),
     ]  # fmt: skip
-    best, other = fused([("a", 0.8), ("b", 0.6)], [("b", 10.0)], {}, 10.0, 9)
+    best, other = fuse([("a", 0.8), ("b", 0.6)], [("b", 10.0)], {}, 10.0, 9)
     assert (best.id, other.id) == ("b", "a")
     assert best.score == pytest.approx(0.3 * 0.6 + 0.7)
-    assert fused([("a", -0.2), ("b", -0.3)], [], {}, 0.0, 9)[0].score == 0
+    assert fuse([("a", -0.2), ("b", -0.3)], [], {}, 0.0, 9)[0].score == 0
 
 
 def test_scores_of_a_single_list_are_from_0_to_1() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ingestor.model import RecordId
-from ingestor.search.several import fused, labelled, names_of
+from ingestor.search.several import fuse_answers, label, names_of
 from ingestor.search.values import (
     Answer,
     BadQuestion,
@@ -79,7 +79,7 @@ def test_near_duplicates_in_several_collections_are_one_hit(wanted: dict[str, ob
     )
     docs = replace(docs, hits=(docs.hits[0], replace(docs.hits[1], also_in=(old,)), docs.hits[2]))
     asked = Question("q", "*", 3, **wanted)  # type: ignore[arg-type]
-    found = fused(asked, {"docs": docs, "mail": mail}, {}, words, 0.5)
+    found = fuse_answers(asked, {"docs": docs, "mail": mail}, {}, words, 0.5)
     assert [(one.collection, one.id) for one in found.hits][:3] == [
         ("mail", "a"),
         ("docs", "a"),
@@ -88,7 +88,7 @@ def test_near_duplicates_in_several_collections_are_one_hit(wanted: dict[str, ob
     copies = (Copy(RecordId("b"), "", "", "docs"), replace(old, collection="docs"))
     assert found.hits[0].also_in == found.passages[0].also_in == copies
     assert ("docs", "b") not in {(one.collection, one.ids[0]) for one in found.passages}
-    plain = fused(Question("q", "*", 9), {"docs": docs, "mail": mail}, {}, words, 0.5)
+    plain = fuse_answers(Question("q", "*", 9), {"docs": docs, "mail": mail}, {}, words, 0.5)
     assert len(plain.hits) == 5
     assert as_json(found)["hits"][0]["also_in"][0]["collection"] == "docs"
 

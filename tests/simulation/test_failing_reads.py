@@ -54,7 +54,7 @@ def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_slices")
-def test_histories_of_large_documents_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_histories_of_large_documents_equal_a_fresh_run(tmp_path: Path) -> None:
     assert histories(tmp_path, range(8), many_failing_reads)["journal read"] > 100
 
 

@@ -37,7 +37,7 @@ def spoiling(seed: int) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_histories_of_unreadable_documents_end_as_a_run_from_nothing(tmp_path: Path) -> None:
+def test_histories_of_unreadable_documents_equal_a_fresh_run(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(6), spoiling).total() > 18
 
 
