@@ -56,7 +56,7 @@ class QueueTurns:
         """The place of the next document, as the POSIX seconds from which on it is due.
 
         Small documents go first, large ones last. Members of a container have 1, 2, ...: an archive of
-        thousands of files makes no other document wait, and two archives are read side by side.
+        thousands of files makes no other document wait. Two archives are read side by side.
         """
         container, inside, _ = item.key.partition(INSIDE)
         if not inside:
