@@ -209,7 +209,7 @@ class StoreChanges:
         before, self._last = self._last, rows[-1][0]
         return [key for _, key in rows] if rows[0][0] == before + 1 else [""]
 
-    def close_to_others(self) -> None:
+    def close(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
