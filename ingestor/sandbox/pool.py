@@ -9,6 +9,7 @@ the class that its plugin builds has ``isolated = False`` (never) or ``"large"``
 This process imports the parser's module, but only the child runs it.
 """
 
+import json
 import logging
 import math
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from queue import Empty, LifoQueue
 from threading import Event, Lock
 from typing import Any, TypeVar
+
+from pydantic import SecretStr
+from pydantic_core import to_jsonable_python
 
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.archives.unpack import Unpacked, holds_members
@@ -92,7 +96,7 @@ class Isolation:
         request = [
             "parse",
             kind,
-            options.model_dump_json(),
+            packed_options(options),
             blob.name,
             blob.content_type,
             blob.configured_type,
@@ -276,6 +280,15 @@ class Opener:
         Raises the errors of ``Isolation.parse``, and OSError.
         """
         return self._open(blob, archives)
+
+
+def packed_options(options: Options) -> str:
+    """Return options as JSON with their secrets, which pydantic hides: a parser needs its own password."""
+
+    def plain(value: object) -> object:
+        return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)
+
+    return json.dumps(options.model_dump(), default=plain)
 
 
 class Isolated:

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from ingestor.app.parts import parser
 from ingestor.config.models import Choice
 from ingestor.core.document_json import decode, encode, pack
 from ingestor.model import Blob, Block, Document
 from ingestor.registry import Options, Plugin, find, kinds
-from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation
+from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation, packed_options
 from ingestor.sandbox.process import Limits
 from tests.bad_parser import BadParser
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
@@ -116,6 +117,17 @@ def test_parser_without_clear_wish_is_confined(wish: dict[str, object], kind: ty
 def test_parser_built_by_function_is_confined() -> None:
     plugin = Plugin("bad", 1, Options, lambda options: BadParser(options))
     assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), Isolated)
+
+
+class Locked(Options):
+    password: SecretStr
+    folder: Path
+    pages: frozenset[int] = frozenset({1})
+
+
+def test_options_of_a_confined_parser_keep_their_secrets() -> None:
+    options = Locked(password=SecretStr("s3cret"), folder=Path("/a"))
+    assert Locked.model_validate_json(packed_options(options)) == options
 
 
 @pytest.mark.usefixtures("bad_parser")
