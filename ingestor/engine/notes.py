@@ -99,9 +99,11 @@ class LanguageNotes:
             return
         known, vocabulary = source.tools.languages, source.tools.vocabulary
         if known is not None and (language := prepared.records[0].metadata.get("language")):
-            warnings["language"] = self._languages.add(entry.source, str(language), known)
+            warnings["language"] = self._languages.add(entry.source, entry.row, str(language), known)
         if vocabulary is not None:
-            warnings["tokens"] = self._languages.add_tokens(entry.source, prepared.tokens, vocabulary.model)
+            warnings["tokens"] = self._languages.add_tokens(
+                entry.source, entry.row, prepared.tokens, vocabulary.model
+            )
         for kind, words in warnings.items():
             if words is not None and self._notices.get(kind, entry.source) is None:
                 about = event(

@@ -41,6 +41,7 @@ REMEDY = "a multilingual model finds more: docs/first-collection.md, Languages"
 _FEWEST = 3  # documents; fewer show nothing
 _SAMPLED = 8  # texts of a document whose tokens are counted
 _MOST_UNKNOWN = 0.05  # share of tokens
+_COUNTED = 10_000  # documents of a source; more would show no more
 _FEWEST_TOKENS = 50  # unknown ones; fewer show nothing
 _ENGLISH = re.compile(  # names of models that were trained on English alone
     r"all-(minilm|mpnet|distilroberta|roberta)|multi-qa-|(^|[-_/])en([-_]|$)|[-_]en[-_.]v?\d|^msmarco-"
@@ -145,16 +146,26 @@ class ModelVocabulary:
 
 
 class LanguageCounts:
-    """Documents by source and language, and their sampled tokens, as they are prepared."""
+    """The first documents of each source by language, and their sampled tokens.
+
+    A document that is prepared again counts once. ``document``: its row in the journal.
+    """
 
     def __init__(self) -> None:
+        self._languages: dict[str, dict[int, str]] = {}
         self._counts: dict[str, Counter[str]] = {}
+        self._sampled: dict[str, dict[int, tuple[int, int]]] = {}
         self._tokens: dict[str, tuple[int, int]] = {}
 
-    def add_tokens(self, source: str, sampled: tuple[int, int], model: str) -> str | None:
+    def add_tokens(self, source: str, document: int, sampled: tuple[int, int], model: str) -> str | None:
         """Count a document's sampled tokens. Return a warning if too many of the source are unknown."""
-        before = self._tokens.get(source, (0, 0))
-        unknown, total = self._tokens[source] = before[0] + sampled[0], before[1] + sampled[1]
+        known = self._sampled.setdefault(source, {})
+        unknown, total = self._tokens.get(source, (0, 0))
+        if document in known or len(known) < _COUNTED:
+            before = known.get(document, (0, 0))
+            known[document] = sampled
+            unknown, total = unknown + sampled[0] - before[0], total + sampled[1] - before[1]
+            self._tokens[source] = unknown, total
         if unknown < _FEWEST_TOKENS or unknown <= _MOST_UNKNOWN * total:
             return None
         return (
@@ -162,11 +173,15 @@ class LanguageCounts:
             f" to {model}, which does not read them; {REMEDY}"
         )
 
-    def add(self, source: str, language: str, known: ModelLanguages) -> str | None:
+    def add(self, source: str, document: int, language: str, known: ModelLanguages) -> str | None:
         """Count a document. Return a warning if the model knows the language of too few of the source."""
+        languages = self._languages.setdefault(source, {})
         counts = self._counts.setdefault(source, Counter())
-        counts[language] += 1
-        return describe_foreign(counts, known)
+        if document in languages or len(languages) < _COUNTED:
+            counts[languages.get(document, language)] -= document in languages
+            counts[language] += 1
+            languages[document] = language
+        return describe_foreign(+counts, known)
 
 
 def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | None:
