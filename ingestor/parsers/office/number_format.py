@@ -32,7 +32,7 @@ _BUILT_IN = {  # without the currencies, which depend on the reader's country
 }  # fmt: skip
 _LITERAL = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]')
 _LONGEST = 255  # characters that Excel allows in a format
-_ROWS, _AT_ONCE = 500, 50_000  # rows, and numbers, that the library gets in one workbook
+_ROWS, _AT_ONCE = 2_000, 50_000  # rows, and numbers, that the library gets in one workbook
 
 K = TypeVar("K")
 
