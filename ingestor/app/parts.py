@@ -75,8 +75,8 @@ def _isolated(choice: Choice) -> bool | Literal["large"]:
 
     Only a parser that needs no walls by its own word runs here.
     """
-    wish = getattr(choice.plugin.build, "isolated", True)
-    return wish if wish is False or wish == "large" else True
+    found = getattr(choice.plugin.build, "isolated", True)
+    return found if found is False or found == "large" else True
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:

@@ -101,4 +101,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=6, options=Options, build=EpubParser)
+PLUGIN = Plugin(kind="epub", version=5, options=Options, build=EpubParser)

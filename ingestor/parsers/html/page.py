@@ -6,10 +6,11 @@ Inner elements go before outer ones: to remove an element frees all that it hold
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.tags import check, words
-from ingestor.parsers.shared.formulas import in_tex
+from ingestor.parsers.shared.formulas import linear
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.ports import BadDocument
 
@@ -47,6 +48,7 @@ _STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
 _NOTED = ("class", "role", "epub\\:type")  # attributes that mark a link to a note
 _ABSOLUTE = ("https://", "http://", "mailto:")
 _FROM_EAST = 0x2E80  # the first character of scripts that are read without spaces
+_DEEPEST_FORMULA = 60  # elements in each other
 _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
@@ -73,7 +75,7 @@ class HtmlPage:
                 figure.attrs["data-figure"] = picture.attributes.get("src") or ""
         self.tree.strip_tags([*_NEVER & self._names])  # each is looked for in the whole tree
         for picture in self._each("img[class*=mwe-math]"):  # MediaWiki hides the formula beside it
-            picture.replace_with(_bare_tex(picture.attributes.get("alt") or ""))
+            picture.replace_with(_in_tex(picture.attributes.get("alt") or ""))
         self._leave_out(main=main)
         self._replace(links)
         if not links:
@@ -155,10 +157,10 @@ class HtmlPage:
         """Put text in place of formulas, pictures, readings, raised numbers and, if asked for, links."""
         for math in self._each("math"):
             noted = math.css_first("annotation[encoding*=tex]")
-            tex = math.attributes.get("alttext") or (noted.text() if noted else "")
-            math.replace_with(_bare_tex(tex) or in_tex(math.html or "") or math.text())
+            in_tex = math.attributes.get("alttext") or (noted.text() if noted else "")
+            math.replace_with(_in_tex(in_tex) if in_tex else _formula(math))
         for picture in self._each("img"):
-            description = _bare_tex(picture.attributes.get("alt") or "")
+            description = _in_tex(picture.attributes.get("alt") or "")
             picture.replace_with("" if _FILE.fullmatch(description) else f" {description} ")
         for ruby in self._each("ruby"):
             _set_behind(ruby)
@@ -222,10 +224,29 @@ def one_line(text: str) -> str:
     return " ".join(text.replace(BREAK, " ").replace("\xad", "").split())
 
 
-def _bare_tex(description: str) -> str:
+def _in_tex(description: str) -> str:
     description = description.strip()
     last = description.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
     return _STYLED.sub(r"\1", description[:last]) + description[last:]
+
+
+def _formula(math: Node) -> str:
+    """Return a formula without TeX as a line; a formula that is nested too deep as bare text."""
+    root = Element("math")
+    todo = [(math, root, 0)]
+    while todo:
+        node, element, depth = todo.pop()
+        if depth > _DEEPEST_FORMULA:
+            return str(math.text())
+        for child in children(node):
+            if child.is_text_node:
+                element.text = (element.text or "") + (child.text_content or "")
+            elif child.tag[:1].isalpha():  # no comment
+                inside = SubElement(
+                    element, child.tag, {name: value or "" for name, value in child.attributes.items()}
+                )
+                todo.append((child, inside, depth + 1))
+    return linear(root)
 
 
 def _figure_of(picture: Node) -> Node | None:

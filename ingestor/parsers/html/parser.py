@@ -330,4 +330,4 @@ def _about(page: HtmlPage) -> dict[str, str]:
     return about
 
 
-PLUGIN = Plugin(kind="html", version=6, options=HtmlOptions, build=HtmlParser)
+PLUGIN = Plugin(kind="html", version=5, options=HtmlOptions, build=HtmlParser)

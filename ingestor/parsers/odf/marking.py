@@ -1,7 +1,7 @@
 """Texts and slides of OpenDocument, prepared for anydoc, which reads them afterwards.
 
 Parts that the library has no place for are written as text: titles, captions, code and quotes by their
-styles, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations are
+styles, formulas, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations are
 left out.
 """
 
@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from ingestor.core.completeness import words
 from ingestor.parsers.office.tree import CHART, PAGE, Asides, mark_number, style_mark
-from ingestor.parsers.shared.formulas import is_formula
+from ingestor.parsers.shared.formulas import is_formula, linear
 
 _NAMESPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}"
 OFFICE, STYLE, TEXT, TABLE, DRAW, PRESENTATION, CHARTS = (
@@ -120,11 +120,10 @@ class OdfMarking:
         if tag == f"{TEXT}number":
             return (mark_number((element.text or "").strip()),)
         if tag == f"{DRAW}frame" and (root := self.object_in(element)) is not None:
-            if is_formula(root):
-                element[:] = [Element(f"{DRAW}object")]
-                element[0].append(root)
-                return (element,)
-            return tuple(_frame(chart_parts(root), parent))
+            if is_formula(root) and parent.tag in _INLINE:
+                return (linear(root),)
+            parts = [_paragraph(linear(root))] if is_formula(root) else chart_parts(root)
+            return tuple(_frame(parts, parent))
         self._mark(element)
         self.rewrite(element)
         apart = tag.startswith(DRAW) and tag not in _IN_LINE and parent.tag in (*_INLINE, f"{DRAW}g")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from posixpath import normpath
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ from ingestor.parsers.odf.sheets import plain_text, rows_of
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.formulas import in_tex, is_formula
+from ingestor.parsers.shared.formulas import is_formula, linear
 from ingestor.parsers.shared.package import Package, pack, stream, xml
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet, in_columns
@@ -176,7 +176,7 @@ def _read_sheet(
         for frame in shape.iter(f"{DRAW}frame"):
             root = marking.object_in(frame)
             if root is not None and is_formula(root):
-                flow.add("paragraph", in_tex(tostring(root, "unicode")))
+                flow.add("paragraph", linear(root))
             elif root is not None:
                 parts = chart_parts(root)
                 rows = [row for table in parts if table.tag == f"{TABLE}table" for _, row in rows_of(table)]
@@ -207,4 +207,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, facts[name]) for name in ("author", "created", "modified") if name in facts)
 
 
-PLUGIN = Plugin(kind="odf", version=7, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=6, options=OdfOptions, build=OdfParser)

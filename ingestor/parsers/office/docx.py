@@ -1,7 +1,7 @@
 """Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes, charts.
 
-The library anydoc reads them. Before, what it has no place for is written as text: symbols, raised
-numbers, captions, comments, parts in other formats (altChunk). Hidden text is left out.
+The library anydoc reads them. Before, what it has no place for is written as text: formulas, symbols,
+raised numbers, captions, comments, parts in other formats (altChunk). Hidden text is left out.
 """
 
 import re
@@ -18,6 +18,7 @@ from ingestor.parsers.office.drawing import choose_alternatives, marked_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
+from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import is_known, raise_digits
 from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
@@ -157,16 +158,24 @@ class _Marking:
     def _children(self, parent: Element, *, hidden: bool = False) -> None:
         kept: list[Element] = []
         for child in parent:
-            kept += self._element(child, hidden=hidden)
+            kept += self._element(child, kept[-1] if kept else None, hidden=hidden)
         parent[:] = kept
 
-    def _element(self, element: Element, *, hidden: bool) -> list[Element]:
+    def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
         """Return what takes the element's place."""
         tag = element.tag
         if tag == _RUN:
             return self._run(element, hidden=hidden)
         if tag == _PARAGRAPH:
             return self._paragraph(element)
+        if tag == f"{M}oMath":
+            apart = before is not None and before.get("formula") is not None
+            return [_run(f" {linear(element)}" if apart else linear(element), formula="")]
+        if tag == f"{M}oMathPara":
+            lines = [_run(linear(one)) for one in element.iter(f"{M}oMath")]
+            for line in lines[1:]:
+                line.insert(0, Element(f"{W}br"))
+            return lines
         if tag in _LEFT_OUT:
             self.left_out["changes that took text away"] += _count(element)
             return []
@@ -300,8 +309,8 @@ def _text(text: str) -> Element:
     return element
 
 
-def _run(text: str) -> Element:
-    run = Element(_RUN)
+def _run(text: str, **attributes: str) -> Element:
+    run = Element(_RUN, attributes)
     run.append(_text(text))
     return run
 
@@ -310,4 +319,4 @@ def _count(element: Element) -> int:
     return words("".join(text.text or "" for text in element.iter(_TEXT)))
 
 
-PLUGIN = Plugin(kind="docx", version=7, options=DocxOptions, build=DocxParser)
+PLUGIN = Plugin(kind="docx", version=6, options=DocxOptions, build=DocxParser)

@@ -1,7 +1,7 @@
 """Presentations (PPTX): a slide is a page, its title a heading; lists, tables, charts, the speaker's notes.
 
 The library anydoc reads them. Before, what it has no place for is written as text: where slides begin,
-symbols, raised numbers and comments.
+formulas, symbols, raised numbers and comments.
 """
 
 from collections import Counter
@@ -17,6 +17,7 @@ from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
 from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.parsers.shared.package import Package, pack
 from ingestor.parsers.shared.raw_xml import of_office
@@ -93,6 +94,10 @@ def _mark(slide: Element) -> int:
     if tree is not None:
         tree.insert(next((at for at, shape in enumerate(tree) if "Grp" not in shape.tag), 0), _shape(PAGE))
     for paragraph in slide.iter(f"{A}p"):
+        for at, run in enumerate(paragraph):
+            formula = next(run.iter(f"{M}oMath"), None) if run.tag != f"{A}r" else None
+            if formula is not None:
+                paragraph[at] = _run(linear(formula))
         for run in paragraph.iter(f"{A}r"):
             _rewrite(run)
     return sum(
@@ -142,4 +147,4 @@ def _run(text: str) -> Element:
     return run
 
 
-PLUGIN = Plugin(kind="pptx", version=5, options=PptxOptions, build=PptxParser)
+PLUGIN = Plugin(kind="pptx", version=4, options=PptxOptions, build=PptxParser)

@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ingestor.model import Document
 from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
 from ingestor.parsers.shared.flow import Flow
-from ingestor.parsers.shared.library import Format, read_by_library
 from ingestor.parsers.shared.numbers import write_number
+from ingestor.ports import BadDocument
 
 if TYPE_CHECKING:
     from anydoc import Block, Inline, List, Table
 
+Format = Literal["doc", "docx", "odt", "ppt", "pptx", "odp", "rtf"]
 CAPTION, CHART, CODE, PAGE = "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 QUOTE, TITLE, TAB = "\ufdd5", "\ufdd6", "\ufdd7"
 _COUNTED_AS, _COMMENT, _INSERT, _NUMBER, _END = "\ufddb", "\ufddc", "\ufddd", "\ufdde", "\ufddf"
@@ -101,7 +102,20 @@ def read_tree(data: bytes, kind: Format, asides: Asides | None = None, *, slides
 
     Raises BadDocument.
     """
-    tree = read_by_library(data, kind)
+    import anydoc
+
+    try:
+        tree = anydoc.to_document(data, kind)
+    except anydoc.EncryptedError:
+        raise BadDocument("is encrypted; save it without a password, or exclude it") from None
+    except anydoc.ResourceLimitError as error:
+        raise BadDocument(f"is larger or deeper than is read ({error}); split it, or exclude it") from None
+    except anydoc.ConvertError as error:
+        raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's, which no other handler takes
+            raise
+        raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
     pictures = {asset.id: asset.origin_part for asset in tree.assets}
     reader = _Reader(asides or Asides(), pictures, slides=slides or kind == "ppt")
     reader.notes = {note.id: reader.plain(note.blocks) for note in tree.notes}
@@ -264,11 +278,7 @@ class _Reader:
         return line
 
     def _pieces(self, content: "Iterable[Inline]", line: _Line) -> Iterator[str]:
-        before = ""
         for inline in content:
-            if before == inline.kind == "math":
-                yield " "
-            before = inline.kind
             if inline.kind == "link":
                 text = "".join(self._pieces(inline.content or (), line))
                 url = inline.target.value if inline.target and inline.target.kind != "anchor" else ""

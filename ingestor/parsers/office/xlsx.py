@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
-from ingestor.parsers.office.number_format import Number, NumberFormats, codes_of
+from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
@@ -109,8 +109,7 @@ def _sheets(
     strings = {str(at): text for at, text in enumerate(_strings(package, named.get("sharedStrings", "")))}
     properties = workbook.find(f"{_S}workbookPr")
     from_1904 = properties is not None and properties.get("date1904") in ("1", "true")
-    codes = codes_of(package.optional(named.get("styles", "")))
-    cells = _Cells(strings, NumberFormats(codes, from_1904))
+    cells = _Cells(strings, formats(package.optional(named.get("styles", "")), from_1904))
     for sheet in workbook.iter(f"{_S}sheet"):
         kind, name = relations.get(sheet.get(f"{_R}id", ""), ("", ""))
         if kind != "worksheet":
@@ -145,10 +144,9 @@ def _without_escapes(text: str) -> str:
 
 
 def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterator[Row]:
-    elements = stream(data, part, lambda above: above.tag == f"{_S}sheetData")
-    number, rows = 0, ((row.get("r", ""), cells.of(row)) for row in elements)
-    for written, texts in cells.formats.fill(rows):
-        number = whole(written, number + 1)
+    number = 0
+    for row in stream(data, part, lambda above: above.tag == f"{_S}sheetData"):
+        number, texts = whole(row.get("r", ""), number + 1), cells.of(row)
         odd = [text for text in texts.values() if not text[:1].isalnum()]
         if odd:
             composer.leave_out(_WORDLESS, sum(not _WORD.search(text) for text in odd))
@@ -158,13 +156,13 @@ def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Texts of cells. ``strings``: shared texts by number, in digits."""
+    """Texts of cells. ``strings``: shared texts by number, in digits; ``formats``: writers of numbers."""
 
     strings: dict[str, str]
-    formats: NumberFormats
+    formats: Formats
 
-    def of(self, row: Element) -> "dict[int, str | Number]":
-        cells: dict[int, str | Number] = {}
+    def of(self, row: Element) -> dict[int, str]:
+        cells: dict[int, str] = {}
         column = -1
         for cell in row.iter(_CELL):
             letters = cell.get("r", "").rstrip("0123456789")
@@ -173,7 +171,7 @@ class _Cells:
                 cells[column] = text
         return cells
 
-    def _show(self, cell: Element) -> str | Number | None:
+    def _show(self, cell: Element) -> str | None:
         """Return the text that a cell shows; None if the cell has a style, but no value.
 
         Such a cell is not counted in the raw content either.
@@ -185,8 +183,10 @@ class _Cells:
         value = "" if element is None or element.text is None else element.text
         if kind != "n":
             return self._text_of(kind, value)
-        number = Number(cell.get("s", ""), value)
-        return self.formats.plain(number) or number if value else None
+        try:
+            return self.formats.get(cell.get("s", ""), self.formats[""])(float(value)) if value else None
+        except (ValueError, OverflowError):
+            return value
 
     def _text_of(self, kind: str, value: str) -> str | None:
         """Return the text of a cell that holds no number. Raises BadDocument if a shared text is missing."""
@@ -211,4 +211,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = Plugin(kind="xlsx", version=5, options=XlsxOptions, build=XlsxParser)
+PLUGIN = Plugin(kind="xlsx", version=4, options=XlsxOptions, build=XlsxParser)

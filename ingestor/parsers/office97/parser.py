@@ -107,4 +107,4 @@ def _about(file: "OleFileIO") -> dict[str, str]:
     return about
 
 
-PLUGIN = Plugin(kind="office97", version=6, options=Options, build=Office97Parser)
+PLUGIN = Plugin(kind="office97", version=5, options=Options, build=Office97Parser)

@@ -3,7 +3,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.number_format import Number, NumberFormats, codes_of
+from ingestor.parsers.office.number_format import formats
 from ingestor.parsers.office.xlsx import PLUGIN, XlsxOptions
 from ingestor.parsers.shared import sheets
 from ingestor.ports import BadDocument
@@ -73,5 +73,5 @@ def test_absurd_numbers_raise_no_defect(digits: str) -> None:
         f'<s:numFmts><s:numFmt numFmtId="200" formatCode="{"[" * 200_000}"/></s:numFmts>'
         f'<s:cellXfs><s:xf numFmtId="{digits}"/><s:xf numFmtId="200"/></s:cellXfs></s:styleSheet>'
     )
-    found = NumberFormats(codes_of(fromstring(styles)), False)
-    assert [found.plain(Number(style, "1.5")) for style in ("0", "1", "")] == ["1.5"] * 3
+    found = formats(fromstring(styles), False)
+    assert found["0"](1.5) == found["1"](1.5) == found[""](1.5) == "1.5"
