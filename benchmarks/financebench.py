@@ -188,24 +188,24 @@ def _without(
 ) -> Iterator[tuple[str, int, Rows]]:
     """Yield the scores of the default without one of its parts, and how many chunks it has."""
 
-    def fuse(**changes: object) -> Callable[..., list[Ranked]]:
-        def fused(dense, lexical, cosines, most, n, named):  # type: ignore[no-untyped-def]
+    def change(**changes: object) -> Callable[..., list[Ranked]]:
+        def fuse(dense, lexical, cosines, most, n, named):  # type: ignore[no-untyped-def]
             given = {"most": most, "named": named, **changes}
-            return fusion.fused(dense, lexical, cosines, n=n, **given)
+            return fusion.fuse(dense, lexical, cosines, n=n, **given)
 
-        return fused
+        return fuse
 
     def best(dense, lexical, cosines, most, n, named):  # type: ignore[no-untyped-def]
-        return fusion.fused(dense, lexical, cosines, lexical[0][1] if lexical else most, n, named=named)
+        return fusion.fuse(dense, lexical, cosines, lexical[0][1] if lexical else most, n, named=named)
 
     parts_of_it: list[tuple[str, str, dict[str, Document], object, str, object]] = [
         ("context in front", ":context=none", documents, None, "", None),
         ("context of rows", "", documents, Changepoint, "_tables", lambda *_: []),
         ("neighbours", ":neighbours=0", documents, None, "", None),
         ("borders of pages and sections", "", documents, parts, "places", lambda *_: ()),
-        ("documents that questions name", "", documents, ranking, "fused", fuse(named={})),
-        ("weights by what words tell", "", documents, ranking, "fused", best),
-        ("half of the words' share", "", documents, ranking, "fused", fuse(dense_share=0.7)),
+        ("documents that questions name", "", documents, ranking, "fuse", change(named={})),
+        ("weights by what words tell", "", documents, ranking, "fuse", best),
+        ("half of the words' share", "", documents, ranking, "fuse", change(dense_share=0.7)),
         ("our reader: pdfium's lines", "", bare, None, "", None),
     ]
     for name, options, read, owner, attribute, value in parts_of_it:

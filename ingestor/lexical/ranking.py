@@ -16,7 +16,7 @@ from ingestor.ports import Gone
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
 _CORRECTED = 10  # words of a question that are corrected: more are no mistakes, and each costs milliseconds
-_CERTAIN = 0.5  # share of the greatest weight of a word with which a title names its document for certain
+_CERTAIN = 10.0  # weight of words that e^10 = 22,000 records hold once by chance, such as a name and a year
 _LEAST = 0.25  # certainty with which a document is named at all
 _NEARLY = 0.5  # share of the best title's weight that others must have
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
@@ -87,15 +87,15 @@ def rank_by_words(db: sqlite3.Connection, number: int, question: str, limit: int
 def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:
     """Return the documents that a question names by their titles: the titles with nearly the greatest weight.
 
-    A word has the same weight as in texts; a word in no text has the weight of the rarest word. A title
-    certainly names its document if its words weigh half as much as the rarest word, such as a name and a
-    year.
+    A word has the same weight as in texts; a word in no text has the weight of the rarest word. The certainty
+    is the weight of a title's words as a share of ``_CERTAIN``, whatever the size of the collection: in a
+    small one any ordinary word is among the rarest.
     """
     rarest = _weight(1, asked.records)
     weights = {**dict.fromkeys(asked.terms, rarest), **{term: asked.weight(term) for term in asked.held}}
     matches = match_titles(db, number, weights)
     best = max(matches.values(), default=0.0)
-    certain = max(best, rarest * _CERTAIN)
+    certain = max(best, _CERTAIN)
     least = max(best * _NEARLY, certain * _LEAST)
     return {document: weight / certain for document, weight in matches.items() if weight > least}
 

@@ -87,3 +87,13 @@ def test_scores_stay_between_0_and_1(named: dict[str, float]) -> None:
     assert all(0 <= one.score <= 1 for one in found)
     assert found[0].id == "a#0"
     assert found[0].score > 0.9 or named.get("a") == 0.5
+
+
+def test_one_ordinary_word_of_a_title_names_a_document_with_doubt(tmp_path: Path) -> None:
+    """In a small collection any word of a title is among the rarest."""
+    with searcher(tmp_path) as (search, _):
+        words = search.words
+        assert words.db is not None and words.number is not None
+        named = rank_by_words(words.db, words.number, "How is coal turned into an ember?", 9).named
+        assert set(named) == {f"Ember-{year}" for year in YEARS}
+        assert max(named.values()) < 0.6
