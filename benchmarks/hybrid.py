@@ -132,13 +132,13 @@ def forms(cosines: np.ndarray, lexical: Order, most: float) -> Iterator[tuple[st
     others = {id_: float(cosines[int(id_)]) for id_, _ in lexical}
     yield "dense", [id_ for id_, _ in dense[:NEAREST]]
     yield "lexical", [id_ for id_, _ in lexical[:NEAREST]]
-    yield "as search", [one.id for one in fusion.fused(dense, lexical, others, most, NEAREST)]
+    yield "as search", [one.id for one in fusion.fuse(dense, lexical, others, most, NEAREST)]
     for k in (60, 10):
         yield f"rrf k={k}", reciprocal(dense, lexical, k)
     for weight in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
         for divided in ("best", "most"):
             bound = most if divided == "most" else max((value for _, value in lexical), default=0.0)
-            best = fusion.fused(dense, lexical, others, bound, NEAREST, dense_share=weight)
+            best = fusion.fuse(dense, lexical, others, bound, NEAREST, dense_share=weight)
             yield f"convex {weight} {divided}", [one.id for one in best]
 
 
