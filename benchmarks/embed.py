@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks._needs import prose
 from ingestor.app.daemon import Loop, Signals
-from ingestor.app.wiring import opened
+from ingestor.app.wiring import open_state
 from ingestor.cli.usage import read_config
 from ingestor.embedders.engines import multiplies_bfloat16, multiplies_int8
 from ingestor.embedders.model_files import locate
@@ -149,7 +149,7 @@ def report_pipeline(corpus: Path) -> None:
             "sources": [source],
         }
         (state / "config.yaml").write_text(yaml.safe_dump(config))
-        with opened(read_config(state / "config.yaml"), serve=False) as running:
+        with open_state(read_config(state / "config.yaml"), serve=False) as running:
             embedder = running.parts.embedder
             embedder.embed(["loads the model"])
             begun = time.process_time()

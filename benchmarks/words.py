@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._words import Words
-from ingestor.chroma.backend import Ownership, opened
+from ingestor.chroma.backend import Ownership, open_collections
 from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName
@@ -68,7 +68,7 @@ def _written(path: Path, records: Callable[[int, int], list[Record]], count: int
 
 def _chroma(folder: Path, records: Sequence[Record]) -> float:
     chroma = Supervised(path=folder / "chroma")
-    with opened(chroma, Ownership("benchmark"), folder / "chroma.log") as collections:
+    with open_collections(chroma, Ownership("benchmark"), folder / "chroma.log") as collections:
         model = Model(Fingerprint("benchmark"), None, lambda: DIMENSIONS)
         index, _ = collections.open(ChromaName("all-words"), model)
         before = time.process_time()

@@ -122,14 +122,14 @@ class Project:
         ones. ``everything``: read all new documents.
         """
         from ingestor.queries.plan import Sampling, make_plan, silently
-        from ingestor.state.running_config import in_force, running_file
+        from ingestor.state.running_config import config_file_in_use, in_force
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
         with _explain_errors():
             plan = make_plan(config, None if everything else bounds, progress or silently)
             restart = in_force(self.path, self._env).restart
-            file = running_file(config.state) if plan.running else None
+            file = config_file_in_use(config.state) if plan.running else None
         elsewhere = file if file not in (None, str(self.path.absolute())) else None
         return replace(plan, restart=restart, follows=elsewhere)
 
@@ -146,13 +146,17 @@ class Project:
         resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only.
         """
         from ingestor.app.daemon import Loop, Signals
-        from ingestor.app.wiring import opened
-        from ingestor.queries.summary import report_sync, unconfigured
+        from ingestor.app.wiring import open_state
+        from ingestor.queries.summary import documents_not_in_config, report_sync
 
         config = self._config()
         begun, signals = time.monotonic(), Signals(stop)
-        with self._alone(), _handle_signals(signals, handle_signals), opened(config, serve=False) as running:
-            loop, before = Loop(running, signals, _watcher(progress)), unconfigured(running)
+        with (
+            self._alone(),
+            _handle_signals(signals, handle_signals),
+            open_state(config, serve=False) as running,
+        ):
+            loop, before = Loop(running, signals, _watcher(progress)), documents_not_in_config(running)
             loop.sync()
             seconds = time.monotonic() - begun
             return report_sync(running, seconds, before, interrupted=signals.stop)
@@ -174,7 +178,7 @@ class Project:
         terminal, and reload the config at SIGHUP; for the main thread only. A changed file is reloaded.
         """
         from ingestor.app.daemon import Loop, Reloader, Signals, stamp
-        from ingestor.app.wiring import opened
+        from ingestor.app.wiring import open_state
         from ingestor.config.file import load
         from ingestor.page.opening import pages_of
         from ingestor.service.port import open_service
@@ -184,7 +188,11 @@ class Project:
         config = load(self.path, self._env)
         signals = Signals(stop)
         reloader = Reloader(self.path, self._env, signals, config, seen)
-        with self._alone(), _handle_signals(signals, handle_signals), opened(config, serve=True) as running:
+        with (
+            self._alone(),
+            _handle_signals(signals, handle_signals),
+            open_state(config, serve=True) as running,
+        ):
             address = running.collections.connection.address
             log.info("Chroma listens at %s", address, extra=event("listening", address=address))
             loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
@@ -224,13 +232,13 @@ class Project:
         ``rebuild``: with ``repair``, move Chroma's folder aside and write everything again.
         """
         from ingestor.queries.access import BadRequest
-        from ingestor.queries.verification import verified
+        from ingestor.queries.verification import verify
 
         if rebuild and not repair:
             raise BadRequest("--rebuild goes with --repair: ingestor verify --repair --rebuild")
         config = self._config() if repair else self._in_force().config
         with self._alone():
-            return verified(config, repair, rebuild)
+            return verify(config, repair, rebuild)
 
     # --- queries -------------------------------------------------------------------------------------------
 
@@ -311,10 +319,10 @@ class Project:
         ``pattern``: a shell pattern of the key, or a part of it.
         """
         from ingestor.queries.access import journal_of
-        from ingestor.queries.documents import Wanted, listed
+        from ingestor.queries.documents import Wanted, select_documents
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
-            yield listed(journal, Wanted(source, collection, state, pattern))
+            yield select_documents(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
         """Return the last ``n`` events, newest first. ``source``, ``document``: only theirs."""
@@ -326,11 +334,11 @@ class Project:
 
     def document(self, name: str) -> Shown:
         """Return a document with its records. ``name``: its key, path or id."""
-        from ingestor.queries.documents import shown
+        from ingestor.queries.documents import show_document
 
         config = self._in_force().config
         with self._alone():
-            return shown(config, name)
+            return show_document(config, name)
 
     def collections(self) -> list[CollectionInfo]:
         """List all collections in Chroma, ours or not."""

@@ -49,7 +49,7 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
     return float(value)
 
 
-def counted(number: int, one: str, several: str = "") -> str:
+def quantity(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun: ``1 document``, ``2,000 documents``.
 
     ``several``: an irregular plural.
@@ -61,8 +61,8 @@ def in_words(duration: float) -> str:
     """Format seconds in the largest unit that gives a whole number: 3600 is "1 hour", 5400 "90 minutes"."""
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if duration and duration % length == 0:
-            return counted(int(duration // length), unit)
-    return counted(int(duration), "second") if duration == int(duration) else f"{duration:g} seconds"
+            return quantity(int(duration // length), unit)
+    return quantity(int(duration), "second") if duration == int(duration) else f"{duration:g} seconds"
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]

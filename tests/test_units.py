@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.units import counted, in_words
+from ingestor.units import in_words, quantity
 
 ROOT = Path(__file__).parents[1]
 # A value before a plural, in an f-string or a line of the log. Not constants (MOST) and shares (.1f).
@@ -17,8 +17,8 @@ SQL = re.compile(r"\b(?:SELECT|UPDATE|FROM|WHERE)\b")
 
 
 def test_counted_noun_is_plural_except_for_one() -> None:
-    assert [counted(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
-    assert [counted(n, "try", "tries") for n in (1, 3)] == ["1 try", "3 tries"]
+    assert [quantity(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
+    assert [quantity(n, "try", "tries") for n in (1, 3)] == ["1 try", "3 tries"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_durations_are_in_the_largest_whole_unit(seconds: float, words: str) -> 
 
 
 def test_every_count_has_its_plural() -> None:
-    """A count is told by ``counted``, so nobody reads of "1 records"."""
+    """A count is told by ``quantity``, so nobody reads of "1 records"."""
     lines = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in sorted((ROOT / "ingestor").rglob("*.py"))

@@ -27,7 +27,7 @@ from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.journal import JournalReader
 from ingestor.state.reports import Reports, note_refused
 from ingestor.state.run_status import Live, Meter, SyncProgress
-from ingestor.state.running_config import settled_at_start
+from ingestor.state.running_config import keys_needing_restart
 
 log = logging.getLogger("ingestor")
 
@@ -116,7 +116,7 @@ class ConfigState:
 class Reloader:
     """Reloads a changed config file. A bad one is reported, and the old config stays in force.
 
-    Call ``changed`` regularly. ``seen``: the stamp of the file before ``config`` was read.
+    Call ``next_config`` regularly. ``seen``: the stamp of the file before ``config`` was read.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Reloader:
         self.state = ConfigState()
         self._last, self._since = seen, monotonic()
 
-    def changed(self) -> Config | None:
+    def next_config(self) -> Config | None:
         """Return the new config, if the file changed and can be applied while running; else None."""
         now = stamp(self._path)
         if now != self._last:
@@ -147,7 +147,7 @@ class Reloader:
             self.state.refused = str(error)
             return None
         self.state.refused = ""
-        settled = settled_at_start(self._config, config)
+        settled = keys_needing_restart(self._config, config)
         self.state.restart_pending = bool(settled)
         if settled:
             log.error(
@@ -241,7 +241,7 @@ class Loop:
             before, done = done, (dict(engine.writer.tally), texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
             at_work = running.lexical.due() or running.swaps.emptying
-            if stepped and (at_work or not (engine.is_resting() or engine.health.paused())):
+            if stepped and (at_work or not (engine.is_resting() or engine.health.collections_paused())):
                 continue
             deadline = min(deadline, self.now() + PATIENCE)
             if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
@@ -267,7 +267,7 @@ class Loop:
         while not self.signals.stop:
             stepped = self._step(watch=True)
             self.running.collections.connection.tick()
-            if stepped and not rested and engine.is_resting() and not engine.health.paused():
+            if stepped and not rested and engine.is_resting() and not engine.health.collections_paused():
                 rested = True
                 self._remember_rate()
                 self._show()  # before ``settled``: its reader has then seen the last progress
@@ -280,7 +280,7 @@ class Loop:
 
     def _take_over(self, config: Config) -> None:
         try:
-            fresh = self.running.reconfigured(config)
+            fresh = self.running.with_config(config)
         except Exception as error:  # noqa: BLE001 - of plugins, too
             _log_refused(error)
             self.config_state.refused = str(error)
@@ -319,7 +319,7 @@ class Loop:
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
             chroma_answers=self.running.collections.connection.answers,
-            chroma_loads=self.running.collections.connection.loading,
+            chroma_loads=self.running.collections.connection.is_loading,
             chroma_restarts=lambda: self.running.collections.connection.restarts,
             collection=self.running.collections.for_readers,
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
@@ -336,23 +336,23 @@ class Loop:
         engine, embedded = self.running.engine, self.running.embedding.counts()
         entries = [document.entry for document in engine.flight.documents()]
         sources = [entry.source for entry in entries]
-        stepped, left = embedded.known
+        stepped, left = embedded.texts_and_rest
         return Live(
             started=self.started,
             at=self.now(),
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
-            waiting=self._waiting(),
+            waiting=self._count_unsettled(),
             bytes_waiting=self._counted_bytes,
             bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
             tally=dict(engine.writer.tally),
             texts=embedded.texts,
             texts_stepped=stepped,
             texts_left=left,
-            loading=embedded.loading,
+            loading=embedded.is_loading,
             tokens=embedded.tokens,
             embedding_seconds=embedded.seconds,
-            embedding_cost=self.running.embedding_cost,
+            embedding_cost=self.running.cost_of_embedding,
             chroma=self.running.collections.connection.address,
             listing={str(name): replace(one) for name, one in engine.scanner.under_way().items()},
             no_service=self.no_service,
@@ -364,7 +364,7 @@ class Loop:
             isolation=self.running.parts.isolation.level,
         )
 
-    def _waiting(self) -> int:
+    def _count_unsettled(self) -> int:
         """Return the number of documents that are not settled.
 
         While documents are in flight it may be some seconds old: a long backlog is counted for a twentieth of

@@ -24,7 +24,7 @@ from ingestor.state.editions import Request, Requests
 from ingestor.state.files import full_disk
 from ingestor.state.journal import Journal, sources_of
 from ingestor.state.sources import SourceRows
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -81,20 +81,20 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
     }
 
 
-def renamed(config: Config, journal: Journal) -> Renames:
+def source_renames(config: Config, journal: Journal) -> Renames:
     """Return new source names by old ones, for sources whose documents are not handed over yet."""
-    return find_renames(config.sources, _noted(journal))
+    return find_renames(config.sources, _places_by_source(journal))
 
 
-def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
+def sources_not_in_config(config: Config, journal: Journal) -> list[SourceName]:
     """Return sources with documents that left the config, without renamed ones."""
-    staying = {source.name for source in config.sources} | renamed(config, journal).keys()
+    staying = {source.name for source in config.sources} | source_renames(config, journal).keys()
     return [name for name in sources_of(journal) if name not in staying]
 
 
-def leaving(config: Config, journal: Journal) -> list[SourceName]:
+def sources_to_remove(config: Config, journal: Journal) -> list[SourceName]:
     """Return sources that left the config and whose documents are removed now."""
-    gone = gone_sources(config, journal)
+    gone = sources_not_in_config(config, journal)
     return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
 
 
@@ -102,7 +102,7 @@ def settle_names(
     config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
 ) -> None:
     """Hand over documents of renamed sources. ``wanted``: the config's choices for a collection."""
-    renames = renamed(config, journal)
+    renames = source_renames(config, journal)
     for serves in config.collections if renames else ():
         keep_answers(journal, serves, wanted(serves), renames)  # first: they are stored under the old names
     hand_over(journal, renames, parses)
@@ -119,7 +119,7 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
             "source %s was renamed to %s and keeps its %s",
             old,
             new,
-            counted(len(keys), "document"),
+            quantity(len(keys), "document"),
             extra=event("source_renamed", source=new, former=old, documents=len(keys)),
         )
         parses.rename(old, new, keys)
@@ -127,20 +127,20 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
 
 def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
     """Keep approvals and refusals, which are stored as fingerprints that contain source names."""
-    before = policy.named(in_choices(wanted, {new: old for old, new in renames.items()}))
+    before = policy.fingerprint_of(in_choices(wanted, {new: old for old, new in renames.items()}))
     answers: tuple[Request, ...] = ("approved", "refused")
     for kind in answers:
         if Requests(journal).get(kind, serves) == before:
-            Requests(journal).put(kind, serves, policy.named(wanted))
+            Requests(journal).put(kind, serves, policy.fingerprint_of(wanted))
 
 
 @contextmanager
-def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
+def rehearse(config: Config, journal: Journal) -> Iterator[Journal]:
     """Copy the journal, and hand over renamed sources there. Raises NeedsHuman if the disk is full."""
     with TemporaryDirectory(prefix="ingestor-") as folder:
         try:
-            with closing(journal.copied(Path(folder) / "journal.sqlite3")) as copy:
-                if renames := renamed(config, copy):
+            with closing(journal.copy_to(Path(folder) / "journal.sqlite3")) as copy:
+                if renames := source_renames(config, copy):
                     _rename(copy, renames)
                 yield copy
         except sqlite3.OperationalError as error:
@@ -153,7 +153,7 @@ def _rename(journal: Journal, renames: Renames) -> None:
     SourceRows(journal).rename(renames, lambda choices: in_choices(choices, renames))
 
 
-def _noted(journal: Journal) -> dict[SourceName, SourcePlace]:
+def _places_by_source(journal: Journal) -> dict[SourceName, SourcePlace]:
     """Return sources that have documents, the last listed first."""
     rows = SourceRows(journal).places()
     return {

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from ingestor.app.handover import origin
-from ingestor.chroma.backend import Collections, Ownership, opened
+from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
@@ -24,7 +24,7 @@ from ingestor.config.servers import Embedded, RemoteChroma, Rerank, Search
 from ingestor.core.backend import Home, Model
 from ingestor.core.entries import Choices, EditionName, Feed
 from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
-from ingestor.engine.vectors.models import checked
+from ingestor.engine.vectors.models import check_vectors
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
 from ingestor.nodes.messages import pack, unpack
@@ -52,7 +52,7 @@ from ingestor.ports import (
     Structured,
     Vocabulary,
 )
-from ingestor.rechunk.recipes import NotReproducible, as_chosen, chosen, parsing
+from ingestor.rechunk.recipes import NotReproducible, as_chosen, choices_of, parsers_of
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
@@ -70,7 +70,7 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
     return choice.plugin.build(choice.options)
 
 
-def _isolated(choice: Choice) -> bool | Literal["large"]:
+def _isolation_of(choice: Choice) -> bool | Literal["large"]:
     """Return whether this parser runs in a confined process: always, never, or with large documents.
 
     Only a parser that needs no walls by its own word runs here.
@@ -82,10 +82,10 @@ def _isolated(choice: Choice) -> bool | Literal["large"]:
 def parser(choice: Choice, isolation: Isolation) -> Parser:
     """Return the parser, or a proxy of it if it runs in a confined process."""
     elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
-    if _isolated(choice) is True:
+    if _isolation_of(choice) is True:
         return elsewhere
     built: Parser = build(choice)
-    return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
+    return IsolatedIfLarge(built, elsewhere) if _isolation_of(choice) == "large" else built
 
 
 def here(config: Config) -> Home:
@@ -202,17 +202,17 @@ class Parts:
             object.__setattr__(self, "isolation", isolation)
 
     @cached_property
-    def chosen(self) -> ChosenEmbedder:
+    def embedder_choice(self) -> ChosenEmbedder:
         return self.models.embedder(self.config.embedding, self.made)
 
     @property
     def embedder(self) -> Embedder:
         """Raises NeedsHuman when it cannot be loaded, as all that depends on it."""
-        return self.chosen.embedder
+        return self.embedder_choice.embedder
 
     @property
     def embedder_recipe(self) -> Fingerprint:
-        return self.chosen.recipe
+        return self.embedder_choice.recipe
 
     @property
     def reranker(self) -> Reranker | None:
@@ -226,11 +226,11 @@ class Parts:
         """
         embedder = self.embedder
         embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
-        return checked(embed(texts), texts, embedder.dimensions)
+        return check_vectors(embed(texts), texts, embedder.dimensions)
 
-    def wanted(self, serves: CollectionName) -> Choices:
+    def choices_for(self, serves: CollectionName) -> Choices:
         """Return the choices that the config makes for a collection."""
-        return chosen(self.config, serves, self.embedder_recipe, detect.rules())
+        return choices_of(self.config, serves, self.embedder_recipe, detect.rules())
 
     def by(self, choices: Choices | None) -> "Parts | None":
         """Return the parts of earlier choices; None if these cannot be reproduced here."""
@@ -264,7 +264,7 @@ class Parts:
     def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
         """Open Chroma. ``serve``: see connection.connected."""
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
-        return opened(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
+        return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
     def sources(
         self,
@@ -324,14 +324,14 @@ class Parts:
         self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
     ) -> Reader:
         """Build a source's reader. ``place``: the origin; ``near``, ``memory``: see Connector and Reader."""
-        parsers = {choice.plugin.kind: choice for choice in parsing(source)}
+        parsers = {choice.plugin.kind: choice for choice in parsers_of(source)}
         return Reader(
             source.name,
             fetch,
             {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
-            costly={kind for kind, choice in parsers.items() if not near or _isolated(choice) is True},
+            costly={kind for kind, choice in parsers.items() if not near or _isolation_of(choice) is True},
             types=source.types,
             origin=place,
         )
@@ -368,12 +368,12 @@ class Parts:
             max_records=self.config.max_records,
             languages=languages_of(model),
             vocabulary=vocabulary,
-            chunking_turn=self.text_budget.taken,
+            chunking_turn=self.text_budget.take,
             times=self.times,
         )
 
 
-def made_by(journal: Journal) -> frozenset[str]:
+def embedder_recipes_of(journal: Journal) -> frozenset[str]:
     """Return the recipes of the embedders of the live editions."""
     return frozenset(
         each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder

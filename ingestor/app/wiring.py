@@ -1,7 +1,7 @@
 """The composition root: the only place where configured kinds become running parts.
 
 Everything else takes what it needs as arguments. What is opened closes itself with its context, so the order
-of closing follows from the order of ``opened``.
+of closing follows from the order of ``open_state``.
 """
 
 import logging
@@ -12,14 +12,14 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.handover import leaving, settle_names
+from ingestor.app.handover import settle_names, sources_to_remove
 from ingestor.app.parts import (
     Parts,
     Places,
     embedder_of,
+    embedder_recipes_of,
     embedder_setup,
     here,
-    made_by,
     tools_of,
     tools_setup,
 )
@@ -45,7 +45,7 @@ from ingestor.pipeline.prepare import prepare
 from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import EditionSetup
-from ingestor.rechunk.recipes import asking_prices
+from ingestor.rechunk.recipes import model_prices
 from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state import files, run_status, running_config
 from ingestor.state.cache import Parses, VectorCache
@@ -60,8 +60,7 @@ from ingestor.state.files import (
     lock_path,
     retry_until_free,
 )
-from ingestor.state.journal import Journal
-from ingestor.state.journal import opened as open_journal
+from ingestor.state.journal import Journal, open_journal
 from ingestor.text.tokens import Tokens
 
 log = logging.getLogger("ingestor")
@@ -95,7 +94,7 @@ class Ports:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An opened state, ready to reconcile; made by ``opened``.
+    """An opened state, ready to reconcile; made by ``open_state``.
 
     ``models``: what each edition that is kept in step stores of its embedder. ``places``: of the sources.
     """
@@ -117,13 +116,15 @@ class Running:
     fleet: Fleet | None = None
 
     @property
-    def embedding_cost(self) -> float:
+    def cost_of_embedding(self) -> float:
         """Price of the tokens embedded since the start, at the present price."""
         return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
-    def reconfigured(self, config: Config) -> "Running":
+    def with_config(self, config: Config) -> "Running":
         """Return the same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
-        fresh = replace(self, parts=replace(self.parts, config=config, made=made_by(self.journal)))
+        fresh = replace(
+            self, parts=replace(self.parts, config=config, made=embedder_recipes_of(self.journal))
+        )
         assert fresh.parts.embedder_recipe
         return fresh
 
@@ -134,14 +135,14 @@ class Running:
         """
         config = self.parts.config
         # first: answers to changes, which ``situation`` reads, are stored under the old names of sources
-        settle_names(config, self.journal, self.memory, self.parts.wanted)
+        settle_names(config, self.journal, self.memory, self.parts.choices_for)
         now = [
             situation(
                 self.journal,
                 serves,
-                self.parts.wanted(serves),
-                asking_prices(config, serves),
-                self.parts.chosen.other_recipes,
+                self.parts.choices_for(serves),
+                model_prices(config, serves),
+                self.parts.embedder_choice.other_recipes,
             )
             for serves in config.collections
         ]
@@ -159,7 +160,7 @@ class Running:
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
             self.fleet.adopt_setups()  # before the engine has sources, whose documents nodes prepare
-        self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
+        self.engine.configure(sources, watch=watch, leaving=sources_to_remove(config, self.journal))
 
     def _sources(self, setup: EditionSetup, parts: Parts | None) -> list[Source]:
         """Return the sources of an edition. ``parts``: None if its choices cannot be reproduced here."""
@@ -205,7 +206,7 @@ WORLD = Ports()
 
 
 @contextmanager
-def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Running]:
+def open_state(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Running]:
     """Open a state for writing, under the lock of its folder; all is closed when the context ends.
 
     ``serve``: serve Chroma to others on its configured port. Waits while a reading command uses Chroma's
@@ -219,7 +220,7 @@ def opened(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Run
             _state(config, ports)
         )  # first: it keeps a second writer off Chroma
         parts, memory, models = (
-            Parts(config, made_by(journal)),
+            Parts(config, embedder_recipes_of(journal)),
             ports.memory(cache),
             dict[EditionName, Model](),
         )
@@ -289,9 +290,9 @@ def _preparation(
     workers = parts.config.workers
     with ExitStack() as stack:
         pool = ports.pool(workers.count)
-        embedding = Embeddings(cache, parts.tokens.counts, pool.resting)
+        embedding = Embeddings(cache, parts.tokens.counts, pool.release_turn)
         answers = CachedAnswers(cache)
-        parts.isolation.take_turns(pool.resting, pool.behind)
+        parts.isolation.take_turns(pool.release_turn, pool.behind)
         # Callbacks run from the last to the first: whatever a worker may wait for is stopped first, so that
         # the pool can be closed; what workers use is closed after the pool.
         stack.callback(embedding.close)
@@ -303,7 +304,9 @@ def _preparation(
         stack.callback(_end_chunking, parts.tokens)
         fleet = None
         if cluster is not None:
-            fleet = Fleet(cluster, workers, tools_of, embedder_of, resting=pool.resting, behind=pool.behind)
+            fleet = Fleet(
+                cluster, workers, tools_of, embedder_of, resting=pool.release_turn, behind=pool.behind
+            )
             stack.callback(fleet.stop)
         yield pool, embedding, answers, fleet
 
@@ -327,4 +330,4 @@ def _end_chunking(tokens: Tokens) -> None:
 
 def unknown(journal: Journal, name: EditionName) -> Model:
     """Return the model of an edition that cannot be kept in step: it only loses records."""
-    return Model(Fingerprint(Editions(journal).named(name).embedder or ""), known=False)
+    return Model(Fingerprint(Editions(journal).of_name(name).embedder or ""), known=False)

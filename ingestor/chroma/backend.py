@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
-from ingestor.chroma.connection import ChromaConnection, connected
+from ingestor.chroma.connection import ChromaConnection, connect_to_chroma
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.reach import probe
 from ingestor.chroma.shards import SearchedShards
@@ -27,7 +27,7 @@ from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger(__name__)
 
@@ -159,11 +159,11 @@ def _as_stored(model: ReaderModel) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(
+def open_collections(
     chroma: Chroma, owner: Ownership, log_path: Path, *, serve: bool = False, attach: bool = False
 ) -> Iterator["Collections"]:
     """Open the collections of one state. See ``connection.connected``."""
-    with connected(chroma, log_path, serve=serve, attach=attach) as connection:
+    with connect_to_chroma(chroma, log_path, serve=serve, attach=attach) as connection:
         yield Collections(connection, owner)
 
 
@@ -227,7 +227,7 @@ class Collections:
                 raise NeedsHuman(f"Chroma rejects the collection name {name!r}: {error}") from error
             raise Transient(f"collection {name!r} could not be created: {error}") from error
 
-    def existing(self, name: ChromaName) -> ChromaIndex | None:
+    def find(self, name: ChromaName) -> ChromaIndex | None:
         """Our collection of that name, or None. Raises NeedsHuman if it is not ours."""
         return self._find(self._client, name)
 
@@ -256,7 +256,7 @@ class Collections:
             )
         if mark is None and (records := client.count(collection.id)):
             raise Foreign(
-                f"collection {name!r} holds {counted(records, 'record')} that ingestor did not write: "
+                f"collection {name!r} holds {quantity(records, 'record')} that ingestor did not write: "
                 "give your sources another `collection` in the config"
             )
         return collection
@@ -266,7 +266,7 @@ class Collections:
 
         None if it, or one of its shards, is gone.
         """
-        parts = [self.existing(name) for name in self._names_now(edition)]
+        parts = [self.find(name) for name in self._names_now(edition)]
         present = [part for part in parts if part is not None]
         return SearchedShards(present) if len(present) == len(parts) else None
 
@@ -274,7 +274,7 @@ class Collections:
         here = self.names()
         return [ChromaName(here.get(uuid, name)) for uuid, name in edition.places]
 
-    def changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
+    def list_changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
         """Describe settings of an edition's collections that somebody else changed.
 
         ``restore``: give them their right values, and return only what was restored. Records and vectors stay
@@ -378,7 +378,7 @@ class Collections:
         self._client.change_collection(collection.id, "name", aside)
         return f"kept, as {aside}"
 
-    def described(self) -> list[Described]:
+    def describe_all(self) -> list[Described]:
         """Describe all collections, of any owner, by name."""
         return sorted(map(self._describe, self._client.collections()), key=lambda collection: collection.name)
 
@@ -403,7 +403,7 @@ class Collections:
         """Return why the collection or shard is not healthy or cannot grow, or None."""
         try:
             self._client.require_room()
-            index = self.existing(name)
+            index = self.find(name)
             return probe(index, int(monotonic())) if index is not None else "the collection does not exist"
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
@@ -413,7 +413,7 @@ class Collections:
 
         Settings of the collection that somebody else changed are restored.
         """
-        index = self.existing(name)
+        index = self.find(name)
         if index is None:
             raise Gone(f"collection {name!r} does not exist")
         if (model := self._models.get(index.uuid)) is not None:

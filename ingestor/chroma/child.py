@@ -74,7 +74,7 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 class GuardSettings(NamedTuple):
-    """Settings from the parent. ``listener``: an open descriptor, bound but not listening.
+    """Settings from the parent. ``listener``: an open descriptor, bound but not announce.
 
     ``names``: see http_server/access.py. ``secret``: the daemon's. ``tokens``: see guard_rules.py.
     """
@@ -97,14 +97,14 @@ def main(path: str) -> NoReturn:
     def tell(message: object) -> None:
         parent.sendall(json.dumps(message).encode() + b"\n")
 
-    def listening(close: Callable[[], object]) -> None:
+    def announce(close: Callable[[], object]) -> None:
         closing.append(close)
         tell({**missing, "port": port})
 
     def guard() -> None:
         """Run the guard; the process ends with it."""
         try:
-            _guard(settings, peers, port, listening, lambda number, client: tell([number, client]))
+            _guard(settings, peers, port, announce, lambda number, client: tell([number, client]))
         except Exception:  # noqa: BLE001 - it is printed, and ends the process
             traceback.print_exc()
         os._exit(_FAILED)
@@ -156,7 +156,7 @@ def _guard(
     settings: GuardSettings,
     peers: PeerUsers,
     port: int,
-    listening: Callable[[Callable[[], object]], None],
+    announce: Callable[[Callable[[], object]], None],
     wrong: Callable[[int, str], object],
 ) -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
@@ -172,7 +172,7 @@ def _guard(
         time.sleep(_MOMENT)
     listener = socket.socket(fileno=settings.listener)
     who = access(rules(settings.names, None), settings.secret, settings.tokens)
-    asyncio.run(serve(who, peers, listener, port, listening, wrong))
+    asyncio.run(serve(who, peers, listener, port, announce, wrong))
 
 
 def _answers(port: int) -> bool:

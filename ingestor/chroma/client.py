@@ -244,7 +244,7 @@ class Client:
         try:
             return orjson.loads(send_patiently(ask, self._patience))
         except Refused as error:
-            if (meaning := meaning_of(error)) is None:
+            if (meaning := port_error(error)) is None:
                 raise
             raise meaning from error
         except orjson.JSONDecodeError as error:
@@ -299,7 +299,7 @@ def _refusal(answer: httpx.Response) -> Refused:
         return Refused(f"{text} (HTTP {status} of {answer.url})", "", status, wait)
 
 
-def meaning_of(error: Refused) -> Exception | None:
+def port_error(error: Refused) -> Exception | None:
     """Return the error of ``ports`` that a refusal means; None if it means nothing else."""
     text, status = f"Chroma: {error}", error.status
     if is_damage(text):

@@ -49,16 +49,16 @@ class ChromaConnection:
         if self.server:
             self.server.tick()
 
-    def revived(self) -> str | None:
+    def revive(self) -> str | None:
         """Restart our server if it ended over the last request. Return why it ended, or None."""
-        return self.server.revived() if self.server else None
+        return self.server.revive() if self.server else None
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
         with self.connect(patience) as client:
             return client.is_alive()
 
-    def loading(self, uuids: Iterable[str], patience: float) -> bool:
+    def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
         """Whether our server has not answered for one of these collections since it started.
 
         It loads them with their first request. Any thread; ``patience``: seconds.
@@ -80,7 +80,7 @@ class ChromaConnection:
 
 
 @contextmanager
-def connected(
+def connect_to_chroma(
     chroma: Chroma, log_path: Path, *, serve: bool = False, attach: bool = False
 ) -> Iterator[ChromaConnection]:
     """Connect to Chroma, and run its server if it is ours.

@@ -26,7 +26,7 @@ from ingestor.chroma.guard_rules import (
     answer,
     check_filters,
     find_instead,
-    forwarded,
+    headers_to_forward,
 )
 from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, gives_token
 from ingestor.http_server.peers import PeerUsers
@@ -227,12 +227,12 @@ class ClientConnection(Peer):
             self._writer.write(self.http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
         body = None
         if treatment is Treatment.FIND:
-            method, target, body = b"GET", _passed(find_instead(target, await self._whole_body())), b""
+            method, target, body = b"GET", _respond(find_instead(target, await self._whole_body())), b""
         elif treatment is Treatment.CHECK_FILTERS:
-            body = _passed(check_filters(await self._whole_body()))
+            body = _respond(check_filters(await self._whole_body()))
         await self._guard.loading.wait(target)
         chroma = await self._connect()
-        passed = forwarded(headers, None if body is None else len(body))
+        passed = headers_to_forward(headers, None if body is None else len(body))
         asked = h11.Request(method=method, target=target, headers=passed)
         await chroma.send(asked, self.pieces() if body is None else _once(body))
         await self._answer(chroma)
@@ -286,7 +286,7 @@ class ClientConnection(Peer):
             while isinstance(event := await chroma.next(), h11.InformationalResponse):
                 pass
             assert isinstance(event, h11.Response)
-            headers = forwarded(event.headers)
+            headers = headers_to_forward(event.headers)
             head = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
             await self.send(head, chroma.pieces())
         except (h11.RemoteProtocolError, AssertionError) as error:
@@ -304,7 +304,7 @@ class ClientConnection(Peer):
         self.abort()
 
 
-def _passed(new: bytes | Refusal) -> bytes:
+def _respond(new: bytes | Refusal) -> bytes:
     if isinstance(new, Refusal):
         raise NotForwarded(new)
     return new

@@ -167,7 +167,7 @@ def _parse(body: bytes) -> dict[str, Any] | Refusal:
     return wanted if isinstance(wanted, dict) else Refusal(400, "the body must be a JSON object")
 
 
-def forwarded(headers: Sequence[Header], length: int | None = None) -> list[Header]:
+def headers_to_forward(headers: Sequence[Header], length: int | None = None) -> list[Header]:
     """Return the headers to forward, with a single one that frames the body, if there is one.
 
     ``length``: of a body of JSON that was written anew; None: the body keeps its framing.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ingestor.model import RecordId
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.chroma.index import ChromaIndex, PlacedRecord
@@ -49,12 +49,12 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     """
     for size in (SAMPLE, CLOSER):
         records = _sample(index, size, turn)
-        lost = missed(index, records, index.texts)
+        lost = unreachable(index, records, index.texts)
         if not lost:
             return None
     if len(lost) <= OUT_OF_REACH * len(records):
         return None
-    share = f"{len(lost)} of {counted(len(records), 'record')}"
+    share = f"{len(lost)} of {quantity(len(records), 'record')}"
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 
@@ -71,7 +71,7 @@ def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
     ]
 
 
-def missed(index: Index, records: Sequence[Locatable], read: Read | None = None) -> list[RecordId]:
+def unreachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> list[RecordId]:
     """Ids of records that are not found by their own vectors, page by page. ``read``: see ``reachable``."""
     pages = (records[start : start + PAGE] for start in range(0, len(records), PAGE))
     return [

@@ -116,7 +116,7 @@ class ChromaServer:
     def _look(self) -> Look:
         if self._process is None:
             return Look(time.monotonic())
-        if self._lock is not None and self._lock.lost:
+        if self._lock is not None and self._lock.is_lost:
             return Look(time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced")
         if self._process.poll() is None and self._answers():
             return self.look(answers=True)
@@ -136,7 +136,7 @@ class ChromaServer:
                 os.truncate(self.log_path, 0)
 
     @property
-    def crashed(self) -> bool:
+    def has_crashed(self) -> bool:
         """Whether the process ended by its own fault, not by SIGTERM or SIGKILL.
 
         The system also sends SIGKILL when memory is short, which says nothing about its files.
@@ -147,7 +147,7 @@ class ChromaServer:
     def restart(self) -> None:
         """Restart it; the folder stays locked in between. Raises as ``start`` does."""
         self._end()
-        if self._lock is not None and self._lock.lost:
+        if self._lock is not None and self._lock.is_lost:
             self.stop()
         self.start()
 
@@ -287,9 +287,9 @@ class ChromaServer:
         """Call regularly: restarts the server if it died or hangs."""
         if time.monotonic() - self._looked >= LOOK_EVERY:
             self._looked = time.monotonic()
-            self.revived()
+            self.revive()
 
-    def revived(self) -> str | None:
+    def revive(self) -> str | None:
         """Restart the server if it died or hangs. Return why, or None."""
         reason = self.poll()
         if reason is not None:
@@ -305,7 +305,7 @@ class ChromaServer:
         ``ask``: makes a small request for the collection.
         """
         reason = self.poll()
-        if reason is not None and self.crashed:
+        if reason is not None and self.has_crashed:
             self.supervision.note_death(name)
         if reason is None and isinstance(error, Full):
             full = is_full(self.path)
@@ -346,7 +346,7 @@ class ChromaServer:
                 try:
                     use(client)
                 except Transient:
-                    if alone.poll() is not None and alone.crashed:
+                    if alone.poll() is not None and alone.has_crashed:
                         self.supervision.fatal.add(name)
         finally:
             self._revive(f"stopped to test whether collection {name} crashes the server")

@@ -177,7 +177,7 @@ def summary(cut: Cut) -> str:
         return "no chunks: the document has no text"
     spent = f", {cut.embedding:.2f} s of it embedding" if cut.embedding else ""
     range_ = f"min {min(sizes)}, mean {mean(sizes):.0f}, max {max(sizes)}"
-    return f"{counted(len(sizes), 'chunk')}; tokens: {range_}; {cut.seconds:.2f} s{spent}"
+    return f"{quantity(len(sizes), 'chunk')}; tokens: {range_}; {cut.seconds:.2f} s{spent}"
 
 
 def _console() -> Console:

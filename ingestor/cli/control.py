@@ -68,14 +68,14 @@ def retry(
 ) -> None:
     """Retry documents that failed or are quarantined."""
     from ingestor.cli.output import console
-    from ingestor.units import counted
+    from ingestor.units import quantity
 
     if (document is None) == (not every):
         fail("name a document, or use --all", USAGE)
     project, _ = to_read(config)
     count = project.retry(document)
     when = at_once_or("sync", config, running=project.is_running())
-    words = f"{counted(count, 'document')} will be retried {when}"
+    words = f"{quantity(count, 'document')} will be retried {when}"
     console.answer({"retried": count}, words if count else "no documents to retry", as_json)
 
 
@@ -152,19 +152,19 @@ def collections(
     Lists all collections, ours or not. Without --not-ours, deletes only unused collections of ours.
     """
     from ingestor.cli.output import console
-    from ingestor.units import counted
+    from ingestor.units import quantity
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
     project, _ = to_write(config, "error")
     if delete is not None:
         gone = project.delete_collection(delete, not_ours=not_ours)
-        words = f"collection {gone.name} is deleted, with {counted(gone.records or 0, 'record')}"
+        words = f"collection {gone.name} is deleted, with {quantity(gone.records or 0, 'record')}"
         console.answer({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = project.adopt_collection(adopt)
         when = at_once_or("sync", config, running=project.is_running())
-        records = counted(taken.records or 0, "record")
+        records = quantity(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:
             words = f"collection {taken.name} is adopted from {taken.elsewhere}; records are compared {when}"

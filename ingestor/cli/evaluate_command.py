@@ -38,7 +38,7 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.queries.access import BadRequest, collection_of
 from ingestor.registry import find, kinds
 from ingestor.search.values import MODES, Mode
-from ingestor.units import counted
+from ingestor.units import quantity
 
 
 def request_of(
@@ -103,7 +103,7 @@ def _write_config(config: Config, evaluation: Evaluation) -> Path | None:
     if not wanted:
         print("the config is unchanged", file=sys.stderr)
         return None
-    questions = f"{counted(len(evaluation.questions), 'question')}, {date.today():%Y-%m-%d}"
+    questions = f"{quantity(len(evaluation.questions), 'question')}, {date.today():%Y-%m-%d}"
     return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
 
 

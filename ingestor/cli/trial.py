@@ -100,7 +100,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
     from ingestor.search.values import as_json as as_parsed
-    from ingestor.units import counted
+    from ingestor.units import quantity
 
     set_up("error", "text")
     begun = time.monotonic()
@@ -110,7 +110,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         why = f": {_first(problems)}" if problems else "; hidden and ignored files are left out"
         fail(f"{folder} has no documents{why}", FAILED)
     order = sorted(items, key=lambda item: blake2b(item.key.encode()).digest())[:SAMPLE]  # at random
-    with progress.busy(f"Indexing a sample of {counted(len(order), 'document')}", as_json) as note:
+    with progress.busy(f"Indexing a sample of {quantity(len(order), 'document')}", as_json) as note:
         reports = _index(folder, place, order, begun + BUDGET, note)
     with _project(folder, place, order) as project, progress.busy("Searching", as_json):
         status = project.status()
@@ -146,16 +146,16 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         print(json.dumps({**asdict(trial), "answer": as_parsed(answer), "whole": asdict(whole)}))
         return
     spent = "" if whole.seconds is None else f", {console.duration(whole.seconds)} on this machine"
-    amount = f"{counted(whole.records, 'chunk')} and {counted(whole.tokens, 'token')}"
+    amount = f"{quantity(whole.records, 'chunk')} and {quantity(whole.tokens, 'token')}"
     size = f"{whole.disk / 1e6:,.1f} MB"
-    print(f"The whole: {counted(whole.documents, 'document')}, about {amount}{spent}, {size}.")
+    print(f"The whole: {quantity(whole.documents, 'document')}, about {amount}{spent}, {size}.")
     print("Nothing was kept. To index the folder and keep it in step:\n")
     print(f"  {command(f'init {quote(str(folder))}')} && {command('run')}")
 
 
 def _show(trial: Trial, answer: "Answer") -> None:
     from ingestor.cli.output import console, excerpt
-    from ingestor.units import counted
+    from ingestor.units import quantity
 
     total = f"{counted(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
     print(f"{trial.folder}: {total}, {trial.bytes / 1e6:,.1f} MB")
@@ -228,12 +228,12 @@ def _index(
     """Index the first documents, then the others until the deadline. Return the report of each pass."""
     from ingestor.ports import Stop
     from ingestor.queries.summary import SyncReport
-    from ingestor.units import counted
+    from ingestor.units import quantity
 
     stop, reports = Stop(), list[SyncReport]()
 
     def watch(progress: "SyncProgress") -> None:
-        note(f"{counted(progress.done, 'document')} done, {counted(progress.texts, 'text')} embedded")
+        note(f"{quantity(progress.done, 'document')} done, {quantity(progress.texts, 'text')} embedded")
         if time.monotonic() > deadline and (reports or progress.records):
             stop.set()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ingestor.core.errors import LONGEST, delay, describe
 from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
-from ingestor.units import counted
+from ingestor.units import quantity
 
 NEVER = math.inf  # as a time: not until the document's version or recipe changes
 PERIOD = 86_400.0  # seconds for which losses of a source add up
@@ -81,15 +81,13 @@ def sudden_loss(
     if not vanished:
         return None
     if moved_root:
-        return (
-            f"{vanished:,} of {counted(known, 'document')} vanished, and another file system is mounted there"
-        )
+        return f"{vanished:,} of {quantity(known, 'document')} vanished, and another file system is mounted there"
     of = max(known, before or 0)
     lost = of - (known - vanished + appeared)
     if not too_many(lost, of, max_loss):
         return None
     when = "at once" if of == known else "within a day"
-    return f"{lost:,} of {counted(of, 'document')} vanished {when} (max_loss is {max_loss:.0%})"
+    return f"{lost:,} of {quantity(of, 'document')} vanished {when} (max_loss is {max_loss:.0%})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
     if not too_many(withdrawn + 1, indexed, max_loss):
         return None
     return (
-        f"more than {withdrawn:,} of {counted(indexed, 'document')} cannot be read any more "
+        f"more than {withdrawn:,} of {quantity(indexed, 'document')} cannot be read any more "
         f"(max_loss is {max_loss:.0%}; this one: {failure.reason})"
     )
 

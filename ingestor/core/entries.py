@@ -94,7 +94,7 @@ class SourceRow:
 
     ``held``: why its documents are kept as they are. ``trouble``: why its last listing is incomplete.
     ``accepted``: a person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when.
-    ``documents``: largest number of documents (see SourceRows.scanned). ``held_root``: identity of the root
+    ``documents``: largest number of documents (see SourceRows.note_listing). ``held_root``: identity of the root
     that lacked documents.
     """
 

@@ -43,7 +43,7 @@ from ingestor.model import Answered, Vector, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
 from ingestor.registry import Plugin, pinned, tuning
 from ingestor.text.tokens import Tokens
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -219,7 +219,7 @@ def _json(content: bytes) -> Any:
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
     """Return the entries by their index, if they have one."""
     if len(data) != texts:
-        raise Malformed(f"gave {len(data)} vectors for {counted(texts, 'text')}")
+        raise Malformed(f"gave {len(data)} vectors for {quantity(texts, 'text')}")
     if all("index" not in entry for entry in data):
         return data
     by_index = {entry["index"]: entry for entry in data}

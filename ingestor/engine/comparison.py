@@ -23,7 +23,7 @@ from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import kept_records
-from ingestor.units import counted
+from ingestor.units import quantity
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 FEW_STALE = 0.1  # of the records: up to this share they are written again in place
@@ -60,7 +60,7 @@ class Findings:
     def rebuild(self) -> str | None:
         """Return why all records must go into a new collection. Replacing many in place loses others."""
         if self.unreachable:
-            records = counted(len(self.unreachable), "record")
+            records = quantity(len(self.unreachable), "record")
             return f"search does not find {records} by their own vectors"
         return self.too_many(len(self.stale))
 
@@ -68,7 +68,7 @@ class Findings:
         """Return why all records must be written anew if this number differs, or None."""
         if differing <= FEW_STALE * (self.checked + len(self.missing)):
             return None
-        records = counted(self.checked + len(self.missing), "record")
+        records = quantity(self.checked + len(self.missing), "record")
         return f"{differing:,} of {records} differ from what was written"
 
     @property
@@ -169,7 +169,7 @@ def are_alike(written: Vector, other: Vector) -> bool:
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
     """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
-    edition = Editions(journal).named(collection)
+    edition = Editions(journal).of_name(collection)
     if not keys <= edition.extra_keys:
         Editions(journal).note(replace(edition, extra_keys=edition.extra_keys | keys))
     return edition.extra_keys | keys

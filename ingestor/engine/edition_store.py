@@ -24,7 +24,7 @@ from ingestor.model import Metadata, Record, RecordId
 from ingestor.ports import Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -74,7 +74,7 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
     words = "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted"
     numbers = {"records": wrong, "dropped": len(findings.orphaned)}
     about = event("collection_compared", collection=str(edition.name), **numbers)
-    log.warning(words, edition.name, counted(wrong, "record"), len(findings.orphaned), extra=about)
+    log.warning(words, edition.name, quantity(wrong, "record"), len(findings.orphaned), extra=about)
     return findings.too_many(wrong + len(findings.orphaned))
 
 
@@ -163,10 +163,10 @@ class EditionStore:
         self.match_names()
         index = self.open(name)
         index.count()  # by its UUID, which a collection that took its name does not have
-        if judge(index.facts(), self._editions.named(name).generations, self.home) != "same":
+        if judge(index.facts(), self._editions.of_name(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
-        places, reasons = self._editions.named(name).places, list[str]()
+        places, reasons = self._editions.of_name(name).places, list[str]()
         for number, (_, place) in enumerate(places):
             with blame(number, len(places)):
                 if reason := self._chroma.look(place):
@@ -179,7 +179,7 @@ class EditionStore:
         Only the failing shard is reported to Chroma: by the next one the server may have been restarted.
         """
         self._open.pop(name, None)
-        places, shard = self._editions.named(name).places, getattr(error, "shard", None) or 0
+        places, shard = self._editions.of_name(name).places, getattr(error, "shard", None) or 0
         self._chroma.trouble(places[min(shard, len(places) - 1)][1], error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
@@ -190,7 +190,7 @@ class EditionStore:
         self._open.pop(name, None)
         if torn:
             self.match_names()
-            places = self._editions.named(name).places
+            places = self._editions.of_name(name).places
             self._delete(places if shard is None else places[shard : shard + 1])
 
     def empty(self, name: EditionName, most: int) -> bool:
@@ -200,11 +200,11 @@ class EditionStore:
         """
         self._open.pop(name, None)
         self.match_names()
-        return any(self._chroma.empty(place, most) for _, place in self._editions.named(name).places)
+        return any(self._chroma.empty(place, most) for _, place in self._editions.of_name(name).places)
 
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
         """Mark the records in these shards as in doubt; all if ``shards`` is None."""
-        of = self._editions.named(name).shards
+        of = self._editions.of_name(name).shards
         if shards is None or of == 1:
             self._journal.doubt(name)
             return
@@ -215,7 +215,7 @@ class EditionStore:
         """Note that another program has its name. Records of ours, if it returns, are unknown."""
         self._open.pop(name, None)
         if self._editions.has_documents(name):
-            self._editions.note(replace(self._editions.named(name), uuids=()))
+            self._editions.note(replace(self._editions.of_name(name), uuids=()))
         else:
             self._editions.forget(name)
 
@@ -225,7 +225,7 @@ class EditionStore:
 
     def is_building(self, name: EditionName) -> bool:
         """Whether readers do not see it yet."""
-        return self._editions.named(name).role == "staging"
+        return self._editions.of_name(name).role == "staging"
 
     def distrust_names(self) -> None:
         """Compare Chroma's names with the roles before a collection is opened or deleted by its name.
@@ -236,7 +236,7 @@ class EditionStore:
 
     def _open_anew(self, name: EditionName) -> EditionIndex:
         self.match_names()
-        model, edition = self._model(name), self._editions.named(name)
+        model, edition = self._model(name), self._editions.of_name(name)
         if edition.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
         index = self._connect(edition, model)
@@ -266,7 +266,7 @@ class EditionStore:
                 Requests(self._journal).put("rebuild", edition.serves, why)
                 Requests(self._journal).arrange()
             self._words.refill(index.uuids)
-        now = replace(self._editions.named(name), uuids=index.uuids, embedder=model.recipe)
+        now = replace(self._editions.of_name(name), uuids=index.uuids, embedder=model.recipe)
         # A comparison drops records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._editions.note(replace(now, generations=expected))
@@ -314,7 +314,7 @@ class EditionStore:
 
     def serves(self, name: EditionName) -> str:
         """Return the name that readers use."""
-        return str(self._editions.named(name).serves)
+        return str(self._editions.of_name(name).serves)
 
 
 def _others(old: Sequence[str], new: Sequence[str]) -> set[int] | None:

@@ -146,14 +146,14 @@ class Engine:
 
     def _ready(self) -> list[Feed]:
         """Feeds whose source is neither held nor paused and whose collection can be written."""
-        paused = self.health.paused()
+        paused = self.health.collections_paused()
         return [
             feed
             for feed in self.sources
             if feed.edition not in paused and self.source_rows.of(feed.source).ready
         ]
 
-    def _losing(self, ready: Sequence[Feed]) -> list[SourceName]:
+    def _sources_losing_documents(self, ready: Sequence[Feed]) -> list[SourceName]:
         """Sources whose vanished documents are removed."""
         losing = {name for name in self.losing if self.source_rows.of(name).ready}
         return [*losing.union(name for name, _ in ready), *self.leaving]
@@ -272,7 +272,7 @@ class Engine:
         self.flight.begin(document)
         self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
 
-    def _drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
+    def _find_drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
         """Return settled documents whose cuts no longer fit their statistic, without the rows ``besides``."""
         chunkers = {
             (source.collection, chunker.statistic): chunker
@@ -285,14 +285,14 @@ class Engine:
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
                 at = chunker.value(total)
-                drifted += self.backlog.drifted(sources, collection, statistic, at, limit, besides)
+                drifted += self.backlog.find_drifted(sources, collection, statistic, at, limit, besides)
         return drifted[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
 
     def _write(self, *, everything: bool = False) -> None:
         """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
-        with self.times.measured("write"):
+        with self.times.measure("write"):
             for edition in sorted(self.flight.queues, key=self._behind.__contains__):
                 behind = edition in self._behind
                 if behind and not everything and self._yields():

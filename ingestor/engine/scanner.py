@@ -198,7 +198,7 @@ class Scanner:
     def is_quiet(self) -> bool:
         """Whether no listing runs or is pending; paused sources do not count."""
         return not any(
-            watch.phase in AT_WORK or (watch.dirty and not self._paused(name))
+            watch.phase in AT_WORK or (watch.dirty and not self._is_paused(name))
             for name, watch in self._watches.items()
         )
 
@@ -211,13 +211,13 @@ class Scanner:
         """Return the listings that run, by source."""
         return {name: watch.progress for name, watch in self._watches.items() if watch.phase in AT_WORK}
 
-    def taking_over(self) -> set[SourceName]:
+    def incomplete_sources(self) -> set[SourceName]:
         """Return the sources of whose last listing the journal has only a part."""
         return {name for name, watch in self._watches.items() if watch.phase is WatchPhase.TAKING_OVER}
 
-    def unlisted(self) -> set[SourceName]:
+    def sources_not_listed(self) -> set[SourceName]:
         """Return the sources that were not listed whole under this config, without paused ones."""
-        return {name for name, watch in self._watches.items() if not (watch.whole or self._paused(name))}
+        return {name for name, watch in self._watches.items() if not (watch.whole or self._is_paused(name))}
 
     def wake_at(self, *, routine: bool) -> float:
         """Return when the next listing is due, in POSIX seconds. ``routine``: regular listings count, too.
@@ -227,7 +227,7 @@ class Scanner:
         times = [
             watch.next_scan
             for name, watch in self._watches.items()
-            if not (watch.phase in AT_WORK or self._paused(name))
+            if not (watch.phase in AT_WORK or self._is_paused(name))
             and (routine or ((watch.failures or watch.partial) and self.source_rows.of(name).held is None))
         ]
         return min(times, default=decisions.NEVER)
@@ -235,9 +235,9 @@ class Scanner:
     def _may_list(self, name: SourceName, watch: Watch) -> bool:
         """Whether a listing may start now."""
         due = bool(watch.dirty) and (watch.phase is not WatchPhase.FAILED or self.clock() >= watch.next_scan)
-        return due and not self._paused(name)
+        return due and not self._is_paused(name)
 
-    def _paused(self, name: SourceName) -> bool:
+    def _is_paused(self, name: SourceName) -> bool:
         return self.source_rows.of(name).paused is not None
 
     # --- what comes in -------------------------------------------------------------------------------
@@ -312,7 +312,9 @@ class Scanner:
 
     def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, action: Conclude) -> None:
         source = editions[0]
-        self.source_rows.scanned(source.name, self.clock(), result.identity, action.documents, result.trouble)
+        self.source_rows.note_listing(
+            source.name, self.clock(), result.identity, action.documents, result.trouble
+        )
         for each in editions:
             if not each.only_loses:
                 self._whole(each.collection)
@@ -333,7 +335,7 @@ class Scanner:
         if held:
             self.source_rows.hold(source.name, reason)
         else:
-            self.source_rows.troubled(source.name, reason)
+            self.source_rows.note_trouble(source.name, reason)
             if not isinstance(outcome.error, Transient):
                 about = event("source_failed", source=str(source.name), trace=outcome.trace)
                 log.error("source %s: unexpected error", source.name, extra=about)

@@ -84,7 +84,7 @@ class WorkQueue:
             return None if self._closed else task
 
     @contextmanager
-    def resting(self, lane: Lane) -> Iterator[None]:
+    def release_turn(self, lane: Lane) -> Iterator[None]:
         """Release a turn of this lane meanwhile; its work continues without waiting for another turn."""
         with self._changed:
             self._at_work[lane.key] -= 1
@@ -193,7 +193,7 @@ class Pool:
         workers.queue.put(WorkItem(tag, work, lane, scan, next(self._numbers)))
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
+    def release_turn(self) -> Iterator[None]:
         """Release the calling worker's turn while it waits elsewhere.
 
         Only workers may call. Raises Stopped before waiting if the document was cancelled.
@@ -204,7 +204,7 @@ class Pool:
         if document is not None:
             document.wait()
         try:
-            with (self._scans if task.scan else self._documents).queue.resting(task.lane):
+            with (self._scans if task.scan else self._documents).queue.release_turn(task.lane):
                 yield
         finally:
             if document is not None:

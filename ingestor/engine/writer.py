@@ -61,7 +61,7 @@ class Writer:
 
         Documents of paused collections do not count: they would keep others from being begun.
         """
-        paused = self.health.paused()
+        paused = self.health.collections_paused()
         queues = [each for name, each in self._flight.queues.items() if name not in paused and each.is_full]
         return [document.entry for each in queues for document in each.documents.values()]
 
@@ -95,7 +95,7 @@ class Writer:
 
     def remove(self, entries: Sequence[Entry]) -> None:
         """Remove documents that their source no longer has: a slice of their records at each call."""
-        paused = self.health.paused()
+        paused = self.health.collections_paused()
         for collection in dict.fromkeys(entry.collection for entry in entries):
             if collection in paused:
                 continue
@@ -109,7 +109,7 @@ class Writer:
             removed, dropped = remove(self._journal, index, gone, home)
         except Foreign as error:
             about = event("documents_forgotten", collection=str(collection), documents=len(gone))
-            documents = counted(len(gone), "document")
+            documents = quantity(len(gone), "document")
             log.warning("%s removed from the journal only: %s", documents, error, extra=about)
             self._journal.remove([entry.row for entry in gone])
             self._collections.disown(collection)
@@ -124,7 +124,7 @@ class Writer:
         shown, some = self._collections.serves(collection), removed or gone[:1]
         numbers = {"documents": len(removed), "dropped": dropped}
         about = event("documents_removed", collection=shown, document=some[0].key, **numbers)
-        done, records = "removed" if removed else "is being removed", counted(dropped, "record")
+        done, records = "removed" if removed else "is being removed", quantity(dropped, "record")
         log.info("%s: %s: %s, %s dropped", shown, name_all(some), done, records, extra=about)
         if dropped >= MANY:
             self.health.mark(collection)
@@ -224,7 +224,7 @@ class Writer:
         return [current[prepared] for prepared in fitting]
 
     def _is_of_today(self, prepared: Prepared) -> bool:
-        of_today = self._flow.wanted_recipe(prepared) == prepared.receipt.recipe
+        of_today = self._flow.current_recipe(prepared) == prepared.receipt.recipe
         return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
 
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
@@ -244,7 +244,7 @@ class Writer:
 def name_all(entries: Sequence[Entry]) -> str:
     """Return documents for a line of the log: the first, and how many more."""
     more = len(entries) - 1
-    return entries[0].key + (f" and {counted(more, 'more document')}" if more else "")
+    return entries[0].key + (f" and {quantity(more, 'more document')}" if more else "")
 
 
 def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
@@ -258,7 +258,7 @@ def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
         "dropped": sum(len(prepared.drops) for prepared in touched),
     }
     words = zip(numbers.values(), ("written", "patched", "dropped"), strict=True)
-    changes = ", ".join(f"{counted(number, 'record')} {done}" for number, done in words if number)
+    changes = ", ".join(f"{quantity(number, 'record')} {done}" for number, done in words if number)
     first, documents = touched[0].entry, name_all([prepared.entry for prepared in touched])
     about = event(
         "documents_written", source=str(first.source), collection=collection, document=first.key,

@@ -43,7 +43,7 @@ from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Stop
 from ingestor.text.spans import Span
-from ingestor.units import counted
+from ingestor.units import quantity
 
 
 def ask_questions(
@@ -51,12 +51,12 @@ def ask_questions(
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """Return at most ``number`` questions, and the refused ones. Raises Transient or NeedsHuman."""
     texts, done = _texts(place), count(1)
-    place.progress(f"asking {endpoint.model} for {counted(number, 'question')}")
+    place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
     manner = Manner(
         LanguageModel(endpoint, place.answers),
         endpoint.concurrency,
         place.answers.stop,
-        lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(number, 'question')}"),
+        lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(number, 'question')}"),
     )
     questions, refused = write_questions(texts, passages(texts, number), manner)
     kept, others = filter_questions(questions, texts, place.embedding, place.parts.query_vectors)
@@ -93,8 +93,8 @@ class AskingEstimate:
         use = self.use
         cost = f", which costs about {price(use.cost)}" if use.cost else ""
         return (
-            f"language model {self.model}: about {counted(use.calls, 'request')}, "
-            f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}"
+            f"language model {self.model}: about {quantity(use.calls, 'request')}, "
+            f"{quantity(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}"
         )
 
 

@@ -21,7 +21,7 @@ from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _ELSEWHERE = -1  # number of a document without questions
 _AT_FIRST = 32  # hits for a question; more are requested until the budget is full
@@ -91,7 +91,7 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
         config, inspection.collection, inspection.sample, inspection.questions, progress
     ) as place:
         (questions,), refused = read_questions(inspection.questions, [place.sample])
-        progress(f"asking {counted(len(questions), 'question')}")
+        progress(f"asking {quantity(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
         rankings = _rank_all(config, inspection, asked, numbers, place.parts.tokens.counts)

@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.units import counted
+from ingestor.units import quantity
 
 Floats = npt.NDArray[np.float64]
 
@@ -311,7 +311,7 @@ def _between(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
 
 
 def _count_questions(facts: Facts) -> str:
-    return "one question" if facts.questions == 1 else counted(facts.questions, "question")
+    return "one question" if facts.questions == 1 else quantity(facts.questions, "question")
 
 
 def _interval(difference: Difference) -> str:

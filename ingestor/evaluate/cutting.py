@@ -16,7 +16,7 @@ from ingestor.evaluate.scores import ChunkPlace
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import Answers, Asking, Completion, Prompt
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
-from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
+from ingestor.pipeline.prepare import Tools, texts_to_embed, vectors_at
 from ingestor.ports import Chunker, Collective, Embed
 from ingestor.queries import needs
 from ingestor.queries.plan import look_alikes
@@ -229,7 +229,7 @@ def cut(
     vectors = [
         vectors_at(
             range(len(chunking.chunks)),
-            embedded_texts(chunking.chunks, before, own.exceeds_window),
+            texts_to_embed(chunking.chunks, before, own.exceeds_window),
             chunking,
             own,
         )

@@ -27,7 +27,7 @@ from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, json_object
 from ingestor.llm.options import Endpoint
 from ingestor.ports import Stop
-from ingestor.units import counted
+from ingestor.units import quantity
 
 CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "faithfulness", "similarity"
 
@@ -125,7 +125,7 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
     sentence += "."
     if (twice := judged.agreement) is not None:
         sentence += (
-            f" Of {counted(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the "
+            f" Of {quantity(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the "
             f"same correctness and {100 * twice.near:.0f} % one at most 1 apart."
         )
     return sentence
@@ -236,7 +236,7 @@ def judge(
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
         made = _judgement(model, questions[at].text, references[at], shown)
-        place.progress(f"asking {endpoint.model}: {next(done):,} of {counted(len(pairs), 'answer')}")
+        place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(len(pairs), 'answer')}")
         return made
 
     made = in_parallel(one, pairs, endpoint.concurrency, Stop(), place.answers.stop)

@@ -21,7 +21,7 @@ from ingestor.evaluate.question_file import has
 from ingestor.evaluate.ranking import StrategyOutcome
 from ingestor.evaluate.scores import DEPTHS, within
 from ingestor.text.spans import Span
-from ingestor.units import counted
+from ingestor.units import quantity
 
 Rows = list[list[str]]  # heads first
 
@@ -232,7 +232,7 @@ def _cards(evaluation: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
     for figure, about in (
         (f"{100 * mean.mean:.1f} %", f"recall at {budget:,} tokens, {interval}"),
         (f"{len(evaluation.questions):,}", f"questions, {origins}"),
-        (f"{len(sample.documents):,}", f"of {counted(sample.listed, 'document')} read"),
+        (f"{len(sample.documents):,}", f"of {quantity(sample.listed, 'document')} read"),
         (f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average"),
     ):
         yield f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
@@ -281,14 +281,14 @@ def _judgements(evaluation: Evaluation) -> str:
     if judged is None:
         return ""
     summary = (
-        f"By a language model, of {judged.compared:,} of {counted(judged.questions, 'question')}; "
-        f"{counted(sum(judged.unjudged), 'answer')} without a valid judgement. "
+        f"By a language model, of {judged.compared:,} of {quantity(judged.questions, 'question')}; "
+        f"{quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
         "Correctness is from 1 to 5 with its 95 % interval, all else in percent."
     )
     if judged.agreement is not None:
         same = judged.agreement
         summary += (
-            f" Of {counted(same.count, 'answer')} judged twice, {100 * same.correctness:.0f} % got the same "
+            f" Of {quantity(same.count, 'answer')} judged twice, {100 * same.correctness:.0f} % got the same "
             f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
             f"{100 * same.faithfulness:.0f} % the same faithfulness."
         )

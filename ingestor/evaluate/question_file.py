@@ -16,7 +16,7 @@ from pathlib import Path
 from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion, Excerpt, Origin
 from ingestor.queries.access import BadRequest
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _LEAST = 8  # letters and digits; a shorter quotation must match exactly
 
@@ -54,7 +54,7 @@ def locate_excerpt(quotation: str, documents: Sequence[tuple[int, Searchable]]) 
         (number, (start, end)), *_ = places
         return Excerpt(number, start, end)
     if places:
-        return f"the excerpt is in {counted(len(places), 'document')}: name one in the column document"
+        return f"the excerpt is in {quantity(len(places), 'document')}: name one in the column document"
     return "the excerpt is not in the text that was read"
 
 

@@ -38,7 +38,7 @@ from ingestor.search.rerankers import best_first, finite_scores, scores_of
 from ingestor.search.search import DEPTH
 from ingestor.search.values import Mode
 from ingestor.state.cache import VectorCache
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _BLOCK = 64  # questions that are compared at a time
 _SAMPLE = "sample"  # in place of the UUID of a collection
@@ -231,7 +231,7 @@ def score_cuts(
     Raises the errors of the embedder and the reranker.
     """
     texts = [question.text for question in questions[()]]
-    place.progress(f"asking {counted(len(texts), 'question')}")
+    place.progress(f"asking {quantity(len(texts), 'question')}")
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
     outcomes = list[StrategyOutcome]()
     for cut in cuts:
@@ -274,7 +274,7 @@ def _rerank(
         return None
 
     def progress(at: int) -> None:
-        place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {counted(len(texts), 'question')}")
+        place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {quantity(len(texts), 'question')}")
 
     return rerank_best(rerank, texts, cut.texts, rankings, place.cache, progress)
 

@@ -22,7 +22,7 @@ from ingestor.search.values import Mode
 from ingestor.state import files
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.files import cache_path
-from ingestor.units import counted
+from ingestor.units import quantity
 
 Progress = Callable[[str], None]
 _ANYWHERE = EditionName("")  # edition of the parts: an evaluation writes none
@@ -109,7 +109,7 @@ def open_workplace(
     """
     files.make(config.state, lambda name: False)
     with journal_or_blank(config) as journal:
-        made = made_by(journal)
+        made = embedder_recipes_of(journal)
     with ExitStack() as stack:
         parts = Parts(config, made)
         cache = VectorCache(cache_path(config), config.cache_size)
@@ -143,7 +143,7 @@ def read_questions(
     questions, refused = locate(read_rows(file), samples, everywhere=False)
     if questions[0]:
         return questions, refused
-    share = f"{len(samples[0].documents):,} of {counted(samples[0].listed, 'document')}"
+    share = f"{len(samples[0].documents):,} of {quantity(samples[0].listed, 'document')}"
     more = "" if samples[0].is_whole else f"; only {share} were read (--sample)"
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")

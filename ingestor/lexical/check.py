@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ingestor.core.entries import join
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.model import Record, RecordId
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.core.listings import KeySet
@@ -44,7 +44,7 @@ class Words:
                 if stored[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
-                return f"the lexical index is being built: {counted(count, 'record')} so far"
+                return f"the lexical index is being built: {quantity(count, 'record')} so far"
         except sqlite3.DatabaseError as error:
             return f"the lexical index cannot be read: {error}"
         return "the lexical index is not built yet"

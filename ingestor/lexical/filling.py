@@ -14,7 +14,7 @@ from ingestor.lexical.file import LexicalFile, Unusable, Uuids
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import RecordId
 from ingestor.ports import Gone, Index, NeedsHuman, Torn, Transient
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -65,7 +65,7 @@ class Filling:
             if self._moved or surplus:
                 log.info(
                     "lexical index complete: %s",
-                    counted(self._lexical.count(), "record"),
+                    quantity(self._lexical.count(), "record"),
                     extra=event("words_complete"),
                 )
         elif not (self._moved or surplus):

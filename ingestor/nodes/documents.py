@@ -29,7 +29,7 @@ from ingestor.nodes.messages import (
 )
 from ingestor.nodes.setup import Setup
 from ingestor.pipeline.limits import TextBudget
-from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, renew_if_same
 from ingestor.ports import NeedsHuman
 from ingestor.sandbox.turns import ProcessTurns
 
@@ -91,7 +91,7 @@ class OnNodes:
         if isinstance(task, Prepared):
             return task
         size = len(task.blob.data) if task.blob else len(task.parsed.document.text) if task.parsed else 0
-        budget = self._budget.taken(size)
+        budget = self._budget.take(size)
         with self._resting():
             budget.__enter__()
         try:
@@ -175,9 +175,9 @@ def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
         fetched.append(tools.reader.fetch(item))
         return fetched[-1]
 
-    with tools.times.measured("read"):
+    with tools.times.measure("read"):
         reading = replace(tools.reader, fetch=fetch).read(entry.item)
-    if (same := unchanged(job, reading, tools)) is not None:
+    if (same := renew_if_same(job, reading, tools)) is not None:
         return same
     new = not (entry.known or entry.digest)
     vanished = predecessor(entry, reading.content) if new else None

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from ingestor.app.handover import gone_sources
+from ingestor.app.handover import sources_not_in_config
 from ingestor.config.models import Config
 from ingestor.confinement.python_child import PythonChild, python_child
 from ingestor.core.errors import kind_of
@@ -28,8 +28,8 @@ from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.reports import FEW, failed_rows, named
-from ingestor.units import counted
+from ingestor.state.reports import FEW, failed_rows, find_named
+from ingestor.units import quantity
 
 LONGEST = 4_000_000  # bytes that are read of a plan's output
 PATIENCE = 1800.0  # seconds after which a plan is cancelled
@@ -127,7 +127,7 @@ PLAN = "/page/plan"  # changes nothing
 def changes(daemon: DaemonView, situation: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
     """Return the values of the page. Raises sqlite3.Error."""
     with journal_of(config) as journal:
-        leaving = [] if config.prune else gone_sources(config, journal)
+        leaving = [] if config.prune else sources_not_in_config(config, journal)
         latest = history(journal, None, None, FEW)
     return {
         "now": situation.at,
@@ -176,9 +176,9 @@ def retry(config: Config, form: Form) -> FormResult:
                 raise RequestProblem.at("reason", 422, "the form names no reason")
             rows = [row for row, reason in failed_rows(journal, source) if kind_of(reason) == kind]
         elif wanted:
-            rows = [entry.row for entry in named(journal, wanted)]
+            rows = [entry.row for entry in find_named(journal, wanted)]
         count = journal.retry(rows)
-    message = f"{counted(count, 'document')} will be retried now" if count else "No documents to retry"
+    message = f"{quantity(count, 'document')} will be retried now" if count else "No documents to retry"
     return FormResult(_back(form), message)
 
 

@@ -27,7 +27,7 @@ from ingestor.state.reports import (
     Place,
     Which,
     first_slots,
-    happened,
+    last_events,
     one_of,
     page_of,
 )
@@ -141,7 +141,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     count = _whole(records[0].metadata, "chunk_count") if records else 0
     return {
         "now": situation.at,
-        "history": happened(daemon.journal, document_id=id_, n=20),
+        "history": last_events(daemon.journal, document_id=id_, n=20),
         "row": row,
         "collection": edition.serves if edition else row.collection,
         "title": next(filter(None, (title_of(one.metadata) for one in records)), None),

@@ -10,7 +10,7 @@ from typing import Literal
 from ingestor.core.document_state import PENDING
 from ingestor.core.errors import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
-from ingestor.units import counted
+from ingestor.units import quantity
 
 MOST_REASONS = 12  # groups of failures that are shown
 
@@ -190,7 +190,7 @@ def headline(
     obstacle = obstacles(situation)
     asking = [one.name for one in shown if one.facts.held or one.facts.kept]
     asking += [one.name for one in collections if one.facts.waits]
-    unread = f"{counted(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
+    unread = f"{quantity(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
     if [one for one in obstacle if one != UNLISTED]:
         return Headline("bad", "Readers may not find everything", "; ".join(obstacle))
     if asking:
@@ -202,7 +202,7 @@ def headline(
         return Headline("busy", "A new collection is being built", _join(more, unread))
     if counts.due or situation.live.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
-        return Headline("busy", f"{counted(counts.due, 'change')} pending", _join(age, unread))
+        return Headline("busy", f"{quantity(counts.due, 'change')} pending", _join(age, unread))
     if not counts.all:
         return Headline("empty", "No documents yet", "put some into a source, and they appear here")
     if unread:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import Document, Fingerprint
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -169,7 +169,7 @@ class LanguageCounts:
         if unknown < _FEWEST_TOKENS or unknown <= _MOST_UNKNOWN * total:
             return None
         return (
-            f"{unknown:,} of {counted(total, 'sampled token')} ({100 * unknown / total:.0f} %) are unknown"
+            f"{unknown:,} of {quantity(total, 'sampled token')} ({100 * unknown / total:.0f} %) are unknown"
             f" to {model}, which does not read them; {REMEDY}"
         )
 
@@ -193,6 +193,6 @@ def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | 
         return None
     most = sorted(foreign, key=lambda language: (-foreign[language], language))[:3]
     return (
-        f"{number:,} of {counted(total, 'document')} are in a language that {known.model} does not know "
+        f"{number:,} of {quantity(total, 'document')} are in a language that {known.model} does not know "
         f"({', '.join(most)}); {REMEDY}"
     )

@@ -54,7 +54,7 @@ class TextBudget:
         self._changed = Condition()
 
     @contextmanager
-    def taken(self, characters: int) -> Iterator[None]:
+    def take(self, characters: int) -> Iterator[None]:
         """Wait until the budget has room. A document larger than the whole budget is chunked alone.
 
         Raises Stopped after ``stop``.
@@ -110,7 +110,7 @@ class StageTimes:
         self.seconds: dict[str, float] = dict.fromkeys(get_args(Stage), 0.0)
 
     @contextmanager
-    def measured(self, stage: Stage) -> Iterator[None]:
+    def measure(self, stage: Stage) -> Iterator[None]:
         begun = monotonic()
         try:
             yield

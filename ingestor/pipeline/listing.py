@@ -157,12 +157,12 @@ class KnownToAll:
         self._known = known
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        return self._agreed([one.of(keys) for one in self._known])
+        return self._agree([one.of(keys) for one in self._known])
 
     def below(self, under: str) -> Mapping[str, str]:
-        return self._agreed([one.below(under) for one in self._known])
+        return self._agree([one.below(under) for one in self._known])
 
-    def _agreed(self, known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    def _agree(self, known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
         first = {key: version for one in reversed(known) for key, version in one.items()}
         return {
             key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""

@@ -47,7 +47,7 @@ from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
 from ingestor.segmentation.pooling import mix
 from ingestor.text import context as text_context
 from ingestor.text.context import Context, Lines, contexts, in_front
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _FEW = 1000  # chunks that a document of any size may give
 _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
@@ -231,25 +231,23 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     """
     entry = job.entry
     assert entry.item is not None
-    with tools.times.measured("read"):
+    with tools.times.measure("read"):
         item, reading = entry.item, tools.reader.read(entry.item)
-    if (same := unchanged(job, reading, tools)) is not None:
+    if (same := renew_if_same(job, reading, tools)) is not None:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
     owner = entry if entry.known or entry.digest else predecessor(entry, content) or entry
     if owner.digest != content:
         tools.expect()
         language.expect()
-    with tools.times.measured("read"):
+    with tools.times.measure("read"):
         document = reading.document()
     _, wrong = metadata.by_front_matter(tools.describing.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
-    with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
+    with tools.chunking_turn(len(document.text)), tools.times.measure("chunk"):
         cut = _cut(job, document, tools)
     if cut.repeated:
-        lost = (
-            f"{counted(cut.repeated, 'chunk')} left out: {limits.MOST_REPEATS} before them have the same text"
-        )
+        lost = f"{quantity(cut.repeated, 'chunk')} left out: {limits.MOST_REPEATS} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
@@ -259,7 +257,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     return _compose(entry, owner, receipt, document, cut, tools)
 
 
-def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
+def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
     """Return the writes for a document that was read, if nothing that its records depend on changed.
 
     Its receipt is renewed, and the index is not written.
@@ -326,7 +324,7 @@ def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
     chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
-    texts = embedded_texts(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
+    texts = texts_to_embed(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
     return _Cut(chunking, lines, texts, len(whole.chunks) - len(chunks))
 
 
@@ -334,10 +332,10 @@ def _within(chunks: int, entry: Entry, tools: Tools) -> None:
     """Raise BadDocument if a document has too many chunks, also for its size: such files are hostile."""
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
-        raise BadDocument(f"gives {counted(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
+        raise BadDocument(f"gives {quantity(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
     if chunks > tools.max_records:
         raise BadDocument(
-            f"gives {counted(chunks, 'chunk')} or more, and max_records is {tools.max_records:,}: raise it "
+            f"gives {quantity(chunks, 'chunk')} or more, and max_records is {tools.max_records:,}: raise it "
             "and run `ingestor retry --all`, use larger chunks, split the document, or exclude it"
         )
 
@@ -414,7 +412,7 @@ def _with_digests(
     )
 
 
-def embedded_texts(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyond = endless) -> list[str]:
+def texts_to_embed(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyond = endless) -> list[str]:
     """The texts to embed: the chunks', each after its lines.
 
     A chunk that exceeds the model's window loses lines, the most general first.

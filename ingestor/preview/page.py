@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ingestor.model import Document
 from ingestor.preview.plot import Run, alikeness, chunk_spans, sizes, units_of, views
 from ingestor.preview.view import beside, flow_lines, item, parts, safe
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.preview.preview import Cut
@@ -66,7 +66,7 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -
 def _facts(document: Document) -> str:
     lines = document.text.count("\n") + 1
     title = f"{document.title} · " if document.title else ""
-    length = f"{counted(len(document.text), 'character')} · {counted(lines, 'line')}"
+    length = f"{quantity(len(document.text), 'character')} · {quantity(lines, 'line')}"
     return safe(f"{title}{document.content_type} · {length}")
 
 
@@ -125,7 +125,7 @@ def _list(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alike: Sequ
     )
     left = len(cut.chunks) - count
     note = (
-        f'<p class="note">{counted(left, "more chunk")} not shown; the figures are of all.</p>'
+        f'<p class="note">{quantity(left, "more chunk")} not shown; the figures are of all.</p>'
         if left
         else ""
     )

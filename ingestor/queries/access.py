@@ -23,14 +23,13 @@ from ingestor.state.editions import Editions, uuids_of
 from ingestor.state.files import (
     Locked,
     chroma_log_path,
-    held,
+    is_held,
     journal_path,
     lock_path,
-    noted,
+    read_note,
     retry_until_free,
 )
-from ingestor.state.journal import Journal
-from ingestor.state.journal import opened as open_journal
+from ingestor.state.journal import Journal, open_journal
 
 if TYPE_CHECKING:
     from ingestor.chroma.backend import Collections
@@ -70,7 +69,7 @@ def journal_or_blank(config: Config) -> Iterator[Journal]:
 
 def is_running(config: Config) -> bool:
     """Return whether a daemon or a sync holds the state folder."""
-    return has_file(lock_path(config)) and held(lock_path(config))
+    return has_file(lock_path(config)) and is_held(lock_path(config))
 
 
 def has_file(path: Path) -> bool:
@@ -89,7 +88,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
     ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
     Locked after that, NeedsHuman if Chroma cannot be shared.
     """
-    from ingestor.chroma.backend import Ownership, opened
+    from ingestor.chroma.backend import Ownership, open_collections
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
@@ -97,7 +96,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
         if running or isinstance(place, RemoteChroma):
             check_answers(place)
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
-        return stack.enter_context(opened(place, owner, log, attach=running))
+        return stack.enter_context(open_collections(place, owner, log, attach=running))
 
     with ExitStack() as stack:
         yield retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
@@ -126,10 +125,10 @@ def as_served(config: Config) -> Config:
     """
     from ingestor.chroma.folder import LOCK
 
-    chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
+    chroma, who = config.chroma, f"process {' '.join(read_note(lock_path(config))[:1])}"
     if isinstance(chroma, RemoteChroma):
         return config
-    match noted(lock_path(config)), noted(chroma.path / LOCK):
+    match read_note(lock_path(config)), read_note(chroma.path / LOCK):
         case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
             here = {"host": host, "port": int(port), "token": SecretStr(secret)}
             return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))

@@ -6,8 +6,8 @@ Requests are written to the journal, where a running daemon reads them. Without 
 import time
 from dataclasses import dataclass, replace
 
-from ingestor.app.handover import gone_sources, rehearsed
-from ingestor.app.parts import Parts, made_by
+from ingestor.app.handover import rehearse, sources_not_in_config
+from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName
@@ -15,12 +15,12 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.queries.status import undone
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
+from ingestor.rechunk.recipes import Change, metadata_change, model_prices
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.units import counted, in_words
+from ingestor.units import in_words, quantity
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
@@ -59,11 +59,13 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
-    wanted, settings = parts.wanted(serves), parts.config.rechunk
-    now = situation(journal, serves, wanted, asking_prices(parts.config, serves), parts.chosen.other_recipes)
-    decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
+    wanted, settings = parts.choices_for(serves), parts.config.rechunk
+    now = situation(
+        journal, serves, wanted, model_prices(parts.config, serves), parts.embedder_choice.other_recipes
+    )
+    decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
     written = policy.editions_of(now, decision)[-1]
-    described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
+    described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None
     waits = policy.decide(now, settings).why or None
     change = CollectionChange(serves, decision.changes, described, written.building, now.chunks, waits)
     return Outlook(written.edition or EditionName(f"{serves}--new"), change)
@@ -72,15 +74,15 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
 def approve(config: Config) -> list[str]:
     """Approve every waiting change. Returns a line of text for each."""
     approved = []
-    with journal_of(config) as journal, rehearsed(config, journal) as seen:
-        parts, requests = Parts(config, made_by(journal)), Requests(journal)
+    with journal_of(config) as journal, rehearse(config, journal) as seen:
+        parts, requests = Parts(config, embedder_recipes_of(journal)), Requests(journal)
         for change in (each.change for each in outlook(parts, seen)):
             serves = change.collection
             if change.waits or Notices(journal).get("waits", serves):
-                requests.put("approved", serves, policy.named(parts.wanted(serves)))
+                requests.put("approved", serves, policy.fingerprint_of(parts.choices_for(serves)))
                 requests.put("refused", serves, None)
                 approved.append(f"{serves}: {', '.join(map(str, change.changes))}")
-        for name in gone_sources(config, journal):
+        for name in sources_not_in_config(config, journal):
             requests.put("prune", name, "yes")
             approved.append(f"source {name}: its documents are removed")
         requests.arrange()
@@ -107,11 +109,11 @@ def roll_back(config: Config, collection: str) -> bool:
         _require(config, journal, latest)
         redone = undone(journal, latest)
         Requests(journal).put("roll back", serves, latest.name)
-        done = _done_by_daemon(config, journal, serves)
+        done = _await_daemon(config, journal, serves)
     if not done:
-        from ingestor.app.wiring import opened  # takes long to import; `plan` reads this module, too
+        from ingestor.app.wiring import open_state  # takes long to import; `plan` reads this module, too
 
-        with opened(config, serve=False) as running:
+        with open_state(config, serve=False) as running:
             running.swaps.run_pending_requests()
     with journal_of(config) as journal:
         if Editions(journal).live(serves).name != latest.name:
@@ -126,12 +128,12 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
     if there < kept:
         raise NeedsHuman(
-            f"{edition.serves!r} was not rolled back: Chroma has {there:,} of {counted(kept, 'record')} "
+            f"{edition.serves!r} was not rolled back: Chroma has {there:,} of {quantity(kept, 'record')} "
             "left; to have the old chunks again, change the config back"
         )
 
 
-def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
+def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
     """Return whether the running daemon carried the request out; False when none runs any more."""
     until = time.monotonic() + PATIENCE
     while Requests(journal).get("roll back", serves):

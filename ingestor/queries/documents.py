@@ -17,11 +17,11 @@ from ingestor.core.escape import raw
 from ingestor.model import INSIDE, Record, SourceName
 from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.queries.search import UNDECODED
-from ingestor.rechunk.recipes import changes, described_otherwise
+from ingestor.rechunk.recipes import changes, metadata_change
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.reports import Event, Listed, Reports, all_keys, happened, id_of, named
-from ingestor.units import counted
+from ingestor.state.reports import Event, Listed, Reports, all_keys, find_named, id_of, last_events
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.chroma.backend import Collections
@@ -42,7 +42,7 @@ class Shown:
     others: tuple[Listed, ...] = ()
 
 
-def shown(config: Config, document: str) -> Shown:
+def show_document(config: Config, document: str) -> Shown:
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
@@ -51,7 +51,7 @@ def shown(config: Config, document: str) -> Shown:
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
 
         def read(collections: Collections) -> list[Record]:
-            index = collections.edition(Editions(journal).named(entry.collection))
+            index = collections.edition(Editions(journal).of_name(entry.collection))
             return index.read(ids) if index is not None and ids else []
 
         records = _answer(config, journal, read)
@@ -77,20 +77,20 @@ def history(journal: Journal, source: str | None, document: str | None, n: int) 
     id_ = None
     if document is not None:
         id_ = id_of(journal, document) or find_documents(journal, document)[0].document_id
-    events = [explained(one) for one in happened(journal, source, id_, n)]
+    events = [explain(one) for one in last_events(journal, source, id_, n)]
     known = sources_of(journal)
     if source is not None and source not in known and not events:
         raise BadRequest(f"no source {source!r} has a history; known: {', '.join(known) or 'none yet'}")
     return events
 
 
-def explained(one: Event) -> Event:
+def explain(one: Event) -> Event:
     """Return an event of a collection with what changed in its config as the reason."""
     if one.after is None:
         return one
     old, new = one.before, one.after
     differences = [] if old is None or new is None else [*changes(old, new)]
-    described = None if old is None or new is None else described_otherwise(old, new)
+    described = None if old is None or new is None else metadata_change(old, new)
     reasons = [str(each) for each in (one.why, *differences, described) if each is not None]
     return replace(one, why="; ".join(reasons) or "other sources or recipes", before=None, after=None)
 
@@ -101,16 +101,16 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     Raises BadRequest, with the names that are nearest, if there is none or if several files have the name.
     """
     wanted = UNDECODED.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
-    found = next(filter(None, (named(journal, each) for each in _spellings(wanted))), None)
+    found = next(filter(None, (find_named(journal, each) for each in _spellings(wanted))), None)
     if found is not None:
         return found
     keys = all_keys(journal)
     others = [key for key in keys if key.endswith(f"/{wanted}")]
     if len(others) == 1:
-        return named(journal, others[0])
+        return find_named(journal, others[0])
     if others:
         some = " or ".join(map(repr, others[:3]))
-        number = counted(len(others), "document")
+        number = quantity(len(others), "document")
         raise BadRequest(f"{wanted!r} names {number}: choose one by its key, such as {some}")
     names = {key.rpartition("/")[2].casefold(): key for key in keys[:_SUGGESTING]}
     near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2)]
@@ -147,7 +147,7 @@ class Wanted:
         return fnmatchcase(one.document, pattern) if whole else pattern in one.document
 
 
-def listed(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
+def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
     """Return the selected sources, and their documents.
 
     Raises BadRequest if the source or the collection has none.

@@ -19,7 +19,7 @@ from ingestor.state import files
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.units import counted, in_words
+from ingestor.units import in_words, quantity
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
@@ -48,7 +48,7 @@ class CollectionInfo:
     elsewhere: str | None  # where the copy of this state is that wrote it last, if one did
 
     @property
-    def unused(self) -> bool:
+    def is_unused(self) -> bool:
         """Return whether the collection is ours, and no source feeds it."""
         return self.owner == "this ingestor" and not (self.in_config or self.documents)
 
@@ -61,7 +61,7 @@ class _Shard:
 
 def list_collections(config: Config) -> list[CollectionInfo]:
     """Return all collections, by name."""
-    with _opened(config) as (journal, collections):
+    with _open(config) as (journal, collections):
         return _infos(config, journal, collections)
 
 
@@ -70,10 +70,12 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 
     Raises BadRequest for any other.
     """
-    with _opened(config) as (journal, collections):
-        found = _named(_infos(config, journal, collections), name)
+    with _open(config) as (journal, collections):
+        found = _find_named(_infos(config, journal, collections), name)
         if (
-            why := _kept(found, config) if found.owner == "this ingestor" else _guarded(found, not_ours)
+            why := _why_kept(found, config)
+            if found.owner == "this ingestor"
+            else _why_guarded(found, not_ours)
         ) is not None:
             raise BadRequest(why)
         collections.delete_any(found.uuid)
@@ -93,9 +95,9 @@ def adopt(config: Config, name: str) -> CollectionInfo:
     names = _names(config)
     if name not in names:
         raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(names)}")
-    with _opened(config) as (journal, collections):
+    with _open(config) as (journal, collections):
         infos = _infos(config, journal, collections)
-        found = _named(infos, name)
+        found = _find_named(infos, name)
         if found.elsewhere is not None:
             for each in infos:
                 if each.elsewhere == found.elsewhere:
@@ -105,13 +107,13 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if found.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} already belongs to this ingestor")
         if found.owner == "not ingestor":
-            raise BadRequest(_guarded(found, not_ours=False) or "")
+            raise BadRequest(_why_guarded(found, not_ours=False) or "")
         collections.delete_any(found.uuid)
         Requests(journal).arrange()  # a daemon lists again and finds the name free
         return found
 
 
-def _kept(found: CollectionInfo, config: Config) -> str | None:
+def _why_kept(found: CollectionInfo, config: Config) -> str | None:
     """Return why a collection of ours must not be deleted, or None."""
     if found.role == "building":
         return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
@@ -125,25 +127,25 @@ def _kept(found: CollectionInfo, config: Config) -> str | None:
         return f"collection {found.name!r} is what readers see, and sources in the config feed it"
     if found.documents:
         return (
-            f"collection {found.name!r} holds {counted(found.documents, 'document')} of sources "
+            f"collection {found.name!r} holds {quantity(found.documents, 'document')} of sources "
             "that left the config: run `ingestor apply` first, which removes them"
         )
     return None
 
 
-def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
+def _why_guarded(found: CollectionInfo, not_ours: bool) -> str | None:
     """Return why a collection that is not ours must not be deleted, or None."""
     if not_ours:
         return None
     whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
-    records = "records" if found.records is None else counted(found.records, "record")
+    records = "records" if found.records is None else quantity(found.records, "record")
     return (
         f"collection {found.name!r} holds {records} that {whose}. If you are sure that nobody "
         f"needs them, run: ingestor collections --delete {found.name} --not-ours"
     )
 
 
-def _named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
+def _find_named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
     found = next((one for one in all_ if one.name == name), None)
     if found is None:
         known = ", ".join(one.name for one in all_)
@@ -157,7 +159,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
         for edition in Editions(journal).all()
         for number, (uuid, _) in enumerate(edition.places)
     }
-    return [_one(config, journal, found, shards.get(found.uuid)) for found in collections.described()]
+    return [_one(config, journal, found, shards.get(found.uuid)) for found in collections.describe_all()]
 
 
 def _names(config: Config) -> list[str]:
@@ -195,7 +197,7 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
+def _open(config: Config) -> Iterator[tuple[Journal, Collections]]:
     """Open journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
     files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
@@ -229,7 +231,7 @@ def _strange(collections: Collections, names: Sequence[str]) -> str | None:
     """Return why a new collection of these shards could not be created, or None."""
     try:
         for name in names:
-            collections.existing(ChromaName(name))
+            collections.find(ChromaName(name))
     except NeedsHuman as error:
         return str(error)
     return None
@@ -245,5 +247,5 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
         return str(error)
     if before <= there <= max(after, kept.records(edition.name)):
         return None
-    records = counted(there, "record")
+    records = quantity(there, "record")
     return f"Chroma holds {records} and the journal {after:,}; to repair: ingestor verify --repair"

@@ -65,10 +65,10 @@ def memory(records: int, dimensions: int) -> int:
 
 def write_seconds(added: int, before: int) -> float:
     """Estimate seconds for writing ``added`` records to collections that hold ``before``."""
-    return _written(before + added) - _written(before)
+    return _seconds_to_write(before + added) - _seconds_to_write(before)
 
 
-def _written(records: int) -> float:
+def _seconds_to_write(records: int) -> float:
     """Estimate seconds for all records from the first. Chroma searches a growing graph for neighbours.
 
     Of 16,000 records of 384 dimensions these are 91 seconds, and a core of an EPYC (Zen 3) took 89; of

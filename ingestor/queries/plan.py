@@ -15,8 +15,8 @@ from itertools import islice
 
 import numpy as np
 
-from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
-from ingestor.app.parts import Parts, made_by
+from ingestor.app.handover import rehearse, source_renames, sources_not_in_config, sources_to_remove
+from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped, SkippedKinds
@@ -259,12 +259,12 @@ class Rehearsal:
         self.exact &= not (self.total.calls or self.sampled or self.recorder.guessed)
 
     @contextmanager
-    def _noting(self, source: Source) -> Iterator[None]:
+    def _note_errors(self, source: Source) -> Iterator[None]:
         """Note an error of a source: a defect of one must not hide the others."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - see above
-            self.unseen[source.name] = unlisted(error)
+            self.unseen[source.name] = describe_unlisted(error)
 
     def _list(self, source: Source) -> int | None:
         """Take a listing over. Return its number of documents, or None if a sync would not take it over."""
@@ -272,7 +272,7 @@ class Rehearsal:
         if row.paused is not None:
             self.problems.append((source.name, "paused"))
             return None
-        with self._noting(source):
+        with self._note_errors(source):
             self.note(f"{source.name}: listing")
             old = self.replaced.get(source.collection)
             feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
@@ -297,7 +297,7 @@ class Rehearsal:
         """Prepare the due documents of a source, or a sample of them, and note its figures."""
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
-        with self._noting(source):
+        with self._note_errors(source):
             self.by_source[source.name] = self._figures(source, tools, listed)
             return chunker
         return None
@@ -358,11 +358,11 @@ class Rehearsal:
     def _remove(self, name: SourceName) -> None:
         """Note the removal of the documents that no new one was found to be."""
         figures = self.by_source.setdefault(name, Figures())
-        figures.documents["removed"], dropped = Unsettled(self.journal).gone(name)
+        figures.documents["removed"], dropped = Unsettled(self.journal).count_gone(name)
         figures.records["dropped"] += dropped
 
 
-def unlisted(error: Exception) -> str:
+def describe_unlisted(error: Exception) -> str:
     """Return why a source could not be listed, with the type of an unexpected error."""
     expected = isinstance(error, (NeedsHuman, Transient, OSError))
     return describe(error) if expected else f"{type(error).__name__}: {error}"
@@ -376,8 +376,8 @@ def make_plan(
     ``sample``: of large sources some documents are read; None: all that are due. ``note``: see Rehearsal.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with journal_or_blank(config) as now, rehearsed(config, now) as journal:
-        parts = Parts(config, made_by(now))
+    with journal_or_blank(config) as now, rehearse(config, now) as journal:
+        parts = Parts(config, embedder_recipes_of(now))
         width, remote = parts.embedder.dimensions, isinstance(parts.embedder, Remote)
         count = parts.embedder.count if isinstance(parts.embedder, Remote) else parts.tokens.counts
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
@@ -396,11 +396,11 @@ def make_plan(
         reduced = {each.name for each in before.values() if parts.by(each.choices) is None}
         records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
         beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
-        sick, going = unusable(config, journal), leaving(config, journal)
+        sick, going = unusable(config, journal), sources_to_remove(config, journal)
         rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
         rehearsal.run(sources, going)
-        staying = tuple(name for name in gone_sources(config, journal) if name not in going)
-        renames, rate = renamed(config, now), journal.get("tokens_per_second")
+        staying = tuple(name for name in sources_not_in_config(config, journal) if name not in going)
+        renames, rate = source_renames(config, now), journal.get("tokens_per_second")
     total, tokens = rehearsal.total, round(rehearsal.total.tokens)
     # A server is not asked for its rate, since that may cost money.
     if rate is None and not remote and total.texts >= MEASURED:
@@ -455,8 +455,8 @@ def look_alikes(dimensions: int) -> Embed:
     narrow = min(max(dimensions, 8), 4096)  # the bounds of the hashing embedder
     embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
 
-    def made(texts: Sequence[str]) -> Vectors:
+    def make(texts: Sequence[str]) -> Vectors:
         wide: Vectors = np.pad(embed(texts), ((0, 0), (0, max(0, dimensions - narrow))))
         return wide[:, :dimensions]
 
-    return made
+    return make

@@ -111,9 +111,9 @@ class Searching:
         with self._turn:
             try:
                 with suppress(Unreachable):
-                    return self._answered(question)
+                    return self._answer(question)
                 self._release()
-                return self._answered(question)
+                return self._answer(question)
             except ValueError as error:
                 raise BadRequest(str(error)) from error
             finally:
@@ -126,10 +126,10 @@ class Searching:
 
     @cached_property
     def _parts(self) -> Parts:
-        from ingestor.app.parts import Parts, made_by
+        from ingestor.app.parts import Parts, embedder_recipes_of
 
         with journal_of(self.config) as journal:
-            return Parts(self.config, made_by(journal))
+            return Parts(self.config, embedder_recipes_of(journal))
 
     @cached_property
     def _reranker(self) -> Reranker | None:
@@ -138,7 +138,7 @@ class Searching:
         options = self.config.search.rerank
         return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
 
-    def _answered(self, question: Question) -> Answer:
+    def _answer(self, question: Question) -> Answer:
         from ingestor.chroma.filters import find_left_out
         from ingestor.lexical.check import words_of
         from ingestor.lexical.file import open_for_reading

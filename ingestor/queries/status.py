@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ingestor.app.handover import Renames, renamed
+from ingestor.app.handover import Renames, source_renames
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
@@ -18,7 +18,7 @@ from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
-from ingestor.state.files import journal_path, lexical_path, lock_path, noted
+from ingestor.state.files import journal_path, lexical_path, lock_path, read_note
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Short
 from ingestor.state.run_status import Live, RunningListing
@@ -152,7 +152,7 @@ def gather(
     reports = Reports(journal)
     status = replace(
         status,
-        skipped=tuple(reports.skipped()),
+        skipped=tuple(reports.count_skipped()),
         short=tuple(reports.short()),
         failures=tuple(
             FailedDocument(source, key, reason, attempts, None if at == NEVER else at, quarantined)
@@ -161,7 +161,7 @@ def gather(
     )
     return replace(
         status,
-        sources=_sources(status, journal, now, renamed(config, journal)),
+        sources=_sources(status, journal, now, source_renames(config, journal)),
         collections=_collections(status, journal, probe, config),
     )
 
@@ -172,7 +172,7 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
     found, notices = dict(status.sources), Notices(journal)
     languages, tokens = notices.all("language"), notices.all("tokens")
 
-    def named(name: str) -> tuple[str, SourceStatus]:
+    def with_new_name(name: str) -> tuple[str, SourceStatus]:
         called = renames.get(SourceName(name), name)
         return called, found.get(called) or SourceStatus(configured=False)
 
@@ -272,7 +272,7 @@ def current_status(in_force: InForce) -> Status:
     """Return the status of everything, with or without a running daemon."""
     config, running = in_force.config, is_running(in_force.config)
     live = run_status.read(config.state)
-    if running and str(live.pid) not in noted(lock_path(config))[:1]:
+    if running and str(live.pid) not in read_note(lock_path(config))[:1]:
         live = Live()  # the file is of an earlier process
     status = _status(config, live, running)
     return replace(

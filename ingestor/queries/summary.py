@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ingestor.app.handover import gone_sources
+from ingestor.app.handover import sources_not_in_config
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.editions import Editions, Notices
 from ingestor.state.reports import Reports, Short
 from ingestor.state.sources import SourceRows, Withdrawals
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.app.wiring import Running
@@ -101,9 +101,9 @@ class SyncReport:
         return not (self.held or self.unseen or self.unusable or left or self.interrupted)
 
 
-def unconfigured(running: Running) -> dict[SourceName, int]:
+def documents_not_in_config(running: Running) -> dict[SourceName, int]:
     """Return the number of documents of each source that left the config."""
-    gone = gone_sources(running.parts.config, running.journal)
+    gone = sources_not_in_config(running.parts.config, running.journal)
     counts = {name: Reports(running.journal).number(name) for name in gone}
     return {name: number for name, number in counts.items() if number}
 
@@ -111,15 +111,15 @@ def unconfigured(running: Running) -> dict[SourceName, int]:
 def report_sync(
     running: Running, seconds: float, before: Mapping[SourceName, int], *, interrupted: bool = False
 ) -> SyncReport:
-    """Report what a sync did. ``before``: what was ``unconfigured`` then."""
+    """Report what a sync did. ``before``: what was ``documents_not_in_config`` then."""
     tally, journal, embedded = running.engine.writer.tally, running.journal, running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    after, reports, answers = unconfigured(running), Reports(journal), running.answers
+    after, reports, answers = documents_not_in_config(running), Reports(journal), running.answers
     states, withdrawn = _states(running, rows), Withdrawals(journal)
     held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
     names = running.parts.config.collections
     skipped = Counter[str]()
-    for kind in reports.skipped():
+    for kind in reports.count_skipped():
         skipped[kind.kind] += kind.documents
     touched = tally["added"] + tally["changed"] + tally["moved"] + tally["rebuilt"]
     return SyncReport(
@@ -134,7 +134,7 @@ def report_sync(
         records=RecordCounts(
             *(tally[f"records_{change}"] for change in ("added", "replaced", "patched", "dropped"))
         ),
-        embedded=EmbeddedTexts(embedded.texts, embedded.tokens, round(running.embedding_cost, 6)),
+        embedded=EmbeddedTexts(embedded.texts, embedded.tokens, round(running.cost_of_embedding, 6)),
         asked=Asked(answers.calls, answers.prompt_tokens, answers.completion_tokens, round(answers.cost, 6)),
         seconds=round(seconds, 3),
         problems=tuple(DocumentProblem(failed[0], failed[1], failed[2]) for failed in reports.failures()),
@@ -168,7 +168,7 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
         if edition not in (replacing.values() if state == "settled" else replaced)
     ]
     for live, staging in replaced.items():
-        found += [each for each in reports.unsettled_alone(live, staging) if each[1] != "settled"]
+        found += [each for each in reports.count_unsettled_alone(live, staging) if each[1] != "settled"]
     for source, state, documents in found:
         if source in rows or source in running.engine.leaving:
             states[state] += documents
@@ -178,9 +178,9 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
     """Return sources that were not listed whole, with the reason."""
     scanner = running.engine.scanner
-    unlisted = dict.fromkeys(scanner.unlisted(), "the listing did not complete")
+    unlisted = dict.fromkeys(scanner.sources_not_listed(), "the listing did not complete")
     unfinished = {
-        name: f"the listing stopped after {counted(listing.seen, 'document')}"
+        name: f"the listing stopped after {quantity(listing.seen, 'document')}"
         for name, listing in scanner.under_way().items()
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}

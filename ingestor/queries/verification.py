@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.daemon import Loop, Signals
-from ingestor.app.handover import rehearsed
-from ingestor.app.parts import Parts, made_by
-from ingestor.app.wiring import opened
+from ingestor.app.handover import rehearse
+from ingestor.app.parts import Parts, embedder_recipes_of
+from ingestor.app.wiring import open_state
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.config.models import Config
@@ -23,7 +23,7 @@ from ingestor.model import CollectionName, Fingerprint
 from ingestor.pipeline import listing
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
-from ingestor.queries.plan import unlisted
+from ingestor.queries.plan import describe_unlisted
 from ingestor.state import files
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
@@ -31,7 +31,7 @@ from ingestor.state.files import cache_path, hold, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _EXAMPLES = 5  # documents of a source that are named
 _AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
@@ -63,16 +63,16 @@ class Verification:
 
     @property
     def clean(self) -> bool:
-        return not (self.damaged or self.unsettled or self.unseen)
+        return not (self.is_damaged or self.unsettled or self.unseen)
 
     @property
-    def damaged(self) -> bool:
+    def is_damaged(self) -> bool:
         """Return whether ``--repair`` would help."""
         counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
         return any(counts) or bool(self.settings or self.broken)
 
 
-def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
+def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
     """Compare sources, journal, Chroma and the lexical index.
 
     ``repair``: write wrong records again, then compare once more; again where that put others out of
@@ -81,7 +81,7 @@ def verified(config: Config, repair: bool, rebuild: bool = False) -> Verificatio
     """
     if not repair:
         return _verify(config)
-    aside = _moved_aside(config) if rebuild else None
+    aside = _move_aside(config) if rebuild else None
     before, after = _mend(config), _verify(config)
     for _ in range(_AGAIN):
         if after.unreachable:
@@ -91,7 +91,7 @@ def verified(config: Config, repair: bool, rebuild: bool = False) -> Verificatio
     return replace(after, repaired=repaired, aside=None if aside is None else str(aside))
 
 
-def _moved_aside(config: Config) -> Path | None:
+def _move_aside(config: Config) -> Path | None:
     """Move Chroma's damaged folder aside; returns its new path.
 
     Raises NeedsHuman if the config names a server, or if the folder is in use.
@@ -109,15 +109,18 @@ def _moved_aside(config: Config) -> Path | None:
 def _verify(config: Config) -> Verification:
     report = Verification(running=is_running(config))
     with journal_of(config) as journal, collections_of(config, journal) as collections:
-        cache, parts = VectorCache(cache_path(config), config.cache_size), Parts(config, made_by(journal))
+        cache, parts = (
+            VectorCache(cache_path(config), config.cache_size),
+            Parts(config, embedder_recipes_of(journal)),
+        )
         for edition in live_editions(journal):
             found = _examine(journal, collections, edition, cache, lexical_path(config))
             if found.broken is None:
-                found.settings = collections.changed_settings(edition, _model(parts, edition))
-            report = _counted(report, edition.serves, found)
+                found.settings = collections.list_changed_settings(edition, _model(parts, edition))
+            report = _add_findings(report, edition.serves, found)
         cache.close()
-    with journal_of(config) as journal, rehearsed(config, journal) as copy:
-        return _with_sources(report, Parts(config, made_by(journal)), copy)
+    with journal_of(config) as journal, rehearse(config, journal) as copy:
+        return _with_sources(report, Parts(config, embedder_recipes_of(journal)), copy)
 
 
 def _model(parts: Parts, edition: Edition) -> Model:
@@ -134,20 +137,20 @@ def _examine(
         if index is None:
             records = Reports(journal).records(edition.name)
             return Findings(
-                broken=f"missing in Chroma; had {counted(records, 'record')}" if records else None
+                broken=f"missing in Chroma; had {quantity(records, 'record')}" if records else None
             )
         with words_of(open_for_reading(lexical), edition.uuids) as words:
             return compare(journal, index.parts, edition, Closer(cache, words))
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
-        reason = collections.connection.revived()
+        reason = collections.connection.revive()
         if reason is None:
             raise
         return Findings(broken=f"Chroma can't read it: {reason}")
 
 
-def _counted(report: Verification, name: CollectionName, found: Findings) -> Verification:
+def _add_findings(report: Verification, name: CollectionName, found: Findings) -> Verification:
     """Add the findings in a collection."""
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
     examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(found, kind)[:5])
@@ -169,7 +172,7 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
             try:
                 found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
             except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
-                report = replace(report, unseen={**report.unseen, source.name: unlisted(error)})
+                report = replace(report, unseen={**report.unseen, source.name: describe_unlisted(error)})
                 continue
             listing.want(journal, [source])
             listing.observe(journal, source, observations(found))
@@ -177,7 +180,9 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
             examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
             report = replace(
                 report,
-                unsettled=report.unsettled + unsettled.due(source.feed)[0] + unsettled.gone(source.name)[0],
+                unsettled=report.unsettled
+                + unsettled.due(source.feed)[0]
+                + unsettled.count_gone(source.name)[0],
                 examples=(*report.examples, *examples),
                 unseen=report.unseen | ({source.name: found.trouble} if found.trouble is not None else {}),
             )
@@ -187,15 +192,15 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
 def _mend(config: Config) -> Verification:
     """Doubt wrong records, delete orphans, and write again in one pass, under the lock."""
     report = Verification()
-    with opened(config, serve=False) as running:
+    with open_state(config, serve=False) as running:
         for edition in live_editions(running.journal):
             found = _examine(
                 running.journal, running.collections, edition, running.cache, lexical_path(config)
             )
             if found.broken is None:
                 model = _model(running.parts, edition)
-                found.settings = running.collections.changed_settings(edition, model, restore=True)
-            report = _counted(report, edition.serves, found)
+                found.settings = running.collections.list_changed_settings(edition, model, restore=True)
+            report = _add_findings(report, edition.serves, found)
             if found.broken is not None:
                 running.journal.doubt(edition.name)
                 for _, name in edition.places:

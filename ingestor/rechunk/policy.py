@@ -11,8 +11,8 @@ from ingestor.config.models import Rechunk
 from ingestor.core.entries import Choices, Edition, EditionName
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import CollectionName
-from ingestor.rechunk.recipes import Change, changes, merged
-from ingestor.units import counted
+from ingestor.rechunk.recipes import Change, changes, merge
+from ingestor.units import quantity
 
 UNDONE = "this change of the config was undone by `ingestor rollback`"
 
@@ -149,19 +149,19 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
     differences = tuple(changes(live, wanted))
     if not (differences or other_embedder):
         return Decision("follow", wanted)
-    token = named(wanted)
+    token = fingerprint_of(wanted)
     if token == now.refused:
-        return Decision("keep", merged(live, wanted), differences, UNDONE)
+        return Decision("keep", merge(live, wanted), differences, UNDONE)
     if now.building is not None and not changes(now.building, wanted):
         return Decision("go_on", wanted, differences)
     if token != now.approved and (why := _asks(now, rechunk)):
-        return Decision("keep", merged(live, wanted), differences, why)
+        return Decision("keep", merge(live, wanted), differences, why)
     if anew or rechunk.mode == "swap":
         return Decision("build", wanted, differences)
     return Decision("follow", wanted, differences)
 
 
-def named(choices: Choices) -> str:
+def fingerprint_of(choices: Choices) -> str:
     """The fingerprint by which an approval or a refusal is stored. Metadata needs neither."""
     return fingerprint({name: value for name, value in choices.items() if name != "metadata"})
 
@@ -175,7 +175,7 @@ def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
         return "this machine computes other vectors than the machine that made them"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
-        return f"{counted(now.chunks, 'chunk')} exceed the limit of {bound.chunks:,} (rechunk.approve)"
+        return f"{quantity(now.chunks, 'chunk')} exceed the limit of {bound.chunks:,} (rechunk.approve)"
     price = cost(now.tokens, rechunk) + now.asking
     if bound is not None and bound.cost is not None and price > bound.cost:
         return f"the cost of about {price:.2f} exceeds the limit of {bound.cost:g} (rechunk.approve)"

@@ -27,7 +27,7 @@ class NotReproducible(Exception):
     """A stored recipe cannot be reproduced: its plugin is gone, or has another version."""
 
 
-def chosen(
+def choices_of(
     config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
 ) -> Choices:
     """Today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
@@ -42,7 +42,7 @@ def chosen(
         "sources": {
             source.name: {
                 "chunking": _to_store(source.chunking),
-                "parsing": {choice.plugin.kind: _to_store(choice) for choice in parsing(source)},
+                "parsing": {choice.plugin.kind: _to_store(choice) for choice in parsers_of(source)},
                 **({"types": [list(pair) for pair in source.types]} if source.types else {}),
             }
             for source in sources
@@ -50,7 +50,7 @@ def chosen(
     }
 
 
-def parsing(source: SourceConfig) -> list[Choice]:
+def parsers_of(source: SourceConfig) -> list[Choice]:
     """Every installed parser, with the options that the source sets or its own defaults."""
     chosen = {choice.plugin.kind: choice for choice in source.parsing}
     plugins = [find("parsers", kind) for kind in kinds("parsers") if kind not in chosen]
@@ -58,7 +58,7 @@ def parsing(source: SourceConfig) -> list[Choice]:
     return [every[kind] for kind in kinds("parsers")]
 
 
-def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
+def model_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
     """Return by source the price of a million tokens that a language model reads and writes once."""
     sources = [source for source in config.sources if source.collection == collection]
     return {source.name: _price_of(source.chunking.options) for source in sources}
@@ -71,7 +71,7 @@ def _price_of(options: object) -> float:
     return max([own, *map(_price_of, inner)])
 
 
-def merged(old: Choices, new: Choices) -> Choices:
+def merge(old: Choices, new: Choices) -> Choices:
     """The old choices, with sources and parsers added that only the new ones have."""
     sources = {**new["sources"], **old["sources"]}
     for name in old["sources"].keys() & new["sources"].keys():
@@ -124,7 +124,7 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
     if stored is None:
         return source
     chunking = _choice("chunkers", stored["chunking"], source.chunking)
-    today = {choice.plugin.kind: choice for choice in parsing(source)}
+    today = {choice.plugin.kind: choice for choice in parsers_of(source)}
     parsers = tuple(
         _choice("parsers", stored["parsing"][kind], choice) if kind in stored["parsing"] else choice
         for kind, choice in today.items()
@@ -185,7 +185,7 @@ def changes(old: Choices, new: Choices) -> list[Change]:
     return differences
 
 
-def described_otherwise(old: Choices, new: Choices) -> Change | None:
+def metadata_change(old: Choices, new: Choices) -> Change | None:
     """Return the difference in metadata keys, which by itself is applied in place."""
     before, after = (json.dumps(profile_of(each)) for each in (old, new))
     return Change("", "metadata", before, after) if before != after else None

@@ -27,7 +27,7 @@ from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, parsers_of
 from ingestor.state.sources import Withdrawals
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -76,7 +76,7 @@ class Swaps:
         decision, serves = policy.decide(now, settings), now.editions[0].serves
         for name in now.wanted["sources"]:  # forget approved removals of sources that are in the config again
             self._requests.put("prune", name, None)
-        if now.refused is not None and now.refused != policy.named(now.wanted):
+        if now.refused is not None and now.refused != policy.fingerprint_of(now.wanted):
             self._requests.put("refused", serves, None)  # that config, if written again, is meant
         described = ", ".join(map(str, decision.changes)) or "another embedder"
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {described}")
@@ -186,7 +186,8 @@ class Swaps:
             for edition in self._editions.all()
             if edition.role == "live"
             if (reason := self._notices.get("reach", edition.name)) is not None
-            if self._staging(edition.serves) is None and _rebuild_of(self._requests, edition.serves) is None
+            if self._edition_in_building(edition.serves) is None
+            and _rebuild_of(self._requests, edition.serves) is None
             if now >= float(self._notices.get("rebuilt", edition.serves) or 0) + REBUILD_EVERY
         ]
         for serves, reason in unreachable:
@@ -196,9 +197,9 @@ class Swaps:
     def roll_back(self, retired: Edition) -> None:
         """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
         serves = retired.serves
-        live, building = self._editions.live(serves), self._staging(serves)
+        live, building = self._editions.live(serves), self._edition_in_building(serves)
         if live.choices is not None:
-            self._requests.put("refused", serves, policy.named(live.choices))
+            self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
         dropped = [(building.name, "deleted")] if building is not None else []
         self._collections.distrust_names()
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
@@ -248,13 +249,13 @@ class Swaps:
     def _loss(self, building: Edition, live: Edition) -> str | None:
         """Return why a person must approve: readers would lose more documents than ``max_loss`` allows."""
         approved = self._requests.get("approved", building.serves)
-        if building.choices is not None and approved == policy.named(building.choices):
+        if building.choices is not None and approved == policy.fingerprint_of(building.choices):
             return None
-        for source, lost, of, example in self._editions.lost(building.name, live.name):
+        for source, lost, of, example in self._editions.losses(building.name, live.name):
             if (kept := Withdrawals(self._journal).of(source).kept) is not None:
                 return f"source {source}: {kept}"
             if too_many(lost, of, self._max_loss.get(source, MAX_LOSS)):
-                total = counted(of, "document")
+                total = quantity(of, "document")
                 return f"the replacement quarantines {lost:,} of {total} of {source}, such as {example}"
         return None
 
@@ -290,7 +291,7 @@ class Swaps:
         index = self._collections.open(name)
         number, known = index.count(), Reports(self._journal).records(name)
         if number != known:
-            raise Torn(f"the new collection has {counted(number, 'record')} instead of {known:,}")
+            raise Torn(f"the new collection has {quantity(number, 'record')} instead of {known:,}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
             hits = index.nearest(record.vector[np.newaxis], 1)[0]
             if not hits or hits[0][1] < 0.99:
@@ -309,7 +310,7 @@ class Swaps:
         self._notices.put("reach", made.name, None)  # of an earlier edition of this name
         return made
 
-    def _staging(self, serves: CollectionName) -> Edition | None:
+    def _edition_in_building(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "staging")), None)
 
 

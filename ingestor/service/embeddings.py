@@ -84,7 +84,7 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
     ``wanted``: the name or fingerprint; None selects the embedder of any collection. ``strict``: refuse an
     unknown name instead of selecting the embedder of any collection.
     """
-    if wanted and (embedding := daemon.embeddings.asking(wanted)):
+    if wanted and (embedding := daemon.embeddings.open_stream(wanted)):
         return embedding
     recipes = {
         str(one.serves): one.embedder
@@ -92,7 +92,7 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
         if one.role == "live" and one.embedder
     }
     known = [recipe for serves, recipe in recipes.items() if wanted in (None, serves)]
-    open_ones = map(daemon.embeddings.asking, known if known or strict else recipes.values())
+    open_ones = map(daemon.embeddings.open_stream, known if known or strict else recipes.values())
     if embedding := next((one for one in open_ones if one), None):
         return embedding
     what = (

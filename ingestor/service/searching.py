@@ -114,7 +114,7 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
     store = daemon.collection(edition.uuids)
 
     def embed(texts: Sequence[str]) -> Vectors:
-        embedding = daemon.embeddings.asking(edition.embedder or "")
+        embedding = daemon.embeddings.open_stream(edition.embedder or "")
         if embedding is None:
             raise RequestProblem.at(
                 "mode", 503, f"the embedder of {edition.serves} is not loaded: use mode lexical"

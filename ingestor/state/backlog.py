@@ -113,7 +113,7 @@ class Backlog:
         query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
         return bool(self._journal.select(query, (edition,)))
 
-    def gone(
+    def documents_gone(
         self,
         sources: Sequence[SourceName],
         now: float,
@@ -150,7 +150,7 @@ class Backlog:
         entries = self._journal.of_rows(rows)
         return [entries[row] for row in rows if row in entries]
 
-    def drifted(
+    def find_drifted(
         self,
         sources: Sequence[SourceName],
         collection: EditionName,

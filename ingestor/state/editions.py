@@ -21,7 +21,7 @@ from ingestor.state.rows import PENDING, marks, write_renewal
 
 Request = Literal[
     "arrange",  # decide again what the config means for the collections, and list all; no subject
-    "approved",  # a collection: the choices (policy.named) that a person approved
+    "approved",  # a collection: the choices (policy.fingerprint_of) that a person approved
     "refused",  # a collection: the choices that a person rolled back from
     "roll back",  # a collection: the edition to return to
     "prune",  # a source that left the config: remove its documents
@@ -111,7 +111,7 @@ def uuids_of(journal: Journal) -> frozenset[str]:
     return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
-def packed(choices: Choices) -> str:
+def pack_choices(choices: Choices) -> str:
     return json.dumps(choices, sort_keys=True)
 
 
@@ -150,7 +150,7 @@ class Editions:
             if edition.serves == serves and (not roles or edition.role in roles)
         ]
 
-    def named(self, name: EditionName) -> Edition:
+    def of_name(self, name: EditionName) -> Edition:
         return next(
             (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
         )
@@ -176,7 +176,7 @@ class Editions:
         made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
         self._journal.write(
             "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
-            (made.name, made.serves, made.role, packed(choices), made.since),
+            (made.name, made.serves, made.role, pack_choices(choices), made.since),
         )
         return made
 
@@ -185,7 +185,7 @@ class Editions:
         self._journal.write(
             """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
                ON CONFLICT DO UPDATE SET choices = excluded.choices""",
-            (name, serves, packed(choices)),
+            (name, serves, pack_choices(choices)),
         )
 
     def become(
@@ -256,7 +256,7 @@ class Editions:
             return f"documents of {source} are missing; if that source left the config, run: ingestor apply"
         return None
 
-    def lost(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
+    def losses(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
         """Count the documents of ``live`` that are quarantined in ``building``.
 
         Returns source, their number, the number of all, and an example.

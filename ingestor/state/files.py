@@ -180,7 +180,7 @@ def write_own(path: Path, text: str) -> None:
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5  # seconds; ``held`` takes the lock for a moment, in which a daemon must not fail
+_PATIENCE = 0.5  # seconds; ``is_held`` takes the lock for a moment, in which a daemon must not fail
 
 
 class Locked(NeedsHuman):
@@ -195,11 +195,11 @@ class Lock:
         self._path = path
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._descriptor is not None
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the file was removed or replaced, with its folder for example."""
         try:
             return self._descriptor is None or not os.path.samestat(
@@ -211,7 +211,7 @@ class Lock:
             return False
 
     def note(self, words: str) -> None:
-        """Store words in the file, after the process id, for readers of ``noted``. Replaces earlier words."""
+        """Store words in the file, after the process id, for readers of ``read_note``. Replaces earlier words."""
         if self._descriptor is None:
             return
         with suppress(OSError):  # a full disk: only messages suffer
@@ -257,7 +257,7 @@ def hold(path: Path) -> Lock:
     return lock
 
 
-def noted(path: Path) -> list[str]:
+def read_note(path: Path) -> list[str]:
     """The process id of the (last) holder and the words that it noted; empty if there are none."""
     try:
         return read_own(path).split()
@@ -282,7 +282,7 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
             time.sleep(0.1)
 
 
-def held(path: Path) -> bool:
+def is_held(path: Path) -> bool:
     """Whether a process holds the lock now. Raises NeedsHuman if the file cannot be opened or locked."""
     if not path.exists():
         return False

@@ -34,9 +34,9 @@ from ingestor.state.rows import (
     VANISHED_SINCE,
     adopt,
     item_columns,
-    known_of,
     marks,
     natural_key,
+    records_of,
     take_out,
     to_entry,
     unpack,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Journal]:
+def open_journal(path: Path) -> Iterator[Journal]:
     """The journal until the context ends. Created if it does not exist; its folder must exist.
 
     Raises NeedsHuman if the file cannot be used, now or later in the context.
@@ -96,7 +96,7 @@ class Journal:
         """An empty journal in memory, for commands that only read."""
         return cls(Path("file::memory:?cache=shared"))
 
-    def copied(self, path: Path) -> Journal:
+    def copy_to(self, path: Path) -> Journal:
         """A copy in another file."""
         copy = Journal(path, synchronous="OFF")
         self._db.backup(copy._db)
@@ -230,7 +230,7 @@ class Journal:
         """
         db = self._reader if reads_only else self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
-        known = known_of(db, [row[0] for row in rows])
+        known = records_of(db, [row[0] for row in rows])
         return [to_entry(row, known[row[0]]) for row in rows]
 
     # --- what is done --------------------------------------------------------------------------------

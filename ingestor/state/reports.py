@@ -63,7 +63,7 @@ class DocumentRow:
         return self.source, self.collection, self.key
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         return self.state in ("waiting", "quarantined") and self.reason is not None
 
 
@@ -79,7 +79,7 @@ class DocumentQuery:
     before: Place | None = None
 
 
-def named(journal: Journal, wanted: str) -> list[Entry]:
+def find_named(journal: Journal, wanted: str) -> list[Entry]:
     """Return documents in live editions, by key, URI or id."""
     return journal.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
@@ -152,7 +152,7 @@ def reasons(journal: Selecting) -> list[tuple[str, str, int]]:
     return journal.select(f"{query} ORDER BY 1, 2")
 
 
-def failed_rows(journal: Selecting, source: str) -> list[tuple[int, str]]:
+def rows_of_failed(journal: Selecting, source: str) -> list[tuple[int, str]]:
     """Return the rows of a source's failed documents, with their reasons."""
     query = f"SELECT id, reason FROM documents WHERE {_FAILED} AND {LIVE} AND source = ?"
     return journal.select(query, (source,))
@@ -257,7 +257,7 @@ class Reports:
             FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
         return self._journal.select(query)
 
-    def unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
+    def count_unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
         """Count by source and state what is to be done or set aside in one edition and not in the other."""
         unsettled = f"({PENDING} OR {GONE} OR quarantined)"
         query = f"""
@@ -291,7 +291,7 @@ class Reports:
         query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
         return int(self._journal.select(query, (source,))[0][0])
 
-    def skipped(self) -> list[Skipped]:
+    def count_skipped(self) -> list[Skipped]:
         """Unsupported documents by source and kind, the most frequent first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
                     AND wanted_version IS NOT NULL"""
@@ -372,7 +372,7 @@ class Unsettled:
             yield from (entries[row] for row in rows if row in entries)
             last, before = page[-1], before + len(page)
 
-    def gone(self, source: SourceName) -> tuple[int, int]:
+    def count_gone(self, source: SourceName) -> tuple[int, int]:
         """Return the numbers of documents to remove in live editions, and of their records."""
         query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
                     FROM documents WHERE source = ? AND {LIVE} AND {GONE}"""
@@ -402,7 +402,7 @@ class KeptRecord(NamedTuple):
     known: Known
 
 
-def kept_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
+def journal_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
     """Yield the records of an edition by document. No query stays open. Raises sqlite3.Error.
 
     CROSS JOIN keeps the order of the tables, in which a page begins where the last one ended.
@@ -444,7 +444,7 @@ class Event:
     after: Choices | None = None
 
 
-def happened(
+def last_events(
     journal: Selecting, source: str | None = None, document_id: str | None = None, n: int = FEW
 ) -> list[Event]:
     """Return the last events, newest first, of a source or of a document, or all."""

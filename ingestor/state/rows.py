@@ -114,7 +114,7 @@ TOGETHER = 500  # documents that a query names
 Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statistic: of documents, and of sums
 
 
-def known_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
+def records_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
     """The records of each of these documents, by slot."""
     stored: dict[int, list[Known]] = {document: [] for document in documents}
     for some in pages(documents, TOGETHER):

@@ -98,7 +98,7 @@ class SyncProgress:
     loaded: float = 0.0  # seconds of ``seconds`` before the model could embed
 
     @property
-    def expected(self) -> float:
+    def texts_expected(self) -> float:
         """Return texts of all documents: those of unread ones are estimated from the others.
 
         Listed bytes decide, since large documents are read last, or numbers if no size is listed.
@@ -114,7 +114,7 @@ class SyncProgress:
         if not self.waiting:
             return 1.0
         documents = self.done / (self.done + self.waiting)
-        embedded = self.texts / self.expected if self.texts else documents
+        embedded = self.texts / self.texts_expected if self.texts else documents
         return min(embedded, documents) if self.done and not self.left else embedded
 
     @property

@@ -21,7 +21,7 @@ from pathlib import Path
 from ingestor.config.file import check_text, load, read
 from ingestor.config.models import Config, ConfigError, Settings
 from ingestor.ports import NeedsHuman
-from ingestor.state.files import held, open_own, write_own
+from ingestor.state.files import is_held, open_own, write_own
 
 NAME = "config-in-force.json"
 _AT_START = ("state", "chroma", "http", "parsing", "workers")  # keys that are read once
@@ -43,7 +43,7 @@ class InForce:
     restart: tuple[str, ...] = ()
 
 
-def settled_at_start(old: Config, new: Config) -> tuple[str, ...]:
+def keys_needing_restart(old: Config, new: Config) -> tuple[str, ...]:
     """The keys that differ and need a restart. Where there are any, nothing of ``new`` is taken over."""
     return tuple(key for key in _AT_START if getattr(old, key) != getattr(new, key))
 
@@ -70,17 +70,17 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
             raise
         return InForce(running[0], str(error), running[1])
     running = _find_running(path, env, (str(config.state), _DEFAULT_STATE), config)
-    restart = settled_at_start(running[0], config) if running is not None else ()
+    restart = keys_needing_restart(running[0], config) if running is not None else ()
     if running is None or not restart:
         return InForce(config)
     what = f"the config file differs in {', '.join(restart)}, which takes effect at a restart"
     return InForce(running[0], f"{what}; the rest of the change waits until then", running[1], restart)
 
 
-def running_file(state: Path) -> str | None:
+def config_file_in_use(state: Path) -> str | None:
     """Return the config file of the program that runs with this state folder; None if none runs."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        if held(state / "lock"):
+        if is_held(state / "lock"):
             return _read_kept(state / NAME)["file"]
     return None
 
@@ -96,7 +96,7 @@ def _find_running(
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
             folder = Path(normpath(path.absolute().parent / Path(word).expanduser()))
             kept = _read_kept(folder / NAME)
-            if kept["file"] != str(path.absolute()) or not held(folder / "lock"):
+            if kept["file"] != str(path.absolute()) or not is_held(folder / "lock"):
                 continue
             same = read_now is not None and kept["text"] == read_now.origin.text
             config = read_now if read_now is not None and same else check_text(path, kept["text"], env)

@@ -23,7 +23,7 @@ from ingestor.core.entries import Choices, Entry, Feed, SourceRow
 from ingestor.core.events import event
 from ingestor.core.listings import Differing
 from ingestor.model import CollectionName, DocumentId, Item, SourceName
-from ingestor.state.editions import packed
+from ingestor.state.editions import pack_choices
 from ingestor.state.journal import Journal, Selecting
 from ingestor.state.rows import LIVE, marks
 
@@ -56,7 +56,7 @@ class SourceRows:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def scanned(
+    def note_listing(
         self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
     ) -> None:
         """Store that a whole listing was applied; a hold on the source ends.
@@ -93,7 +93,7 @@ class SourceRows:
         """Store the identity of its root at the first listing."""
         self._put(source, identity=identity)
 
-    def troubled(self, source: SourceName, trouble: str) -> None:
+    def note_trouble(self, source: SourceName, trouble: str) -> None:
         """Store why it could not be listed."""
         self._put(source, trouble=trouble)
 
@@ -185,7 +185,7 @@ class SourceRows:
             rows = db.execute("SELECT name, choices FROM collections WHERE choices NOTNULL").fetchall()
             db.executemany(
                 "UPDATE collections SET choices = ? WHERE name = ?",
-                [(packed(in_choices(json.loads(choices))), name) for name, choices in rows],
+                [(pack_choices(in_choices(json.loads(choices))), name) for name, choices in rows],
             )
 
 
@@ -252,7 +252,7 @@ class Withdrawals:
         document, row = (entry.source, entry.document_id), self.of(entry.source)
         if not entry.known or document in self._counted or row.accepted:
             return True
-        indexed = row.indexed or self._indexed(entry.feed)
+        indexed = row.indexed or self._count_indexed(entry.feed)
         kept = decisions.withdrawal(failure, row.documents, indexed, max_loss)
         if kept is None:
             self._journal.write(
@@ -277,7 +277,7 @@ class Withdrawals:
             )
         return False
 
-    def _indexed(self, feed: Feed) -> int:
+    def _count_indexed(self, feed: Feed) -> int:
         """Documents that the source has, and that have records."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
                    AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""

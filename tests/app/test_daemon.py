@@ -47,7 +47,7 @@ class Running:
         self.engine.scanner = SimpleNamespace(has_listed=None)  # type: ignore[attr-defined]
         self.engine.busy = lambda: set()  # type: ignore[attr-defined]
 
-    def reconfigured(self, config: Any) -> "Running":
+    def with_config(self, config: Any) -> "Running":
         return Running(config.name, self.broken, self.configured, self.engine, self.collections)
 
     def configure(self, *, watch: bool) -> None:

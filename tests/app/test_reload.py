@@ -30,7 +30,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def sources(reloader: Reloader) -> int | None:
-    config = reloader.changed()
+    config = reloader.next_config()
     return None if config is None else len(config.sources)
 
 

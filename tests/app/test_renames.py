@@ -94,7 +94,7 @@ def observe(journal: Journal, name: SourceName, *keys: str) -> None:
 def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "1", "2")
     ids = {entry.key: entry.document_id for entry in of_source(journal, A)}
-    SourceRows(journal).scanned(A, 7.0, "disk", 2)
+    SourceRows(journal).note_listing(A, 7.0, "disk", 2)
     SourceRows(journal).hold(A, "too many", loss=True)
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, choices("a", "other"))
@@ -141,14 +141,14 @@ def test_sources_that_swap_names_keep_their_documents(journal: Journal, cache: V
 
 def test_refused_recipe_of_renamed_source_stays_refused(journal: Journal) -> None:
     wanted = choices("b")
-    Requests(journal).put("refused", C, policy.named(choices_of_old := in_choices(wanted, {B: A})))
+    Requests(journal).put("refused", C, policy.fingerprint_of(choices_of_old := in_choices(wanted, {B: A})))
     Requests(journal).put("approved", C, "something else")
     assert choices_of_old["sources"] == {"a": {"chunking": "b"}}
     keep_answers(journal, C, wanted, {A: B})
-    assert Requests(journal).get("refused", C) == policy.named(wanted)
+    assert Requests(journal).get("refused", C) == policy.fingerprint_of(wanted)
     assert Requests(journal).get("approved", C) == "something else"
     keep_answers(journal, C, wanted, {A: B})  # after a kill
-    assert Requests(journal).get("refused", C) == policy.named(wanted)
+    assert Requests(journal).get("refused", C) == policy.fingerprint_of(wanted)
 
 
 def test_document_prepared_under_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:

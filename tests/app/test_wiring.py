@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.wiring import opened
+from ingestor.app.wiring import open_state
 from ingestor.config.file import load
 from ingestor.core.listings import VersionTable
 
@@ -33,13 +33,13 @@ def test_place_of_source_outlives_other_changes_of_config(
     (tmp_path / "docs/notes.txt.gz").write_bytes(gzip.compress(b"a line of text"))
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)
-    with opened(load(file, {}), serve=False) as running:
+    with open_state(load(file, {}), serve=False) as running:
         running.configure(watch=False)
         [source] = running.engine.sources.values()
         items = list(source.expand(source.connector.scan(), VersionTable({})))
         [member] = [item for item in items if item.key.endswith("notes.txt")]
         file.write_text(CONFIG.replace(*edit))
-        changed = running.reconfigured(load(file, {}))
+        changed = running.with_config(load(file, {}))
         changed.configure(watch=False)
         [first, *_] = changed.engine.sources.values()
         assert (first.connector is source.connector) is same

@@ -17,7 +17,7 @@ from ingestor.chroma import folder as chroma_folder
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma import supervision
 from ingestor.chroma.backend import Collections, Ownership
-from ingestor.chroma.backend import opened as opened_backend
+from ingestor.chroma.backend import open_collections as opened_backend
 from ingestor.chroma.client import Client, Full, Refused, Unanswered
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import Supervised
@@ -168,16 +168,16 @@ def test_collection_is_loading_until_the_server_answered_for_it_once(tmp_path: P
     with chroma(tmp_path) as backend:
         uuids = [backend.open("docs", MODEL)[1]]
         with stopped(backend):
-            assert not backend.connection.loading([], 0.2)
-            assert backend.connection.loading(uuids, 0.2)
-        assert not backend.connection.loading(uuids, 60)
+            assert not backend.connection.is_loading([], 0.2)
+            assert backend.connection.is_loading(uuids, 0.2)
+        assert not backend.connection.is_loading(uuids, 60)
         with stopped(backend):
-            assert not backend.connection.loading(uuids, 0.2)
+            assert not backend.connection.is_loading(uuids, 0.2)
         os.kill(server_of(backend).pid, signal.SIGKILL)
-        assert backend.connection.revived() is not None
+        assert backend.connection.revive() is not None
         with stopped(backend):
-            assert backend.connection.loading(uuids, 0.2)
-        assert not backend.connection.loading(["00000000-0000-0000-0000-000000000000"], 60), (
+            assert backend.connection.is_loading(uuids, 0.2)
+        assert not backend.connection.is_loading(["00000000-0000-0000-0000-000000000000"], 60), (
             "others tell that it is gone"
         )
 

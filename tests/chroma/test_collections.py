@@ -54,7 +54,7 @@ def test_collection_is_emptied_by_and_by_while_others_are_written(served: Client
     opened(served, "old").upsert(many(5))
     collections, left = catalog(served), []
     while collections.empty(ChromaName("old"), 2):
-        left.append(collections.existing(ChromaName("old")).count())  # type: ignore[union-attr]
+        left.append(collections.find(ChromaName("old")).count())  # type: ignore[union-attr]
     assert left == [3, 1]
     assert not collections.empty(ChromaName("old"), 2)
     assert not collections.empty(ChromaName("missing"), 2)

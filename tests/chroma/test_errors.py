@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ingestor.chroma.client import Client, Full, Refused, Unanswered, meaning_of
+from ingestor.chroma.client import Client, Full, Refused, Unanswered, port_error
 from ingestor.chroma.reach import probe
 from ingestor.model import Record
 from ingestor.ports import NeedsHuman, Torn, Transient
@@ -44,7 +44,7 @@ def test_answers_raise_the_error_that_they_mean(status, body, error):
         Client(HOST, port) as client,
         pytest.raises(error) as raised,
     ):
-        catalog(client).existing("any")
+        catalog(client).find("any")
     assert type(raised.value) is error
 
 
@@ -128,7 +128,7 @@ def test_server_too_old_for_lists_is_reported() -> None:
         "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
     )
     refused = Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)
-    meaning = meaning_of(refused)
+    meaning = port_error(refused)
     assert type(meaning) is NeedsHuman
     assert re.search(r"older than 1\.5 .*: upgrade it", str(meaning))
 
@@ -145,6 +145,6 @@ def test_server_too_old_for_lists_is_reported() -> None:
     ],
 )
 def test_damage_is_named_with_its_remedy(text: str, error: type[Exception], remedy: str) -> None:
-    meaning = meaning_of(Refused(f"Error executing plan: Internal error: {text}", "InternalError", 500))
+    meaning = port_error(Refused(f"Error executing plan: Internal error: {text}", "InternalError", 500))
     assert type(meaning) is error
     assert re.search(remedy, str(meaning))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingestor.chroma.guard_rules import answer, forwarded
+from ingestor.chroma.guard_rules import answer, headers_to_forward
 from ingestor.http_server.access import Refusal, rules
 
 OURS = rules(["Chroma.Example.org", "ingestor"], None)
@@ -116,13 +116,13 @@ def test_head_is_written_again() -> None:
         (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"content-type", b"x/y"), (b"accept", b"*/*"),
     ]  # fmt: skip
     kept = [(b"host", b"h"), (b"content-type", b"x/y"), (b"accept", b"*/*")]
-    assert forwarded(given) == [*kept, (b"content-length", b"3")]
-    assert forwarded([*given, (b"transfer-encoding", b"chunked")]) == [
+    assert headers_to_forward(given) == [*kept, (b"content-length", b"3")]
+    assert headers_to_forward([*given, (b"transfer-encoding", b"chunked")]) == [
         *kept,
         (b"transfer-encoding", b"chunked"),
     ]
     json = [(b"content-type", b"application/json"), (b"content-length", b"7")]
-    assert forwarded(given, 7) == [kept[0], kept[2], *json]
+    assert headers_to_forward(given, 7) == [kept[0], kept[2], *json]
 
 
 def test_refusal_is_an_answer_that_chroma_could_have_given() -> None:

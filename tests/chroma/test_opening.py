@@ -87,19 +87,19 @@ def test_collection_opened_again_is_the_same(served):
     second = opened(served, "again")
     assert second.uuid == first.uuid
     assert second.count() == 1
-    assert catalog(served).existing("again").uuid == first.uuid
+    assert catalog(served).find("again").uuid == first.uuid
 
 
 def test_look_up_creates_no_collection(served):
-    assert catalog(served).existing("not-there") is None
-    assert catalog(served).existing("not-there") is None
+    assert catalog(served).find("not-there") is None
+    assert catalog(served).find("not-there") is None
 
 
 def test_collection_with_foreign_records_is_refused_and_untouched(served):
     theirs = served.create_collection("foreign")
     ChromaIndex(served, theirs.id).upsert([record("their#0")])
     ours = catalog(served)
-    for attempt in (lambda name: opened(served, name), ours.existing):
+    for attempt in (lambda name: opened(served, name), ours.find):
         with pytest.raises(NeedsHuman, match=r"foreign.*1 record "):
             attempt("foreign")
     ours.delete("foreign")
@@ -110,7 +110,7 @@ def test_collection_with_foreign_records_is_refused_and_untouched(served):
 def test_collection_of_another_state_is_refused_even_if_empty(served):
     theirs = opened(served, "others", owner=Ownership("theirs"))
     ours = catalog(served)
-    for attempt in (lambda name: opened(served, name), ours.existing):
+    for attempt in (lambda name: opened(served, name), ours.find):
         with pytest.raises(NeedsHuman, match="theirs"):
             attempt("others")
     ours.delete("others")
@@ -120,7 +120,7 @@ def test_collection_of_another_state_is_refused_even_if_empty(served):
 def test_empty_unmarked_collection_gives_way(served):
     """A reader's get_or_create_collection that came first: its space is wrong, and can't be changed."""
     impostor = served.create_collection("impostor")
-    assert catalog(served).existing("impostor") is None
+    assert catalog(served).find("impostor") is None
     index = opened(served, "impostor")
     assert index.uuid != str(impostor.id)
     assert served.get_collection("impostor").configuration_json["hnsw"]["space"] == "cosine"
@@ -179,7 +179,7 @@ MODEL = ReaderModel("huggingface_server", {"url": "http://127.0.0.1:8001/embed/a
 def changed(client, name, model, *, known=True, restore=False):
     """Settings that somebody else changed."""
     edition = Edition(EditionName(name), CollectionName(name))
-    found = catalog(client).changed_settings(edition, embedder(model, known=known), restore=restore)
+    found = catalog(client).list_changed_settings(edition, embedder(model, known=known), restore=restore)
     return [each.removeprefix(f"{name}: ") for each in found]
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from ingestor.chroma.backend import Ownership
-from ingestor.chroma.backend import opened as opened_backend
+from ingestor.chroma.backend import open_collections as opened_backend
 from ingestor.chroma.client import Client, Place, Refused, Unanswered, Unreachable, send_patiently
 from ingestor.chroma.index import rounds, send_in_halves
 from ingestor.chroma.server import ChromaServer

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingestor.chroma.reach import DEEP, FEW, NEAR, NEAREST, missed
+from ingestor.chroma.reach import DEEP, FEW, NEAR, NEAREST, unreachable
 from ingestor.model import Record, RecordId, Vector, Vectors
 from tests.chroma.laws import many, record
 from tests.memory_index import MemoryIndex
@@ -46,7 +46,7 @@ def test_record_that_a_deeper_search_returns_is_within_reach(depth: int, hidden:
     records = many(300)
     depths = dict.fromkeys([one.id for one in records[:hidden]], depth)
     index = Hiding({one.id: one for one in records}, depths=depths)
-    assert missed(index, records) == [one.id for one in records[:lost]]
+    assert unreachable(index, records) == [one.id for one in records[:lost]]
 
 
 def test_texts_of_possible_twins_alone_are_read() -> None:
@@ -56,11 +56,11 @@ def test_texts_of_possible_twins_alone_are_read() -> None:
     alike = record("a#2", "another text", 1)
     everything = [first, twin, alike, *others]
     index = Hiding({one.id: one for one in everything}, depths={"a#1": NEVER, "a#2": NEVER})
-    assert missed(index, everything) == ["a#2"]
+    assert unreachable(index, everything) == ["a#2"]
     assert set(index.looked_up) == {"a#0"}
 
 
 def test_index_that_answers_nothing_finds_nothing() -> None:
     index = Hiding({one.id: one for one in many(3)}, depths=dict.fromkeys([one.id for one in many(3)], NEVER))
-    assert missed(index, many(3)) == [one.id for one in many(3)]
-    assert missed(index, []) == []
+    assert unreachable(index, many(3)) == [one.id for one in many(3)]
+    assert unreachable(index, []) == []

@@ -19,7 +19,7 @@ from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.folder import claim, sweep
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.state.files import held, noted
+from ingestor.state.files import is_held, read_note
 from tests.chroma.laws import many
 from tests.chroma.opening import catalog, opened
 from tests.serving import HOST, client_of, free_port, server
@@ -53,7 +53,7 @@ def test_server_starts_answers_and_stops(tmp_path):
     running.start()
     assert running.poll() is None
     assert answers(running.port)
-    assert held(tmp_path / "db" / "ingestor.lock")
+    assert is_held(tmp_path / "db" / "ingestor.lock")
     assert processes.listener(running.port) == running.pid
     assert os.getpgid(running.pid) == running.pid  # a Ctrl-C in the terminal is not for it
     pid = running.pid
@@ -61,7 +61,7 @@ def test_server_starts_answers_and_stops(tmp_path):
         running.stop()
     assert not answers(running.port)
     assert not Path(f"/proc/{pid}").exists()
-    assert not held(tmp_path / "db" / "ingestor.lock")
+    assert not is_held(tmp_path / "db" / "ingestor.lock")
 
 
 def test_records_outlive_their_server(tmp_path):
@@ -90,7 +90,7 @@ def test_killed_server_is_noticed_and_started_again(tmp_path):
         running.restart()
         assert running.poll() is None
         assert opened(client, "docs").count() == 20
-        assert held(tmp_path / "db" / "ingestor.lock")
+        assert is_held(tmp_path / "db" / "ingestor.lock")
 
 
 @pytest.mark.parametrize("moved", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -104,8 +104,8 @@ def test_removed_folder_is_noticed_and_created_again(tmp_path, moved):
         running.restart()
         assert running.poll() is None
         known = [str(os.getpid()), HOST, str(running.port), running.secret]
-        assert noted(tmp_path / "db" / "ingestor.lock") == known
-    assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
+        assert read_note(tmp_path / "db" / "ingestor.lock") == known
+    assert read_note(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
 
 
 def test_descriptions_of_collections_are_kept_in_memory(tmp_path):
@@ -160,7 +160,7 @@ def test_chroma_of_another_program_on_the_port_is_refused(tmp_path):
         ):
             ours.start()
         assert theirs.poll() is None
-        assert not held(tmp_path / "ours" / "db" / "ingestor.lock")
+        assert not is_held(tmp_path / "ours" / "db" / "ingestor.lock")
 
 
 def test_stranger_who_takes_the_port_in_between_is_named(tmp_path, monkeypatch):
@@ -283,7 +283,7 @@ def test_broken_database_is_reported_and_not_cleaned(tmp_path):
     with pytest.raises(NeedsHuman, match=r"can't read .*chroma\.sqlite3"):
         claim(tmp_path)
     assert folder.exists()
-    assert not held(tmp_path / "ingestor.lock")
+    assert not is_held(tmp_path / "ingestor.lock")
 
 
 def _segments(path):

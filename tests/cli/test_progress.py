@@ -106,7 +106,7 @@ def test_time_left_counts_large_documents_that_are_read_last() -> None:
     meter(Live(at=100, waiting=100, bytes_waiting=10_000_000))
     tally = {"added": 90, "records_added": 200}
     meter(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts_stepped=500))
-    assert (seen[-1].records, seen[-1].expected) == (200, 10_000)
+    assert (seen[-1].records, seen[-1].texts_expected) == (200, 10_000)
     assert seen[-1].seconds_left == 190.0
 
 

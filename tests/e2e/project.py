@@ -25,7 +25,7 @@ from chromadb.api import ClientAPI
 from ingestor.cli.main import main
 from ingestor.model import CollectionName
 from ingestor.state.editions import Editions
-from ingestor.state.journal import opened
+from ingestor.state.journal import open_journal
 from tests.e2e import forked
 from tests.e2e.forked_chroma import program
 from tests.e2e.in_chroma import everything
@@ -191,7 +191,7 @@ class Project:
 
     def words(self) -> Counter[Any]:
         """Every record of the lexical index: the digest of its text, its language and its terms."""
-        with opened(self.folder / "state/journal.sqlite3") as journal:
+        with open_journal(self.folder / "state/journal.sqlite3") as journal:
             uuids = Editions(journal).live(CollectionName("docs")).uuids
         return Counter(records_of(self.folder / "state/lexical.sqlite3", uuids).values())
 

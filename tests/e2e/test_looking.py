@@ -13,7 +13,7 @@ import pytest
 
 from ingestor.app import daemon
 from ingestor.app.parts import Parts
-from ingestor.app.wiring import opened
+from ingestor.app.wiring import open_state
 from ingestor.cli.main import main
 from ingestor.cli.run import init
 from ingestor.config.file import load
@@ -213,7 +213,7 @@ def test_plan_beside_a_daemon_leaves_the_work_to_it_and_names_its_file(synced: P
     other = synced.config.with_name("new.yaml")
     other.write_text(synced.config.read_text())
     config = load(synced.config, {})
-    with opened(config, serve=False):
+    with open_state(config, serve=False):
         keep(config, 0.0)
         answer = ask("plan", "--config", str(other))
         same = ask("plan")
@@ -403,7 +403,7 @@ MISTAKES = [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sour
 def test_status_with_a_broken_config_shows_the_running_one(synced: Project, ask: Ask) -> None:
     serve(synced)
     good = synced.config.read_text()
-    with opened(load(synced.config, {}), serve=False):
+    with open_state(load(synced.config, {}), serve=False):
         for right, wrong in MISTAKES:
             synced.config.write_text(good.replace(right, wrong))
             status = ask("status", "--json")
@@ -440,7 +440,7 @@ def test_status_shows_what_waits_for_a_restart(
         good, changed, key = changed.replace("name: extra", "name: docs"), good, "state"
         synced.config.write_text(good)
     said = f"the config file differs in {key}, which takes effect at a restart"
-    with opened(load(synced.config, {}), serve=False):
+    with open_state(load(synced.config, {}), serve=False):
         synced.config.write_text(changed)
         status = json.loads(ask("status", "--json").out)
         assert said in status["config_error"]
@@ -461,7 +461,7 @@ def test_kept_config_holds_no_secret(synced: Project, monkeypatch: pytest.Monkey
     secret = "fifteen-elephants"
     monkeypatch.setenv("CHROMA_TOKEN", secret)
     synced.config.write_text(synced.config.read_text().replace("size: 60", "size: ${SIZE}"))
-    with opened(load(synced.config, {"SIZE": "61", "CHROMA_TOKEN": secret}), serve=False):
+    with open_state(load(synced.config, {"SIZE": "61", "CHROMA_TOKEN": secret}), serve=False):
         kept = synced.folder / "state" / NAME
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert "${SIZE}" in kept.read_text()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ingestor.app.daemon import Loop, Signals
-from ingestor.app.wiring import Ports, Running, opened
+from ingestor.app.wiring import Ports, Running, open_state
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
 from ingestor.chroma.folder import LOCK
@@ -52,7 +52,7 @@ def one_synced(project: Project, ask: Ask) -> Project:
 
 def test_sync_serves_readers_meanwhile(one_synced: Project, ask: Ask) -> None:
     """It has Chroma for itself, and on a port of its own."""
-    with opened(load(one_synced.config, {}), serve=False):
+    with open_state(load(one_synced.config, {}), serve=False):
         assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
         assert ask("show", "a.txt").code == 0
         status = json.loads(ask("status", "--json").out)
@@ -66,7 +66,7 @@ def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> N
     done = threading.Event()
 
     def run() -> None:
-        with opened(config, serve=False):
+        with open_state(config, serve=False):
             done.wait(60)
 
     daemon, freed = threading.Thread(target=run), threading.Timer(1.0, busy.release)
@@ -89,14 +89,14 @@ def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> N
 def test_question_to_an_ending_daemon_is_repeated(
     one_synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    real, calls = Collections.existing, iter(range(1000))
+    real, calls = Collections.find, iter(range(1000))
 
     def existing(self: Collections, name: CollectionName) -> ChromaIndex | None:
         if next(calls) == 0:
             raise Unreachable("Chroma can't be reached")
         return real(self, name)
 
-    monkeypatch.setattr(Collections, "existing", existing)
+    monkeypatch.setattr(Collections, "find", existing)
     answer = ask(*words)
     assert answer.code == 0, answer
     assert "some words" in answer.out
@@ -105,7 +105,7 @@ def test_question_to_an_ending_daemon_is_repeated(
 def test_embedded_chroma_is_read_while_a_sync_runs(one_synced: Project, ask: Ask) -> None:
     one_synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
     one_synced.configure()
-    with opened(load(one_synced.config, {}), serve=False):
+    with open_state(load(one_synced.config, {}), serve=False):
         for words in (("query", "words"), ("show", "a.txt"), ("verify",)):
             answer = ask(*words)
             assert answer.code == 0, answer
@@ -194,7 +194,7 @@ def test_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     project.configure()
     before = json.loads(ask("plan", "--json").out)
-    with opened(load(project.config, {}), serve=False) as running:
+    with open_state(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)  # the second collection is begun, and no more
         engine = running.engine
         wait(lambda: engine.step(0.05) or engine.scanner.has_listed(CollectionName("docs--2")), every=0)
@@ -250,7 +250,10 @@ def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogC
         finally:
             signals.stop = True
 
-    with opened(load(project.config, {}), serve=False, ports=ports) as running, ThreadPoolExecutor(1) as pool:
+    with (
+        open_state(load(project.config, {}), serve=False, ports=ports) as running,
+        ThreadPoolExecutor(1) as pool,
+    ):
         person = pool.submit(go_through_it)
         Loop(running, signals, lambda live: None).run(lambda: None, lambda live: None)
         person.result()
@@ -269,7 +272,7 @@ def test_disk_that_fills_during_a_swap_is_waited_out(
         return real(self, *given)
 
     monkeypatch.setattr(Swaps, "advance", advance)
-    with opened(load(project.config, {}), serve=False) as running:
+    with open_state(load(project.config, {}), serve=False) as running:
         Loop(running, Signals(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
     assert "is not writable, will retry: database or disk is full" in caplog.text
@@ -305,7 +308,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n\x00"
 def test_documents_left_by_an_interrupted_sync_are_no_failures(project: Project) -> None:
     for number in range(15):
         (project.docs / f"{number}.txt").write_text(f"words of {number}")
-    with opened(load(project.config, {}), serve=False) as running:
+    with open_state(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
         found = report_sync(running, 0.0, {})
@@ -318,7 +321,7 @@ def test_sync_that_ends_during_a_rebuild_counts_each_document_once(synced: Proje
     ask("sync")
     synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "swap"}}
     synced.configure()
-    with opened(load(synced.config, {}), serve=False) as running:
+    with open_state(load(synced.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
         (new,) = (edition for edition in Editions(running.journal).all() if edition.role == "staging")
@@ -371,7 +374,7 @@ def test_listing_under_way_is_reported(project: Project, monkeypatch: pytest.Mon
         found = status.sources["docs"].listing
         return status if found is not None and found.seen else None
 
-    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
+    with open_state(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
         sync = pool.submit(Loop(running, signals, lambda live: None).sync)
         try:
             assert here.wait(60)
@@ -393,7 +396,7 @@ def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
     """Also where the same version is to be cut in another way."""
     synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "in_place"}}
     synced.configure()
-    with opened(load(synced.config, {}), serve=False) as running:
+    with open_state(load(synced.config, {}), serve=False) as running:
         running.configure(watch=False)
         reports = Reports(running.journal)
         assert [state for *_, state, _ in reports.counts()] == ["due"]
@@ -409,7 +412,7 @@ def _list(running: Running) -> None:
     """Until all was listed, and nothing else was done."""
     scanner = running.engine.scanner
     scanner.start()
-    while scanner.under_way() or scanner.taking_over():
+    while scanner.under_way() or scanner.incomplete_sources():
         outcome = running.pool.next(30)
         assert outcome is not None
         scanner.take_listing(outcome.tag, outcome)  # type: ignore[arg-type]

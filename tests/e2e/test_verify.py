@@ -61,7 +61,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
     journal, cache = Journal(state / "journal.sqlite3"), VectorCache(state / "cache.sqlite3", 10**9)
     live = Editions(journal).live(CollectionName("docs"))
     with chroma_in(project.folder / "chroma") as client:
-        index = catalog(client, Ownership(journal.owner)).existing(live.chroma_name)
+        index = catalog(client, Ownership(journal.owner)).find(live.chroma_name)
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         with words_of(open_for_reading(state / "lexical.sqlite3"), live.uuids) as words:

@@ -86,7 +86,7 @@ def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin
     made = recipe(sentence_transformers, **BY_TORCH)
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert found.embedder_recipe == made
-    assert recipe(sentence_transformers, **LEFT_OPEN) in found.chosen.other_recipes
+    assert recipe(sentence_transformers, **LEFT_OPEN) in found.embedder_choice.other_recipes
 
 
 def test_auto_is_another_where_what_made_the_collections_is_not_possible(
@@ -96,7 +96,7 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
     monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert (identity(found)["engine"], identity(found)["precision"]) == ("openvino", "float32")
-    assert made in found.chosen.other_recipes
+    assert made in found.embedder_choice.other_recipes
 
 
 @pytest.mark.torch
@@ -104,7 +104,7 @@ def test_chosen_engine_is_taken_whatever_made_the_collections(sentence_transform
     made = recipe(sentence_transformers, **LEFT_OPEN)
     found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))
     assert "engine" not in identity(found)
-    assert made not in found.chosen.other_recipes
+    assert made not in found.embedder_choice.other_recipes
 
 
 @pytest.mark.parametrize(

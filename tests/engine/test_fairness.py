@@ -118,7 +118,7 @@ def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
     pool, over = Pool(1), Event()
 
     def rest() -> None:
-        with pool.resting():
+        with pool.release_turn():
             over.wait(60)
 
     documents = begun_documents(range(BEGUN - 1))

@@ -78,13 +78,13 @@ class Program:
 def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     program = Program()
     assert [program.fail(Transient("away")) for _ in range(2)] == [WriteResult.AGAIN] * 2
-    assert program.health.paused() == {DOCS}
+    assert program.health.collections_paused() == {DOCS}
     assert program.health.troubles() == {"docs": "away"}
     assert lines(caplog, "collection_failed") == [
         ("WARNING", "collection docs: write failed, will retry: away")
     ]
     program.now += 2.0  # the wait after the second failure
-    assert program.health.paused() == set()
+    assert program.health.collections_paused() == set()
     assert program.health.attempt(DOCS, lambda: None) is WriteResult.DONE
     program.health.resume(DOCS)
     assert program.health.troubles() == {}
@@ -94,9 +94,9 @@ def test_pause_of_a_server_that_asks_for_a_wait_is_as_long() -> None:
     program = Program()
     program.fail(Later("too many requests", 40.0))
     program.now += 39.0
-    assert program.health.paused() == {DOCS}
+    assert program.health.collections_paused() == {DOCS}
     program.now += 1.0
-    assert program.health.paused() == set()
+    assert program.health.collections_paused() == set()
 
 
 def test_collection_that_fails_again_and_again_is_unwritable_unless_readers_do_not_see_it() -> None:
@@ -116,9 +116,9 @@ def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_
     for name in (DOCS, BUILT):
         assert program.fail(NeedsHuman("no permission"), name) is WriteResult.DROPPED
     assert program.held == [DOCS, BUILT]
-    assert program.health.paused() == {BUILT}
+    assert program.health.collections_paused() == {BUILT}
     program.now += HELD
-    assert program.health.paused() == set()
+    assert program.health.collections_paused() == set()
 
 
 @pytest.mark.parametrize(("error", "torn"), [(Torn("damaged"), True), (Gone("deleted"), False)])
@@ -127,7 +127,7 @@ def test_damaged_shard_is_doubted_and_discarded_alone(error: Torn | Gone, torn: 
     error.shard = 1
     assert program.fail(error) is WriteResult.DROPPED
     assert program.collections.calls == [("doubted", DOCS, [1]), ("discarded", DOCS, torn, 1)]
-    assert program.health.paused() == set()
+    assert program.health.collections_paused() == set()
 
 
 def test_damaged_journal_raises() -> None:

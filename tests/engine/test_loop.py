@@ -79,7 +79,7 @@ def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> Non
 def test_engine_that_forgets_withdrawals_breaks_the_law_of_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drifted = Engine._drifted
+    drifted = Engine._find_drifted
 
     def in_step(self: Engine, ready: Sequence[Feed], limit: int, but: Collection[int]) -> list[Entry]:
         if limit > 1:  # for _tidy

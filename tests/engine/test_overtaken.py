@@ -116,7 +116,7 @@ def test_cancelled_work_ends_where_it_waits_or_before_it_begins(rests: bool) -> 
         under_way.set()
         assert revoked.wait(30)
         if rests:
-            with pool.resting():
+            with pool.release_turn():
                 pass
         return "done"
 

@@ -70,7 +70,9 @@ def test_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
     assert [next_part(parts), next_part(parts)] == [50, 60]
     outcome = parts.pool.next(0)
     with monkeypatch.context() as full:
-        full.setattr(parts.scanner.source_rows, "scanned", raising(sqlite3.OperationalError("disk is full")))
+        full.setattr(
+            parts.scanner.source_rows, "note_listing", raising(sqlite3.OperationalError("disk is full"))
+        )
         with pytest.raises(sqlite3.OperationalError):
             parts.scanner.take_listing(cast(Any, outcome).tag, cast(Any, outcome))
     assert parts.scanner.is_busy()
@@ -79,10 +81,10 @@ def test_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
 
 
 def test_listing_is_unfinished_until_its_last_part(parts: Listed) -> None:
-    assert parts.scanner.taking_over() == set()
-    assert [next_part(parts), parts.scanner.taking_over()] == [50, {TREE.source}]
-    assert [next_part(parts), parts.scanner.taking_over()] == [60, {TREE.source}]
-    assert [next_part(parts), parts.scanner.taking_over()] == [65, set()]
+    assert parts.scanner.incomplete_sources() == set()
+    assert [next_part(parts), parts.scanner.incomplete_sources()] == [50, {TREE.source}]
+    assert [next_part(parts), parts.scanner.incomplete_sources()] == [60, {TREE.source}]
+    assert [next_part(parts), parts.scanner.incomplete_sources()] == [65, set()]
 
 
 def raising(error: Exception) -> Any:

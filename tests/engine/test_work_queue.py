@@ -50,7 +50,7 @@ def test_queue_without_a_free_turn_hands_out_no_task() -> None:
     waiting.start()
     waiting.join(0.05)
     assert first is not None and not got
-    with turns.resting(lane):
+    with turns.release_turn(lane):
         waiting.join(30)
         assert len(got) == 1, "work that rests needs no turn"
     turns.close()

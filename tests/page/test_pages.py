@@ -228,11 +228,11 @@ def test_first_pass_has_a_bar_with_rate_and_time_left(daemon: Daemon, client: ht
 
 
 def test_other_modes_answer_if_one_fails(daemon: Daemon, client: httpx.Client) -> None:
-    asking, daemon.embeddings.asking = daemon.embeddings.asking, lambda wanted: None  # type: ignore[method-assign]
+    asking, daemon.embeddings.open_stream = daemon.embeddings.open_stream, lambda wanted: None  # type: ignore[method-assign]
     try:
         page = get(client, "/page/search?q=blocked+card")
     finally:
-        daemon.embeddings.asking = asking  # type: ignore[method-assign]
+        daemon.embeddings.open_stream = asking  # type: ignore[method-assign]
     assert "the embedder of docs is not loaded" in page.text
     assert "blocked" in page.texts["mark"]
 

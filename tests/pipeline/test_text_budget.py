@@ -14,12 +14,12 @@ def test_large_documents_wait_and_small_ones_do_not() -> None:
     budget, entered = TextBudget(1_000_000), Event()
 
     def chunk(characters: int) -> None:
-        with budget.taken(characters):
+        with budget.take(characters):
             entered.set()
 
     with ThreadPoolExecutor(1) as threads:
-        with budget.taken(700_000):
-            with budget.taken(200_000), budget.taken(290_000):
+        with budget.take(700_000):
+            with budget.take(200_000), budget.take(290_000):
                 pass
             waiting = threads.submit(chunk, 400_000)
             assert not entered.wait(0.2)
@@ -29,7 +29,7 @@ def test_large_documents_wait_and_small_ones_do_not() -> None:
 
 def test_document_larger_than_the_budget_is_chunked_alone() -> None:
     budget = TextBudget(1_000_000)
-    with budget.taken(50_000_000), ThreadPoolExecutor(1) as threads:
+    with budget.take(50_000_000), ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(_take, budget, 300_000)
         wait(lambda: not waiting.done())
         budget.stop()
@@ -38,5 +38,5 @@ def test_document_larger_than_the_budget_is_chunked_alone() -> None:
 
 
 def _take(budget: TextBudget, characters: int) -> None:
-    with budget.taken(characters):
+    with budget.take(characters):
         pass

@@ -166,7 +166,7 @@ def test_lines_that_exceed_the_window_are_omitted_from_the_most_general() -> Non
         " ".join("x" * 11),
     ]
     chunks = [Chunk(0, len(text), text) for text in words]
-    texts = embedded_texts(chunks, lines, partial(exceeds_window, Words()))
+    texts = texts_to_embed(chunks, lines, partial(exceeds_window, Words()))
     assert [text.removesuffix(chunk.text) for text, chunk in zip(texts, chunks, strict=True)] == [
         "a b c\nd e\nf\n",
         "d e\nf\n",

@@ -54,7 +54,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
 @pytest.fixture
 def copy(tmp_path: Path, journal: Journal) -> Iterator[Journal]:
     """A copy of the journal into which a listing was taken over."""
-    copy = journal.copied(tmp_path / "copy.sqlite3")
+    copy = journal.copy_to(tmp_path / "copy.sqlite3")
     tools = SimpleNamespace(recipe=lambda parser: "new")
     source = Source(SOURCE, EDITION, cast(Any, Listed()), cast(Any, tools))
     found = listing.take(source, Scope(), [LastListing(copy, source.feed)])

@@ -21,7 +21,7 @@ from ingestor.queries.search import search
 from ingestor.queries.status import current_status
 from ingestor.search.values import Question
 from ingestor.state.editions import Editions
-from ingestor.state.journal import opened
+from ingestor.state.journal import open_journal
 from ingestor.state.running_config import InForce
 
 
@@ -62,7 +62,7 @@ def config(silent_port: int, tmp_path: Path) -> Config:
     )
     config = load(tmp_path / "config.yaml", {})
     config.state.mkdir()
-    with opened(config.state / "journal.sqlite3") as journal:
+    with open_journal(config.state / "journal.sqlite3") as journal:
         edition = Editions(journal).build(CollectionName("docs"), "{}", 0.0)
         Editions(journal).become(0.0, (EditionName(edition.name), "live"))
         with journal.transaction() as database:

@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.config.models import Config
 from ingestor.queries import verification
-from ingestor.queries.verification import Verification, verified
+from ingestor.queries.verification import Verification, verify
 from tests.config.written import load_text, source
 
 
@@ -27,7 +27,7 @@ def test_verify_with_repair_repeats_until_search_reaches_all(
         patch.object(verification, "_mend", return_value=Verification(missing=1)) as mended,
         patch.object(verification, "_verify", lambda config: next(seen)),
     ):
-        report = verified(config, repair=True)
+        report = verify(config, repair=True)
     assert mended.call_count == repairs
     assert (report.unreachable, report.repaired) == (left, True)
 
@@ -37,5 +37,5 @@ def test_repair_without_effect_is_not_repeated(config: Config) -> None:
         patch.object(verification, "_mend", return_value=Verification()) as mended,
         patch.object(verification, "_verify", return_value=Verification(unsettled=1)),
     ):
-        assert not verified(config, repair=True).repaired
+        assert not verify(config, repair=True).repaired
     assert mended.call_count == 1

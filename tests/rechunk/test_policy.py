@@ -25,10 +25,10 @@ from ingestor.rechunk.policy import (
 from ingestor.rechunk.recipes import (
     NotReproducible,
     as_chosen,
-    asking_prices,
     changes,
-    chosen,
-    merged,
+    choices_of,
+    merge,
+    model_prices,
     without_unused,
 )
 
@@ -101,7 +101,7 @@ def test_changed_config_leads_to_the_expected_act(
 def test_waiting_change_keeps_old_sources_and_accepts_new_sources() -> None:
     wanted = wants(50, b=NEW["sources"]["a"])
     decision = decide(now(wanted=wanted, chunks=11), ASKING)
-    assert decision.choices == merged(OLD, wanted)
+    assert decision.choices == merge(OLD, wanted)
     assert decision.choices["sources"] == {"a": OLD["sources"]["a"], "b": NEW["sources"]["a"]}
     assert "chunking.size: 100 -> 50" in map(str.strip, str(decision.changes[0]).split(":", 1)[1:])
 
@@ -123,7 +123,7 @@ def config(folder: Path, chunking: str = "{strategy: recursive, size: 200}", **o
 
 
 def choose(found: Config) -> Any:
-    return chosen(found, C, Fingerprint("e"), RULES)
+    return choices_of(found, C, Fingerprint("e"), RULES)
 
 
 def test_tuning_options_change_no_recipe(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ ASKED = "base_url: http://m/v1, model: m, prompt_price: 2, answer_price: 3"
     ],
 )
 def test_price_of_a_source_is_that_of_its_language_model(tmp_path: Path, chunking: str, price: float) -> None:
-    assert asking_prices(config(tmp_path, chunking), C) == {"a": price}
+    assert model_prices(config(tmp_path, chunking), C) == {"a": price}
 
 
 def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_changed_types_are_a_change(tmp_path: Path) -> None:
     plain = load(file, {})
     file.write_text("parsing: {types: {'*.txt': rst}}\n" + source)
     typed = load(file, {})
-    before, after = (json.loads(json.dumps(chosen(config, C, RULES, RULES))) for config in (plain, typed))
+    before, after = (json.loads(json.dumps(choices_of(config, C, RULES, RULES))) for config in (plain, typed))
     assert [str(change) for change in changes(before, after)] == [
         'a: parsing.types: {} -> {"*.txt": "text/x-rst"}'
     ]
     assert changes(after, after) == []
     assert as_chosen(plain, after, RULES).sources[0].types == typed.sources[0].types
     assert as_chosen(typed, before, RULES).sources[0].types == ()
-    assert "types" not in merged(before, after)["sources"]["a"]
+    assert "types" not in merge(before, after)["sources"]["a"]
 
 
 def test_parsers_without_documents_are_omitted(tmp_path: Path) -> None:

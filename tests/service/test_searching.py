@@ -107,7 +107,7 @@ def test_unknown_collection_among_several_is_named(say: Say, mail: None) -> None
 def test_collection_without_answer_leaves_the_others(
     say: Say, daemon: Daemon, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = Editions(daemon.journal).named(EditionName("mail")).uuids
+    lost = Editions(daemon.journal).of_name(EditionName("mail")).uuids
     monkeypatch.setitem(daemon.collections, lost, Away())
     body = say(collection="*").json()
     assert {hit["collection"] for hit in body["hits"]} == {"docs"}
@@ -241,7 +241,7 @@ def test_unreachable_chroma_is_reported(
 
 
 def test_missing_embedder_leaves_keyword_search(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon.embeddings, "asking", lambda recipe: None)
+    monkeypatch.setattr(daemon.embeddings, "open_stream", lambda recipe: None)
     with served(daemon) as client:
         assert client.post("/search", json={"query": "card"}).json()["where"] == "mode"
         assert client.post("/search", json={"query": "card", "mode": "lexical"}).json()["hits"]

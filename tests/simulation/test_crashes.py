@@ -307,7 +307,7 @@ BROKEN: Variants = {
         writer.Writer, "wake_at", _sleep_while_paused, {CLEAN, EXACT},
     ),
     "a withdrawal is a smaller loss beside documents that vanish": (
-        Withdrawals, "_indexed", _count_vanished_too, {ASKED},
+        Withdrawals, "_count_indexed", _count_vanished_too, {ASKED},
     ),
 }  # fmt: skip
 

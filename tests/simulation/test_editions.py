@@ -30,7 +30,7 @@ def looked_at_late(folder: Path) -> None:
     assert Editions(world.journal).live("docs").name == "docs--2"
     world.engine.health.mark("docs")
     world.engine.health.of["docs"].not_before = world.now + 3 * GRACE
-    while Editions(world.journal).named("docs") in Editions(world.journal).all():
+    while Editions(world.journal).of_name("docs") in Editions(world.journal).all():
         world.now += GRACE
         world.engine_step()
     world.now += 3 * GRACE
@@ -90,7 +90,7 @@ def test_torn_edition_is_deleted_and_not_the_one_that_has_its_name_still(tmp_pat
     fail_at(world, "rename")
     while Editions(world.journal).live(DOCS).name == "docs":
         go_on(world, 1)
-    old, new = Editions(world.journal).named(EditionName("docs")), Editions(world.journal).live(DOCS)
+    old, new = Editions(world.journal).of_name(EditionName("docs")), Editions(world.journal).live(DOCS)
     assert world.shelves.collections["docs"][1] in old.uuids
     world.engine.writer._collections.discard(new.name, torn=True)
     assert {uuid for _, uuid in world.shelves.collections.values()} == {*old.uuids}

@@ -29,7 +29,7 @@ def _measured_by_the_last_listing(self, source, at, identity, documents, trouble
     _SCANNED(self, source, at, identity, documents, trouble)
 
 
-_SCANNED = SourceRows.scanned
+_SCANNED = SourceRows.note_listing
 
 
 def spoiling(seed: int) -> dict[str, object]:
@@ -65,7 +65,7 @@ def delete_one_after_the_other(folder: Path) -> None:
 
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (
-        SourceRows, "scanned", _measured_by_the_last_listing, {ASKED},
+        SourceRows, "note_listing", _measured_by_the_last_listing, {ASKED},
     ),
     "no loss of unreadable documents is asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
 }  # fmt: skip

@@ -27,7 +27,7 @@ def planned(world: World) -> Rehearsal:
     sources = parts.sources(DOCS, live.name, parts.embedder.embed, memory=world.loop.running.memory)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
-    with TemporaryDirectory() as folder, closing(world.journal.copied(Path(folder) / "copy")) as copy:
+    with TemporaryDirectory() as folder, closing(world.journal.copy_to(Path(folder) / "copy")) as copy:
         plan = Rehearsal(copy, recorder, dry_run, lambda texts: [0 for _ in texts])
         plan.run(sources)
         return plan

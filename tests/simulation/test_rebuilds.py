@@ -140,7 +140,7 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     preparing = world.engine.preparing
 
     def refusing(job: Job, tools: Tools, predecessor: Any) -> Prepared:
-        if Editions(world.journal).named(job.entry.collection).role == "staging":
+        if Editions(world.journal).of_name(job.entry.collection).role == "staging":
             raise NeedsHuman("the new model wants another key")
         return preparing(job, tools, predecessor)
 
@@ -222,7 +222,7 @@ def test_removals_reach_an_edition_whose_plugins_are_gone(
     at_rest = max(delay(world, pool, delete, number) for number in range(3))
     by = Parts.by
     monkeypatch.setattr(
-        Parts, "by", lambda self, choices: by(self, choices) if choices == self.wanted(DOCS) else None
+        Parts, "by", lambda self, choices: by(self, choices) if choices == self.choices_for(DOCS) else None
     )
     world.per_chunk = 2
     world.configure()
@@ -275,7 +275,7 @@ def test_edition_whose_plugins_are_gone_asks_before_it_loses_much(
     world.settle()
     by = Parts.by
     monkeypatch.setattr(
-        Parts, "by", lambda self, choices: by(self, choices) if choices == self.wanted(DOCS) else None
+        Parts, "by", lambda self, choices: by(self, choices) if choices == self.choices_for(DOCS) else None
     )
     monkeypatch.setattr(Swaps, "_promote", lambda self, building: False)
     world.per_chunk = 2

@@ -33,7 +33,7 @@ def _begun_without_renewal(journal, index, collection, home, intents):
 
 
 def _failed_and_kept(self, name, error):
-    self._chroma.trouble(self._editions.named(name).chroma_name, error)
+    self._chroma.trouble(self._editions.of_name(name).chroma_name, error)
 
 
 FOUND = {EXACT, CLEAN, LEXICAL, SUPERSET, KNOWN_WORDS}

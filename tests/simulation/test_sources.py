@@ -120,7 +120,7 @@ BROKEN: Variants = {
         DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD},
     ),
     "a slice is written under an old name": (
-        DocumentFlow, "wanted_recipe", _whoever_has_the_name, {EXACT},
+        DocumentFlow, "current_recipe", _whoever_has_the_name, {EXACT},
     ),
 }  # fmt: skip
 SHOWN_BY = dict(zip(BROKEN, (leave, trade_after_a_refusal, rename_half_written(RENAMES[0])), strict=True))

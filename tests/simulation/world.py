@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from ingestor.app.daemon import Loop, Signals
-from ingestor.app.wiring import Ports, opened
+from ingestor.app.wiring import Ports, open_state
 from ingestor.config.models import Choice, Config, Log, Parsing, Rechunk, SourceConfig
 from ingestor.config.servers import Embedded
 from ingestor.config.workers import Workers
@@ -148,7 +148,7 @@ class World:
         """A new process over what is durable."""
         self.process = ExitStack()
         self.shelves.models.clear()
-        running = self.process.enter_context(opened(self.config(), serve=False, ports=self._ports()))
+        running = self.process.enter_context(open_state(self.config(), serve=False, ports=self._ports()))
         self.loop = Loop(running, Signals(), lambda live: None)
         engine = running.engine
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
@@ -452,7 +452,7 @@ class World:
             self.lexical.work()
         # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
         for _ in range(1000 if self.stepwise else 200):
-            waits = self.engine.is_resting() or self.engine.health.paused()
+            waits = self.engine.is_resting() or self.engine.health.collections_paused()
             wait = self.engine.wake_at(routine=False) - self.now if waits else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()

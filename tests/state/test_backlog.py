@@ -67,7 +67,7 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
         observe(journal, key)
         settle(journal, key, sums=[1], interval=interval)
-    found = {value: Backlog(journal).drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    found = {value: Backlog(journal).find_drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
     drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 

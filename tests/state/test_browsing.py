@@ -93,7 +93,7 @@ def test_part_of_the_name_finds_documents(reader: JournalReader) -> None:
 def test_failures_and_single_documents(journal: Journal) -> None:
     found = failures(journal, 5)
     assert len(found) == 5
-    assert all(row.failed or row.state == "gone" for row in found)
+    assert all(row.has_failed or row.state == "gone" for row in found)
     assert one_of(journal, found[0].document_id) == found[0]
     assert one_of(journal, "no such id") is None
 

@@ -8,7 +8,7 @@ from ingestor.lexical.file import LexicalFile
 from ingestor.ports import NeedsHuman
 from ingestor.state import files, run_status
 from ingestor.state.cache import VectorCache
-from ingestor.state.files import hold, noted
+from ingestor.state.files import hold, read_note
 from ingestor.state.journal import Journal
 from tests.connectors.folders import run_as_nobody
 
@@ -118,7 +118,7 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"):
         files.open_own(folder / "chroma.log", os.O_WRONLY | os.O_CREAT)
     assert run_status.read_checks(folder) == []
-    assert noted(folder / "lock") == []
+    assert read_note(folder / "lock") == []
     assert target.read_text() == "theirs"
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
-from ingestor.queries.documents import explained
+from ingestor.queries.documents import explain
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.reports import happened, id_of, note_refused
+from ingestor.state.reports import id_of, last_events, note_refused
 from tests.state.journals import C, observe
 
 
@@ -24,7 +24,7 @@ def test_only_the_last_events_are_kept(tmp_path: Path) -> None:
         db.executemany("INSERT INTO history (what, why) VALUES ('refused', ?)", ((n,) for n in range(20_010)))
     assert journal.select("SELECT COUNT(*), MIN(why) + 0 FROM history") == [(20_000, 10)]
     note_refused(journal, "line 3")
-    assert [one.why for one in happened(journal, n=2)] == ["line 3", "20009"]
+    assert [one.why for one in last_events(journal, n=2)] == ["line 3", "20009"]
 
 
 def test_hidden_collection_leaves_no_events(tmp_path: Path) -> None:
@@ -34,8 +34,8 @@ def test_hidden_collection_leaves_no_events(tmp_path: Path) -> None:
         with journal.transaction() as db:
             db.execute("UPDATE collections SET role = ?", (role,))
             db.execute("UPDATE documents SET digest = ?", (digest,))
-    assert [one.what for one in happened(journal)] == ["changed", "switched"]
-    assert id_of(journal, "a") == happened(journal)[0].document_id
+    assert [one.what for one in last_events(journal)] == ["changed", "switched"]
+    assert id_of(journal, "a") == last_events(journal)[0].document_id
     assert id_of(journal, "b") is None
 
 
@@ -46,5 +46,5 @@ def test_switch_after_a_rebuild_gives_its_reason(tmp_path: Path) -> None:
         db.execute("INSERT INTO collections (name, serves, role) VALUES ('docs--2', ?, 'staging')", (C,))
     roles = ((C, "previous"), (EditionName("docs--2"), "live"))
     Editions(journal).become(0.0, *roles, rebuilt=CollectionName(C))
-    [switched] = happened(journal)
-    assert explained(switched).why == reason
+    [switched] = last_events(journal)
+    assert explain(switched).why == reason

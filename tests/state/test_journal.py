@@ -85,7 +85,7 @@ def test_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal:
     row = one(journal, "a").row
     observe(journal, gone=("a",))
     journal.settle([Receipt(row, "1", "r", "f", "same", "text", (Known(0, "t", "v", "m"),))], ["r"])
-    assert Backlog(journal).gone([S], now=99.0, limit=5) == []
+    assert Backlog(journal).documents_gone([S], now=99.0, limit=5) == []
     observe(journal, "b")
     assert predecessor(journal, untold, one(journal, "b"), "same") is not None
 
@@ -144,7 +144,7 @@ def test_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert SourceRows(journal).of(S).held == "too many"
     assert SourceRows(journal).accept(S)
     assert SourceRows(journal).of(S).accepted
-    SourceRows(journal).scanned(S, 7.0, "disk", 3)
+    SourceRows(journal).note_listing(S, 7.0, "disk", 3)
     assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
 
 
@@ -155,20 +155,20 @@ def test_accept_refuses_a_source_held_for_another_reason(journal: Journal) -> No
 
 
 def test_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
-    SourceRows(journal).scanned(S, 7.0, "disk", 3, "a/b can't be read")
+    SourceRows(journal).note_listing(S, 7.0, "disk", 3, "a/b can't be read")
     assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
-    SourceRows(journal).scanned(S, 8.0, "disk", 2)
+    SourceRows(journal).note_listing(S, 8.0, "disk", 2)
     assert SourceRows(journal).of(S).trouble is None
-    SourceRows(journal).troubled(S, "no answer")
+    SourceRows(journal).note_trouble(S, "no answer")
     assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=3)
 
 
 def test_collections_are_remembered(journal: Journal) -> None:
-    blank = Editions(journal).named(C)
+    blank = Editions(journal).of_name(C)
     assert (blank.uuids, blank.embedder, blank.extra_keys) == ((), None, frozenset())
     known = replace(blank, uuids=("uuid", "other"), embedder="embedder", extra_keys=frozenset({"author"}))
     Editions(journal).note(known)
-    assert Editions(journal).named(C) == known
+    assert Editions(journal).of_name(C) == known
 
 
 @pytest.mark.parametrize(

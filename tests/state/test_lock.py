@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from ingestor.ports import NeedsHuman
-from ingestor.state.files import Locked, held, hold, retry_until_free
+from ingestor.state.files import Locked, hold, is_held, retry_until_free
 
 HOLDER = """
 import subprocess, sys, time
@@ -36,19 +36,19 @@ def test_releasing_twice_is_harmless(tmp_path):
     lock.release()
     with hold(tmp_path / "lock"):
         lock.release()
-        assert held(tmp_path / "lock")
-    assert not held(tmp_path / "lock")
+        assert is_held(tmp_path / "lock")
+    assert not is_held(tmp_path / "lock")
 
 
 def test_lock_file_of_an_ended_process_holds_no_lock(tmp_path):
     (tmp_path / "lock").write_text("1\n")
-    assert not held(tmp_path / "lock")
+    assert not is_held(tmp_path / "lock")
     with hold(tmp_path / "lock"):
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_lock_query_creates_no_file(tmp_path):
-    assert not held(tmp_path / "lock")
+    assert not is_held(tmp_path / "lock")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,7 +58,7 @@ def test_lock_ends_with_its_process_even_if_a_child_lives_on(tmp_path):
     )
     child = int(holder.stdout.readline())
     try:
-        assert held(tmp_path / "lock")
+        assert is_held(tmp_path / "lock")
         with pytest.raises(NeedsHuman, match=f"process {holder.pid}"):
             hold(tmp_path / "lock")
         holder.kill()
@@ -73,7 +73,7 @@ def test_lock_ends_with_its_process_even_if_a_child_lives_on(tmp_path):
 
 
 def test_lock_query_refuses_no_holder(tmp_path):
-    """``held`` takes the lock for an instant; here for a long one."""
+    """``is_held`` takes the lock for an instant; here for a long one."""
     with (tmp_path / "lock").open("w") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         waiting = threading.Timer(0.1, fcntl.flock, (asking, fcntl.LOCK_UN))
@@ -101,9 +101,9 @@ def test_lock_in_a_missing_folder_is_refused(tmp_path):
 def test_lock_is_held_while_other_processes_query_it(tmp_path):
     """Many processes that ask never stop one that holds and releases."""
     asking = (
-        "import sys; from pathlib import Path; from ingestor.state.files import held\n"
+        "import sys; from pathlib import Path; from ingestor.state.files import is_held\n"
         "print(flush=True)\n"
-        "while True: held(Path(sys.argv[1]))"
+        "while True: is_held(Path(sys.argv[1]))"
     )
     hold(tmp_path / "lock").release()
     command = [sys.executable, "-c", asking, str(tmp_path / "lock")]

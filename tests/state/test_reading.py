@@ -13,14 +13,18 @@ from ingestor.core.entries import Feed, Intent
 from ingestor.core.listings import ListingChanges, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.state import reports, sources
-from ingestor.state.journal import Journal, opened
+from ingestor.state.journal import Journal, open_journal
 from ingestor.state.reports import Reports
 from ingestor.state.schema import NewerJournal
 from tests.state.journals import C, S, due, observe, of_collection, of_source, one, settle
 
 
 def test_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
-    with opened(tmp_path / "j") as writing, writing.transaction(), opened(tmp_path / "j") as looking:
+    with (
+        open_journal(tmp_path / "j") as writing,
+        writing.transaction(),
+        open_journal(tmp_path / "j") as looking,
+    ):
         assert looking.owner == writing.owner
 
 
@@ -82,9 +86,9 @@ def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.Mo
     rows = {entry.key: entry for entry in of_source(journal, S) if entry.collection == C}
     [elsewhere] = of_collection(journal, other)
     journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
-    found = [(kept.document_id, kept.known.slot) for kept in reports.kept_records(journal, C)]
+    found = [(kept.document_id, kept.known.slot) for kept in reports.journal_records(journal, C)]
     assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
-    assert [kept.known.slot for kept in reports.kept_records(journal, other)] == [5]
+    assert [kept.known.slot for kept in reports.journal_records(journal, other)] == [5]
 
 
 def test_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tm
     observe(journal, "a")
     own = journal.mark()
     assert own != before
-    with opened(tmp_path / "journal.sqlite3") as other:
+    with open_journal(tmp_path / "journal.sqlite3") as other:
         observe(other, "b")
     assert journal.mark() != own
 

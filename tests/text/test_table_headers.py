@@ -11,7 +11,7 @@ from ingestor.parsers.markup.markdown import PLUGIN as MARKDOWN
 from ingestor.parsers.office.docx import PLUGIN as DOCX
 from ingestor.parsers.office.xlsx import PLUGIN as XLSX
 from ingestor.parsers.shared.compose import markdown_table
-from ingestor.pipeline.prepare import embedded_texts
+from ingestor.pipeline.prepare import texts_to_embed
 from ingestor.registry import Plugin
 from ingestor.text.context import contexts
 from ingestor.text.table_headers import headers
@@ -94,9 +94,9 @@ def test_header_is_embedded_and_not_stored() -> None:
     text = f"# Title\n\n{TABLE}"
     document = Document(text, (Block("heading", 0, 7, level=1, title="Title"), Block("table", 9, len(text))))
     chunk = Chunk(text.index("| 3"), len(text), "| 3 | 4 |")
-    with_title = embedded_texts([chunk], contexts(document, [chunk], "headings"))
+    with_title = texts_to_embed([chunk], contexts(document, [chunk], "headings"))
     assert with_title == ["Title\n| a | b |\n|---|---|\n| 3 | 4 |"]
-    assert embedded_texts([chunk], contexts(document, [chunk], "none")) == ["| a | b |\n|---|---|\n| 3 | 4 |"]
+    assert texts_to_embed([chunk], contexts(document, [chunk], "none")) == ["| a | b |\n|---|---|\n| 3 | 4 |"]
 
 
 def test_table_of_one_endless_line_is_read_once() -> None:

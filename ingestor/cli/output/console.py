@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _PACKED = ("before", "after")  # keys of events that only the program uses
 
@@ -73,24 +73,24 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
     print(f"documents   {count_kinds(asdict(result.documents))}")
     print(f"records     {count_kinds(asdict(result.records))}")
     paid = f", cost {embedded.cost:,.4g}" if embedded.cost else ""
-    print(f"embedded    {counted(embedded.texts, 'text')}, {counted(embedded.tokens, 'token')}{paid}")
+    print(f"embedded    {quantity(embedded.texts, 'text')}, {quantity(embedded.tokens, 'token')}{paid}")
     if (asked := result.asked).calls:
         cost = f", cost {asked.cost:.2f}" if asked.cost else ""
-        read = counted(asked.prompt_tokens, "token")
+        read = quantity(asked.prompt_tokens, "token")
         print(f"LLM calls   {asked.calls:,}, {read} read, {asked.completion_tokens:,} written{cost}")
     print(f"time        {duration(result.seconds)}")
     if result.unsupported:
         print(f"skipped     {count_kinds(result.unsupported)}: no parser reads them")
     states = Counter(short.state for short in result.short)
     for state, number in sorted(states.items()):
-        print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
+        print(f"{state:11} {quantity(number, 'document')}; why: ingestor status")
     for problem in result.problems:
         complain(f"{problem.source}: {problem.document}", problem.reason)
     paused = dict.fromkeys(result.paused, "paused")
     for source, reason in {**result.unseen, **result.held, **paused}.items():
         complain(f"source {source}", reason)
     for source, documents in result.unconfigured.items():
-        removed, kept = (counted(documents[kind], "document") for kind in ("removed", "kept"))
+        removed, kept = (quantity(documents[kind], "document") for kind in ("removed", "kept"))
         done = [f"{removed} removed"] if documents["removed"] else []
         done += [f"{kept} kept until: {command('apply', config)}"] if documents["kept"] else []
         complain(f"source {source}", f"is no longer in the config; {', '.join(done)}")
@@ -118,7 +118,7 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         return
     if report.aside:
         print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you no longer need it")
-    print(f"{counted(report.checked, 'record')} checked")
+    print(f"{quantity(report.checked, 'record')} checked")
     differences = [(k.replace("_", " "), f"{n:,}") for k in DAMAGES if (n := getattr(report, k))]
     if differences:
         print_table(("difference", "number"), differences)
@@ -129,13 +129,13 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     for about, reason in troubles.items():
         complain(about, reason)
     if report.unsettled:
-        due = counted(report.unsettled, "document")
+        due = quantity(report.unsettled, "document")
         print(f"{due} not in step with the sources; details: {command('status', config)}")
         once = f"To bring them in step: {command('sync', config)}"
         print("The running ingestor is updating them." if report.running else once)
     if report.clean:
         out.print(f"[green]Everything is in order{' again' if report.repaired else ''}.[/]")
-    elif report.damaged:
+    elif report.is_damaged:
         print(f"To repair it: {command('verify --repair', config)}")
 
 
@@ -150,7 +150,7 @@ def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> No
         (
             each.name,
             Text(each.owner, "" if each.owner == "this ingestor" else "yellow"),
-            "unused" if each.unused else each.role or "",
+            "unused" if each.is_unused else each.role or "",
             "?" if each.records is None else f"{each.records:,}",
             ", ".join(each.strategies),
             each.model or (f"{each.dimensions} dimensions" if each.dimensions else ""),
@@ -222,7 +222,7 @@ def count_kinds(counts: Mapping[str, int]) -> str:
 
 def describe_listing(listing: RunningListing, now: float) -> str:
     """Return words such as ``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
-    seen = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
+    seen = f"{quantity(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
     last = f", the last one {line(listing.at)}" if listing.at else ""
     return f"is being listed for {duration(max(0.0, now - listing.since))}: {seen}{last}"
 

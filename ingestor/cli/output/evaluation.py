@@ -20,7 +20,7 @@ from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.ranking import StrategyOutcome
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
-from ingestor.units import counted
+from ingestor.units import quantity
 
 _ORIGINS = {
     "made": "made from the documents without a language model",
@@ -80,7 +80,7 @@ def show_check(checked: Checked) -> None:
     if len(checked.refused) > 3:
         out.print(f"questions skipped: {len(checked.refused) - 3:,} more (--json lists them)")
     out.print(
-        f"Collection {asked.collection}, {counted(len(checked.recall), 'question')}: "
+        f"Collection {asked.collection}, {quantity(len(checked.recall), 'question')}: "
         f"recall at {asked.budget:,} tokens is {100 * mean.mean:.1f} "
         f"(95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
     )
@@ -102,10 +102,10 @@ def _facts(evaluation: Evaluation) -> Iterator[str]:
         each for question in evaluation.questions for each in (e.document for e in question.excerpts)
     }
     read = len(sample.documents)
-    listed = counted(sample.listed, "document")
+    listed = quantity(sample.listed, "document")
     which = f"all {listed}" if read == sample.listed > 1 else f"{read:,} of {listed}"
     yield (
-        f"{counted(len(evaluation.questions), 'question')} about {counted(len(documents), 'document')}, "
+        f"{quantity(len(evaluation.questions), 'question')} about {quantity(len(documents), 'document')}, "
         f"{_ORIGINS[origin(evaluation.questions)].format(file=file)}; searched: {which}."
     )
     for name, reason in sample.unread[:3]:
@@ -132,23 +132,23 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
         yield f"questions skipped: {len(lines) - 3:,} more (--json lists them)"
     reasons = Counter(each.reason for each in refused if not each.line)
     for reason, number in reasons.most_common(5):
-        yield f"refused: {counted(number, 'question')}: {reason}"
+        yield f"refused: {quantity(number, 'question')}: {reason}"
 
 
 def _describe_requests(usage: AskingUsage) -> str:
     use = usage.use
     cost = f", for {price(use.cost)}" if use.cost else ""
     return (
-        f"Language model {usage.expected.model}: {counted(use.calls, 'request')}, "
-        f"{counted(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
+        f"Language model {usage.expected.model}: {quantity(use.calls, 'request')}, "
+        f"{quantity(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
         "earlier answers come from the cache."
     )
 
 
 def _describe_judged(judged: Judged, budget: int) -> str:
     return (
-        f"Judged: answers to {judged.compared:,} of {counted(judged.questions, 'question')}, from {budget:,} "
-        f"tokens of each strategy; {counted(sum(judged.unjudged), 'answer')} without a valid judgement. "
+        f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, from {budget:,} "
+        f"tokens of each strategy; {quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
         "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
     )
 

@@ -23,7 +23,7 @@ from ingestor.lexical.terms import question_words, terms
 from ingestor.search.values import NOT_RERANKED, below_header, heading_of, place_of
 from ingestor.search.values import as_json as as_parsed
 from ingestor.text.sentences import sentences
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.model import Metadata
@@ -96,13 +96,13 @@ def _print_copies(copies: Sequence[Copy], indent: str) -> None:
 def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
     """Report an empty result, and documents that cannot be searched yet."""
     changed = (
-        f"{counted(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
+        f"{quantity(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
     )
     if has_hits:
         if unsearchable:
             print(changed, file=sys.stderr)
     elif answer.needed_tokens is not None:
-        print(f"the best hit has {counted(answer.needed_tokens, 'token')}: raise --budget")
+        print(f"the best hit has {quantity(answer.needed_tokens, 'token')}: raise --budget")
     else:
         print("nothing found" + (f"; {changed}" if unsearchable else ""))
 
@@ -263,7 +263,7 @@ def _span(id_: str, metadata: Metadata) -> str:
         f"#{id_.rpartition('#')[2]}",
         f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
         place_of(metadata),
-        counted(int(str(metadata["token_count"])), "token") if "token_count" in metadata else "",
+        quantity(int(str(metadata["token_count"])), "token") if "token_count" in metadata else "",
         str(metadata.get("heading_path") or ""),
     ]
     return "  ".join(part for part in parts if part)

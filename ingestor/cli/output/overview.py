@@ -15,7 +15,7 @@ from rich.text import Text
 from ingestor.cli.output.console import describe_listing, duration, out, print_table, print_wrapped
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.core.completeness import Skipped
@@ -54,7 +54,9 @@ def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
         paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
-        amount = f"{counted(status.embedded_texts, 'text')}, {counted(status.embedded_tokens, 'token')}{paid}"
+        amount = (
+            f"{quantity(status.embedded_texts, 'text')}, {quantity(status.embedded_tokens, 'token')}{paid}"
+        )
         yield f"embedded by {run}: {amount}, at {rates}"
     if status.guard and (verbose or "without" in status.guard):
         yield f"Chroma's port: {line(status.guard)}"
@@ -80,9 +82,9 @@ def _work(status: Status, now: float) -> Iterator[str]:
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
-        yield f"{counted(due, 'document')} to do"
+        yield f"{quantity(due, 'document')} to do"
     if bad:
-        yield f"{counted(bad, 'document')} quarantined"
+        yield f"{quantity(bad, 'document')} quarantined"
     for name, source in status.sources.items():
         if state := _explain_unlisted(source):
             yield f"source {name} {state}"
@@ -162,7 +164,7 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             yield Text.assemble((f"collection {name}: ", "yellow"), line(collection.lexical))
         if collection.built:
             done, of = collection.built
-            yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")
+            yield Text(f"collection {name} is being rebuilt: {done:,} of {quantity(of, 'document')} done")
         if collection.old_until and collection.old_until > now:
             what = "rollback" if collection.old_undone else "change"
             left = duration(collection.old_until - now)
@@ -214,7 +216,7 @@ def print_skipped(skipped: Sequence[Skipped]) -> None:
     if not skipped:
         return
     total = sum(kind.documents for kind in skipped)
-    out.print(f"\n{counted(total, 'document')} skipped, because no parser reads them:")
+    out.print(f"\n{quantity(total, 'document')} skipped, because no parser reads them:")
     for kind in skipped[:MOST]:
         print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
 
@@ -226,7 +228,7 @@ def _print_short(status: Status, config: Path) -> None:
         alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
     if not alike:
         return
-    out.print(f"\n{counted(len(status.short), 'document')} empty or incomplete:")
+    out.print(f"\n{quantity(len(status.short), 'document')} empty or incomplete:")
     for (source, state, reason), documents in list(alike.items())[:MOST]:
         others = f" and {len(documents) - 1:,} more" if len(documents) > 1 else ""
         out.print(Text(line(f"{source}: {documents[0]}{others}"), "yellow"))
@@ -238,7 +240,7 @@ def _print_short(status: Status, config: Path) -> None:
 def _print_failures(status: Status, now: float, config: Path) -> None:
     if not status.failures:
         return
-    out.print(f"\n{counted(len(status.failures), 'document')} failed:")
+    out.print(f"\n{quantity(len(status.failures), 'document')} failed:")
     for failed in status.failures[:MOST]:
         out.print(Text.assemble((line(f"{failed.source}: {failed.document}"), "yellow")))
         print_wrapped(Text(f"{_outlook(failed, now)}: {line(failed.reason)}"), "    ")
@@ -253,7 +255,7 @@ def _outlook(failed: FailedDocument, now: float) -> str:
     if failed.next_try <= now:
         return "retried at the next pass; last time"
     at = _clock(failed.next_try)
-    tries = counted(failed.attempts, "failed try", "failed tries")
+    tries = quantity(failed.attempts, "failed try", "failed tries")
     return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"
 
 

@@ -21,7 +21,7 @@ from ingestor.cli.output.console import (
 from ingestor.cli.output.overview import print_skipped
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.queries.plan import SyncPlan
@@ -49,15 +49,15 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
     )
     print()
     for name, (read, due) in plan.sampled.items():
-        words = f": {read:,} of {counted(due, 'new document')} were read; the figures are scaled to all"
+        words = f": {read:,} of {quantity(due, 'new document')} were read; the figures are scaled to all"
         print_wrapped(Text.assemble((f"source {name}", "yellow"), words))
     records, about = "" if plan.cuts_known else "about ", "" if plan.embed.exact else "about "
     estimated = "" if plan.cuts_known else "; an estimate: the cuts depend on texts not embedded yet"
     print(f"records    {records}{count_kinds(asdict(plan.records))}{estimated}")
-    print(f"to embed   {about}{counted(plan.embed.texts, 'text')}, {counted(plan.embed.tokens, 'token')}")
+    print(f"to embed   {about}{quantity(plan.embed.texts, 'text')}, {quantity(plan.embed.tokens, 'token')}")
     if plan.ask.calls:
         cost = f", cost {plan.ask.cost:.2f} and that of the answers" if plan.ask.cost else ""
-        tokens = counted(plan.ask.prompt_tokens, "prompt token")
+        tokens = quantity(plan.ask.prompt_tokens, "prompt token")
         print(f"LLM calls  about {plan.ask.calls:,}, {tokens}{cost}; nothing was sent")
     if plan.seconds and plan.tokens_per_second:
         rate = f"{plan.tokens_per_second:,.0f} tokens/s"
@@ -133,7 +133,7 @@ def _print_changes(plan: SyncPlan, config: Path) -> None:
         for one in (*change.changes, *([change.metadata] if change.metadata else [])):
             print_wrapped(Text(line(f"  {one}")))
         if rebuilt:
-            print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
+            print(f"  {quantity(change.chunks, 'chunk')} of these documents exist now")
         if rebuilt and change.waits:
             waits = f"{change.waits}. To approve it: {command('apply', config)}"
             print_wrapped(Text.assemble(("  waits for approval: ", "yellow"), waits))

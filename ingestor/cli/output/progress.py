@@ -20,7 +20,7 @@ from ingestor.cli.usage import command, quote
 from ingestor.core.escape import line
 from ingestor.core.events import event
 from ingestor.state.run_status import SyncProgress
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -121,9 +121,9 @@ class ProgressLines:
 
 def work_words(stretch: SyncProgress) -> str:
     """Return the documents and texts done, of how many, the rate, and the time left."""
-    parts = [f"{stretch.done:,} of {counted(stretch.done + stretch.waiting, 'document')}"]
+    parts = [f"{stretch.done:,} of {quantity(stretch.done + stretch.waiting, 'document')}"]
     if stretch.texts + stretch.left:
-        parts.append(f"{stretch.texts:,} of {counted(stretch.texts + stretch.left, 'text')} embedded")
+        parts.append(f"{stretch.texts:,} of {quantity(stretch.texts + stretch.left, 'text')} embedded")
     if stretch.loading and not stretch.texts:
         parts.append("loading the model")
     if stretch.rate is not None:
@@ -142,9 +142,9 @@ def _describe_listings(stretch: SyncProgress) -> str:
 def greet(ready: Ready, config: Path) -> None:
     """Print the state of a daemon at its first rest, and the next command to try."""
     names, spent = ", ".join(ready.collections), duration(ready.seconds)
-    err.print(f"\n[bold green]In step:[/] {counted(ready.records, 'record')} in {names}, after {spent}.")
+    err.print(f"\n[bold green]In step:[/] {quantity(ready.records, 'record')} in {names}, after {spent}.")
     if ready.failed:
-        failed = counted(ready.failed, "document")
+        failed = quantity(ready.failed, "document")
         err.print(f"[yellow]{failed} failed;[/] what and why: {command('status', config)}")
     if ready.unseen:
         about = f"not fully listed: {', '.join(ready.unseen)}"

@@ -28,7 +28,7 @@ from pydantic import SecretStr
 
 from ingestor.connectors.imap import text
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.units import counted
+from ingestor.units import quantity
 
 SECONDS = 60.0  # longest silence of a server
 ANSWER = 600.0  # seconds for a whole answer, also if it comes a byte at a time
@@ -160,7 +160,7 @@ class Session:
         if kind != "OK":
             raise FolderRefused(f"the server does not list the messages ({self._quote(lines[-1])})")
         if len(listed) + gone < there:
-            raise FolderRefused(f"the server lists {len(listed)} of {counted(there, 'message')}")
+            raise FolderRefused(f"the server lists {len(listed)} of {quantity(there, 'message')}")
         return FolderListing(validity, tuple(listed.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.models import HARMLESS, LocalVectors, RemoteVectors, checked
+from ingestor.engine.vectors.models import HARMLESS, LocalVectors, RemoteVectors, check_vectors
 from ingestor.engine.workers import CURRENT, as_exception
 from ingestor.model import Digest, Fingerprint, Vector, Vectors
 from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
@@ -96,7 +96,7 @@ class Counts:
         )  # fmt: skip
 
     @property
-    def known(self) -> tuple[int, int]:
+    def texts_and_rest(self) -> tuple[int, int]:
         """Return the number of texts that the model has embedded, including the running round, and the number
         left.
         """
@@ -332,7 +332,7 @@ class Embedding:
     def _of_questions(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
         texts, embed = [text for request in requests for text in request.texts], requests[0].embed
         assert embed is not None
-        vectors = iter(checked(embed(texts), texts, self.embedder.dimensions))
+        vectors = iter(check_vectors(embed(texts), texts, self.embedder.dimensions))
         return ([next(vectors) for _ in request.texts] for request in requests)
 
     def _of_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
@@ -432,7 +432,7 @@ class Embeddings:
             )
         return self._by_recipe[recipe]
 
-    def asking(self, recipe: str) -> Embedding | None:
+    def open_stream(self, recipe: str) -> Embedding | None:
         """Return the open stream of that recipe. Any thread."""
         return self._by_recipe.get(Fingerprint(recipe))
 

@@ -13,7 +13,7 @@ from ingestor.core.fingerprint import text_digest
 from ingestor.model import Answered, EmbeddedPart, Fingerprint, Vector, Vectors
 from ingestor.ports import Embedder, Gradual, NeedsHuman, Remote, Stop
 from ingestor.state.cache import VectorCache
-from ingestor.units import counted
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -25,7 +25,7 @@ class BadVectors(Exception):
     """The embedder's vectors break its protocol, so they are neither cached nor written."""
 
 
-def checked(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
+def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
     """The vectors as (n, dimensions) float32, copied: an embedder may reuse its memory.
 
     Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
@@ -37,7 +37,7 @@ def checked(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
         raise BadVectors(f"the embedder gave no array of numbers: {error}") from error
     if vectors.shape != (len(texts), dimensions):
         raise BadVectors(
-            f"the embedder gave an array of shape {vectors.shape} for {counted(len(texts), 'text')}; "
+            f"the embedder gave an array of shape {vectors.shape} for {quantity(len(texts), 'text')}; "
             f"of {dimensions} dimensions it must be {(len(texts), dimensions)}"
         )
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
@@ -81,7 +81,7 @@ class LocalVectors:
         ) as parts:
             for part in parts:
                 chosen = [texts[position] for position in part.positions]
-                rows = checked(part.vectors, chosen, model.dimensions)
+                rows = check_vectors(part.vectors, chosen, model.dimensions)
                 for position, vector in zip(part.positions, rows, strict=True):
                     vectors[position] = vector
                 left -= len(rows)
@@ -127,7 +127,9 @@ class RemoteVectors:
         pairs = zip(texts, vectors, strict=True)
         sound = [(text, vector) for text, vector in pairs if not isinstance(vector, Exception)]
         if sound:
-            checked([vector for _, vector in sound], [text for text, _ in sound], self._embedder.dimensions)
+            check_vectors(
+                [vector for _, vector in sound], [text for text, _ in sound], self._embedder.dimensions
+            )
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:

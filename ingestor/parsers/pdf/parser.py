@@ -22,7 +22,7 @@ from ingestor.parsers.pdf.lines import SOFT, Bookmark, Line, PageLines, words_in
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
@@ -114,7 +114,7 @@ def opened(data: bytes) -> "PdfDocument":
                 continue
             break
         if len(document) > _PAGES:
-            raise BadDocument(f"has {counted(len(document), 'page')}; {_PAGES:,} are read at most: split it")
+            raise BadDocument(f"has {quantity(len(document), 'page')}; {_PAGES:,} are read at most: split it")
         return document
     if "password" in reason.lower() or "security" in reason.lower():
         raise BadDocument("is encrypted; save it without a password, or exclude it")
@@ -134,7 +134,7 @@ def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
     """Return messages about parts that cannot be read, with advice."""
     found = []
     if read.unread:
-        where = f"on {read.unread:,} of {counted(len(read.pages), 'page')}"
+        where = f"on {read.unread:,} of {quantity(len(read.pages), 'page')}"
         found.append(
             f"only pictures {where}, in which OCR finds no text that it can read" if ocr else
             f"only pictures and no text layer {where}: OCR would read them: {INSTALL}, and"

@@ -14,7 +14,7 @@ import pytest
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
 from ingestor.engine.vectors.embedding import FIRST_ROUND, Embedding
-from ingestor.engine.vectors.models import HARMLESS, STEP, BadVectors, checked
+from ingestor.engine.vectors.models import HARMLESS, STEP, BadVectors, check_vectors
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
@@ -183,13 +183,13 @@ def test_answer_that_breaks_the_protocol_raises_and_is_not_cached(
 def test_answer_as_list_or_in_another_precision_is_accepted() -> None:
     texts = ["a", "b"]
     for answer in (good(texts).tolist(), good(texts).astype(np.float64), list(good(texts))):
-        assert np.array_equal(checked(answer, texts, 16), good(texts))
-    assert checked(good(texts).astype(np.float16), texts, 16).dtype == np.float32
+        assert np.array_equal(check_vectors(answer, texts, 16), good(texts))
+    assert check_vectors(good(texts).astype(np.float16), texts, 16).dtype == np.float32
 
 
 def test_answer_is_copied_from_memory_that_the_embedder_reuses() -> None:
     memory = good(["a"])
-    given = checked(memory, ["a"], 16)
+    given = check_vectors(memory, ["a"], 16)
     memory[:] = good(["b"])
     assert np.array_equal(given, good(["a"]))
 
@@ -228,7 +228,7 @@ def test_waiting_questions_are_embedded_together_and_bad_text_fails_alone(cache:
 
 def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
     model, pool = Model(good), Pool(1)
-    with closing(pool), closing(Embedding(model, RECIPE, cache, model.count, pool.resting)) as embedding:
+    with closing(pool), closing(Embedding(model, RECIPE, cache, model.count, pool.release_turn)) as embedding:
         pool.submit(PLUG, lambda: embedding([PLUG]))
         assert model.held.wait(30)
         for text in ASKERS[: BEGUN - 1]:
@@ -297,12 +297,12 @@ def test_counts_during_a_round_include_its_steps_and_the_loading(cache: VectorCa
     seen: list[tuple[bool, tuple[int, int]]] = []
 
     def answer(texts: Sequence[str]) -> Vectors:
-        seen.append((embedding.counts().loading, embedding.counts().known))
+        seen.append((embedding.counts().loading, embedding.counts().texts_and_rest))
         return good(texts)
 
     with closing(Embedding(Model(answer), RECIPE, cache, lambda texts: [1] * len(texts))) as embedding:
         embedding([f"text {n}" for n in range(3 * STEP)])
-        assert embedding.counts().known[0] == embedding.counts().texts == 3 * STEP
+        assert embedding.counts().texts_and_rest[0] == embedding.counts().texts == 3 * STEP
     whole = 3 * STEP
     assert seen == [
         (True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3)),

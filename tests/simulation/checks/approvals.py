@@ -29,7 +29,7 @@ class Approvals:
         """Run `ingestor apply`."""
         world = self._world
         for serves in world.config().collections:
-            self._given.add((serves, policy.named(world.loop.running.parts.wanted(serves))))
+            self._given.add((serves, policy.fingerprint_of(world.loop.running.parts.choices_for(serves))))
         approve(world.config())
         self._undone.clear()
         world.disturbed = True
@@ -80,7 +80,7 @@ class Approvals:
                 self._check(edition.serves, was, made_by)
 
     def _check(self, serves: CollectionName, was: Choices, now: Choices) -> None:
-        found, named = changes(was, now), policy.named(now)
+        found, named = changes(was, now), policy.fingerprint_of(now)
         touched = {change.source for change in found} - {""} or {*now["sources"]} if found else set()
         if any(self._records[serves, source] for source in touched):
             hold(APPROVED, (serves, named) not in self._given and list(map(str, found)))

@@ -38,7 +38,7 @@ class Inline:
     def next(self, timeout: float) -> Outcome | None:
         return self.outcomes.pop(0) if self.outcomes else None
 
-    def resting(self) -> AbstractContextManager[None]:
+    def release_turn(self) -> AbstractContextManager[None]:
         """Nobody has anything else to do meanwhile."""
         return nullcontext()
 
