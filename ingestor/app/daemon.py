@@ -114,7 +114,7 @@ class ConfigState:
 
 
 class Reloader:
-    """Reloads a changed config file. A bad one is reported, and the old config stays in force.
+    """Reloads a changed config file. A config with errors is reported, and the old one stays in force.
 
     Call ``next_config`` regularly. ``seen``: the stamp of the file before ``config`` was read.
     """
@@ -171,10 +171,10 @@ class Reloader:
 def stamp(path: Path) -> Stamp:
     """Return a mark of the file that differs after a change, a removal, or another target of a symlink."""
     try:
-        found = path.stat()
+        info = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino
+    return info.st_mtime_ns, info.st_ino
 
 
 def give_back_memory() -> None:
@@ -290,7 +290,7 @@ class Loop:
         running_config.keep(config, self.now())
 
     def _configure(self, *, watch: bool) -> None:
-        """Configure the engine. A new config whose plugins fail is given up for the one before."""
+        """Configure the engine. If plugins of a new config fail, return to the earlier config."""
         try:
             self.running.configure(watch=watch)
         except sqlite3.Error:
@@ -429,7 +429,7 @@ class Loop:
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:
-        """Raises NeedsHuman when the state folder is gone: writes to its open files would be lost."""
+        """Raise NeedsHuman if the state folder is gone: writes to its open files would be lost."""
         lock = lock_path(self.running.parts.config)
         if not lock.exists():
             raise NeedsHuman(

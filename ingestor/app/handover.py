@@ -1,7 +1,7 @@
-"""A renamed source keeps its documents: they are handed over to the new name in the journal.
+"""Hands the documents of a renamed source over to its new name, in the journal.
 
 Nothing is embedded for that: the next pass writes the new name into the metadata (``source_name``). All rows
-of the journal under the old name go along: the state of the source, and what its documents are made by.
+of the journal under the old name follow: the state of the source, and the recipes of its documents.
 """
 
 import logging
@@ -55,7 +55,7 @@ def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, S
     """
     origins = {source.name: origin(source) for source in sources}
     left = {old: place for old, place in noted.items() if place.origin not in (None, origins.get(old))}
-    found: dict[SourceName, SourceName] = {}
+    new_names: dict[SourceName, SourceName] = {}
     for source in sources:
         new, place = source.name, origins[source.name]
         if new in noted and new not in left:
@@ -63,12 +63,12 @@ def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, S
         olds = (
             old for old, was in left.items() if was.origin == place and source.collection in was.collections
         )
-        if (old := next((old for old in olds if old not in found), None)) is not None:
-            found[old] = new
-    while taken := [old for old, new in found.items() if new in noted and new not in found]:
+        if (old := next((old for old in olds if old not in new_names), None)) is not None:
+            new_names[old] = new
+    while taken := [old for old, new in new_names.items() if new in noted and new not in new_names]:
         for old in taken:
-            del found[old]
-    return found
+            del new_names[old]
+    return new_names
 
 
 def in_choices(choices: Choices, renames: Renames) -> Choices:
@@ -110,7 +110,7 @@ def settle_names(
 
 
 def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
-    """Hand over, durably and all or nothing. Cached parsed documents go along."""
+    """Hand over all rows of renamed sources in one durable transaction, and their cached documents."""
     if renames:
         _rename(journal, renames)
     for old, new in renames.items():

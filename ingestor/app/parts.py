@@ -102,7 +102,7 @@ def here(config: Config) -> Home:
 
 
 class SourceRoot(NamedTuple):
-    """Place of a source's documents. A listing teaches ``containers`` what ``connector`` has.
+    """Place of a source's documents. Each listing tells ``containers`` the items of ``connector``.
 
     A place outlives changes of the config that leave its ``setting`` alone, since no new listing may follow.
     """
@@ -139,7 +139,7 @@ class ChosenEmbedder:
 
     @cached_property
     def other_recipes(self) -> frozenset[Fingerprint]:
-        """Recipes of the embedders that the same config selects on other machines."""
+        """Return the recipes of the embedders that the same config selects on other machines."""
         own = self.embedder
         if not isinstance(own, Adaptive):
             return frozenset()
@@ -179,7 +179,8 @@ class Models:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts that a config describes. ``replace`` with another config shares all that outlives a change.
+    """The parts that a config describes. ``replace`` with another config keeps all parts that the change does
+    not concern.
 
     ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
     opened. ``isolation``: confined processes for parsers, archives and mails, each started for its first
@@ -207,7 +208,7 @@ class Parts:
 
     @property
     def embedder(self) -> Embedder:
-        """Raises NeedsHuman when it cannot be loaded, as all that depends on it."""
+        """Return the embedder. Raises NeedsHuman if it cannot be loaded."""
         return self.embedder_choice.embedder
 
     @property
@@ -216,7 +217,7 @@ class Parts:
 
     @property
     def reranker(self) -> Reranker | None:
-        """The cross-encoder of the service port, if one is configured."""
+        """Return the cross-encoder of the service port; None if none is configured."""
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
@@ -241,14 +242,14 @@ class Parts:
             config = as_chosen(self.config, choices, detect.rules())
             if recipe == self.embedder_recipe:  # the model's folder may have moved
                 config = replace(config, embedding=self.config.embedding)
-            found = replace(self, config=config, made=frozenset({recipe}))
-            return found if found.embedder_recipe == recipe else None
+            parts = replace(self, config=config, made=frozenset({recipe}))
+            return parts if parts.embedder_recipe == recipe else None
         except (NotReproducible, NeedsHuman):
             return None
 
     @property
     def model(self) -> Model:
-        """The properties of the embedder that a collection stores.
+        """Return the properties of the embedder that a collection stores.
 
         Readers embed questions by the service port, or by the model in their own process.
         """
@@ -283,14 +284,14 @@ class Parts:
         document is read again. ``places``: of other editions and earlier configs; missing ones are added.
         """
         asked, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
-        found = []
+        result = []
         for source in self.config.sources:
             if source.collection != serves:
                 continue
             place = self._place(source, shared)
             fetch, near = place.containers.fetch, getattr(place.connector, "near", False)
             reader = self.reader(source, fetch, origin(source), near=near, memory=memory)
-            found.append(
+            result.append(
                 Source(
                     name=source.name,
                     collection=edition,
@@ -302,7 +303,7 @@ class Parts:
                     setting=place.setting,
                 )
             )
-        return found
+        return result
 
     def _place(self, source: SourceConfig, places: Places) -> SourceRoot:
         setting = (source.connector, source.archives, source.max_loss, source.scan_every)

@@ -96,7 +96,7 @@ class Ports:
 class Running:
     """An opened state, ready to reconcile; made by ``open_state``.
 
-    ``models``: what each edition that is kept in step stores of its embedder. ``places``: of the sources.
+    ``models``: properties of the embedder that each edition in step stores. ``places``: of the sources.
     """
 
     ports: Ports
@@ -117,7 +117,7 @@ class Running:
 
     @property
     def cost_of_embedding(self) -> float:
-        """Price of the tokens embedded since the start, at the present price."""
+        """Return the price of the tokens embedded since the start, at the present rate."""
         return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
     def with_config(self, config: Config) -> "Running":
@@ -190,12 +190,12 @@ class Running:
             memory=self.memory,
             places=self.places,
         )
-        found = [replace(each, tools=replace(each.tools, expect=embed.expect)) for each in sources]
+        expecting = [replace(each, tools=replace(each.tools, expect=embed.expect)) for each in sources]
         if self.fleet is not None:
-            for source in found:
+            for source in expecting:
                 if (on_nodes := tools_setup(parts, source.feed, source.tools)) is not None:
                     self.fleet.know(source.feed, source.tools, on_nodes)
-        return found
+        return expecting
 
 
 def _no_vectors(texts: Sequence[str]) -> Vectors:
@@ -212,8 +212,8 @@ def open_state(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator
     ``serve``: serve Chroma to others on its configured port. Waits while a reading command uses Chroma's
     folder.
 
-    Raises Locked (a NeedsHuman) when another process holds a lock, NeedsHuman when the state, Chroma or the
-    embedder cannot be used, Transient when Chroma does not start.
+    Raises Locked (a NeedsHuman) if another process holds a lock. Raises NeedsHuman if the state, Chroma or
+    the embedder cannot be used, and Transient if Chroma does not start.
     """
     with ExitStack() as stack:
         journal, cache = stack.enter_context(
@@ -320,7 +320,7 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
 
 
 def _end_chunking(tokens: Tokens) -> None:
-    """Have chunkers raise Stopped at the next text that they count, so that large documents end soon."""
+    """Make chunkers raise Stopped at the next text that they count, so that large documents end soon."""
 
     def stop() -> None:
         raise Stopped

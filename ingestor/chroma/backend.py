@@ -55,7 +55,7 @@ class Ownership:
     uuids: Callable[[], Collection[str]] = tuple
 
     def of(self, collection: DescribedCollection) -> str | None:
-        """The mark of the state that wrote a collection; None if no ingestor did."""
+        """Return the mark of the state that wrote a collection; None if no ingestor did."""
         if (mark := mark_of(collection)) is None and str(collection.id) in self.uuids():
             return self.mark
         return mark
@@ -181,7 +181,7 @@ class Collections:
         return SearchedShards([ChromaIndex(self.connection.readers, UUID(uuid)) for uuid in uuids])
 
     def open(self, name: ChromaName, model: Model) -> tuple[ChromaIndex, str]:
-        """The collection, and its UUID. It is made if it does not exist, and adopted if empty and unmarked.
+        """Return the collection and its UUID. Create it if it does not exist; adopt it if empty and unmarked.
 
         Raises NeedsHuman, and changes nothing, if it is not ours or has vectors of another length; Torn if it
         crashes Chroma, Transient if Chroma is away.
@@ -228,7 +228,7 @@ class Collections:
             raise Transient(f"collection {name!r} could not be created: {error}") from error
 
     def find(self, name: ChromaName) -> ChromaIndex | None:
-        """Our collection of that name, or None. Raises NeedsHuman if it is not ours."""
+        """Return our collection of that name, or None. Raises NeedsHuman if it is not ours."""
         return self._find(self._client, name)
 
     def _find(self, client: Client, name: ChromaName) -> ChromaIndex | None:
@@ -241,7 +241,10 @@ class Collections:
         )
 
     def _ours(self, client: Client, name: ChromaName) -> DescribedCollection | None:
-        """The collection, if it is ours or is empty and unmarked; None if there is none. Raises Foreign."""
+        """Return the collection, if it is ours or is empty and unmarked; None if there is none.
+
+        Raises Foreign.
+        """
         try:
             collection = client.get_collection(name)
         except Gone:
@@ -262,7 +265,7 @@ class Collections:
         return collection
 
     def edition(self, edition: Edition) -> SearchedShards | None:
-        """The collection of an edition, by UUID: after a crash its name may not match its role.
+        """Return the collection of an edition, by UUID: after a crash its name may not match its role.
 
         None if it, or one of its shards, is gone.
         """

@@ -119,7 +119,7 @@ def main(path: str) -> NoReturn:
 
 
 def _options(path: str, port: int) -> list[str]:
-    """Options by which Chroma keeps descriptions of collections in memory.
+    """Return options by which Chroma keeps descriptions of collections in memory.
 
     Else each request reads them from SQLite, which is most of its work for a short one. Only a file of
     settings has this option.

@@ -52,7 +52,7 @@ _NO_LISTS = "untagged enum UpdateMetadataValue"
 
 
 class Refused(Exception):
-    """Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP.
+    """Error: Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP.
 
     ``wait``: seconds after which the server wants to be asked again, if it says so.
     """
@@ -63,15 +63,15 @@ class Refused(Exception):
 
 
 class Unreachable(Transient):
-    """No server answers at the address, or the connection broke."""
+    """Error: no server answers at the address, or the connection broke."""
 
 
 class Unanswered(Transient):
-    """Chroma did not answer a request in time. After a full disk this may last until a restart."""
+    """Error: Chroma did not answer a request in time. After a full disk this may last until a restart."""
 
 
 class Full(Transient):
-    """Chroma cannot write, mostly because its disk is full. Soon it answers no request until a restart."""
+    """Error: Chroma cannot write, mostly for a full disk. Soon it answers no request until a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,14 @@ class Client:
         self.close()
 
     def is_alive(self) -> bool:
-        """Whether the server answers a heartbeat with success."""
+        """Return whether the server answers a heartbeat with success."""
         try:
             return self._answer("GET", "/api/v2/heartbeat", None).status_code == 200
         except (Unanswered, Unreachable):
             return False
 
     def hangs(self) -> bool:
-        """Whether a heartbeat gets no answer in time; False if no process listens."""
+        """Return whether a heartbeat gets no answer in time; False if no process listens."""
         import httpx
 
         try:
@@ -176,7 +176,7 @@ class Client:
 
     @cached_property
     def most_written(self) -> int | None:
-        """The most records of a request that writes; None if it has no bound that matters.
+        """Return the most records of a request that writes; None if it has no bound that matters.
 
         A server that somebody else runs is asked.
         """

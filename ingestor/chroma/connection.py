@@ -54,12 +54,12 @@ class ChromaConnection:
         return self.server.revive() if self.server else None
 
     def answers(self, patience: float) -> bool:
-        """Whether Chroma answers within ``patience`` seconds. Any thread."""
+        """Return whether Chroma answers within ``patience`` seconds. Any thread."""
         with self.connect(patience) as client:
             return client.is_alive()
 
     def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
-        """Whether our server has not answered for one of these collections since it started.
+        """Return whether our server has not answered for one of these collections since it started.
 
         It loads them with their first request. Any thread; ``patience``: seconds.
         """

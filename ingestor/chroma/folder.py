@@ -86,18 +86,18 @@ def move_aside(path: Path) -> Path | None:
 
 
 def _refuse_state(path: Path) -> None:
-    """Raises NeedsHuman if the folder holds a state, whose files must not be moved or mixed with Chroma's."""
+    """Raise NeedsHuman if the folder holds a state, whose files must not be moved or mixed with Chroma's."""
     if (path / "journal.sqlite3").exists():
         raise NeedsHuman(f"{path} is the state folder of an ingestor: set chroma.path to another folder")
 
 
 def is_damage(text: str) -> bool:
-    """Whether an error's text means a damaged database."""
+    """Return whether an error's text means a damaged database."""
     return any(symptom in text for symptom in _DAMAGED)
 
 
 def is_full(path: Path) -> bool:
-    """Whether the disk is nearly full; False if the system does not tell: Chroma reports the problem."""
+    """Return whether the disk is nearly full; False if unknown: Chroma then reports the problem."""
     try:
         return shutil.disk_usage(path).free < ROOM
     except OSError:
@@ -105,7 +105,7 @@ def is_full(path: Path) -> bool:
 
 
 def require_room(path: Path) -> None:
-    """Raises Transient while the disk is nearly full, before Chroma meets a full disk.
+    """Raise Transient while the disk is nearly full, before Chroma meets a full disk.
 
     Measured on 1.5.9: after a failed write Chroma soon answers no request until it is restarted, and it may
     leave a torn segment.
@@ -147,7 +147,7 @@ def _refuse_others(database: Path) -> None:
 
 
 def _require_sound(database: Path) -> None:
-    """Raises NeedsHuman if what Chroma keeps of its collections is damaged.
+    """Raise NeedsHuman if what Chroma keeps of its collections is damaged.
 
     Measured on 1.5.9: Chroma then breaks the connection at each write, and says nothing of the database.
     """
@@ -161,7 +161,7 @@ def _require_sound(database: Path) -> None:
 
 @contextmanager
 def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
-    """Raises NeedsHuman if it cannot be read. Writable: SQLite may undo what a killed server wrote."""
+    """Open Chroma's database, writable: SQLite may undo what a killed server wrote. Raises NeedsHuman."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             yield connection

@@ -176,7 +176,7 @@ class Peer:
         await self._writer.drain()
 
     def is_reusable(self) -> bool:
-        """Whether another exchange may follow; prepares it."""
+        """Return whether another exchange may follow, and prepare it."""
         ended = self.http.our_state is self.http.their_state is h11.DONE
         if ended:
             self.http.start_next_cycle()
@@ -251,7 +251,7 @@ class ClientConnection(Peer):
         raise NotForwarded(verdict)
 
     def _is_ours(self) -> bool:
-        """Whether the daemon's own user or root opened this connection."""
+        """Return whether the daemon's own user or root opened this connection."""
         peer, here = (self._writer.get_extra_info(name) for name in ("peername", "sockname"))
         return self._guard.peers.is_ours(peer[:2], here[:2])
 
@@ -337,7 +337,7 @@ async def serve(
 
 
 def _limit() -> int:
-    """The number of connections for which there are descriptors; each takes two."""
+    """Return the number of connections for which the descriptors suffice; each takes two."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 65_536 if most == resource.RLIM_INFINITY else min(most, 65_536)
     with suppress(OSError, ValueError):

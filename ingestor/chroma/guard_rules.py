@@ -42,7 +42,7 @@ _ERRORS = {
 
 
 def answer(refusal: Refusal) -> bytes:
-    """The whole response; it closes the connection."""
+    """Return the whole response; it closes the connection."""
     error = _ERRORS.get(refusal.status, "InvalidArgumentError")
     body = json.dumps({"error": error, "message": refusal.message}).encode()
     asked = 'WWW-Authenticate: Bearer realm="chroma"\r\n' if refusal.status == 401 else ""

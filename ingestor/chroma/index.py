@@ -50,14 +50,14 @@ class WritePace:
         return max(self._least, int(SECONDS / self._each))
 
     def wrote(self, records: int, seconds: float) -> None:
-        """Slower records count at once, faster ones by halves. A small request says little of its records."""
+        """Adapt the pace to a request that took ``seconds``: at once if slower, by halves if faster."""
         if records >= self._least:
             now = max(seconds / records, 1e-9)
             self._each = max(now, (self._each + now) / 2)
 
 
 def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Iterator[Patches]:
-    """The changes of each record in parts of at most ``most`` keys, the values first, then removals.
+    """Yield the changes of each record in parts of at most ``most`` keys, the values first, then removals.
 
     The first round has every record.
     """
@@ -106,7 +106,7 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
 
 @contextmanager
 def within_quotas() -> Iterator[None]:
-    """Raises NeedsHuman if a request to read is more than the server allows."""
+    """Raise NeedsHuman if a request to read is more than the server allows."""
     try:
         yield
     except Refused as error:
@@ -195,11 +195,11 @@ class ChromaIndex:
             send_in_halves(batch, lambda part: self._client.post(self._uuid, "delete", ids=part))
 
     def _most_written(self, usual: int) -> int:
-        """Records of a request that writes."""
+        """Return the number of records of a request that writes."""
         return min(usual, self._client.most_written or usual)
 
     def _read(self, usual: int) -> int:
-        """Records of an answer."""
+        """Return the number of records of an answer."""
         return min(usual, self._client.quotas.read_records or usual)
 
     def count(self) -> int:
@@ -215,10 +215,10 @@ class ChromaIndex:
             yield from _columns(self._get(ids=page, include=columns), columns)
 
     def ids(self) -> Iterator[RecordId]:
-        """All ids, page by page; complete if nothing is deleted meanwhile.
+        """Yield all ids, page by page; complete if nothing is deleted meanwhile.
 
-        For each page Chroma walks over all records. So each is as large as all before it together, but on
-        others' servers, which may have limits that they do not tell.
+        Chroma walks over all records for each page. So each page is as large as all before it together,
+        except on servers of others, whose limits may be unknown.
         """
         offset, size, most = 0, _PAGE, _PAGE if self._client.foreign else _MOST_IDS
         while page := self._get(limit=self._read(size), offset=offset, include=[])["ids"]:
@@ -230,7 +230,7 @@ class ChromaIndex:
         return self._describe().metadata or {}
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Chroma replaces a collection's metadata whole, so other programs' keys are read first."""
+        """Store facts in the metadata. Other programs' keys are read first: Chroma replaces all metadata."""
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
     def _describe(self) -> DescribedCollection:
@@ -244,7 +244,7 @@ class ChromaIndex:
         raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter.
+        """Return the ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter.
 
         A record that is deleted while Chroma answers comes without its text: Chroma is asked again.
         """
@@ -263,7 +263,7 @@ class ChromaIndex:
         n: int,
         where: dict[str, object] | None = None,
     ) -> list[list[tuple[RecordId, float]]]:
-        """Ids and scores as ``query`` has them: cheaper, for no record is read."""
+        """Return ids and scores as ``query`` does. It is cheaper: no record is read."""
         answers = (
             self._query_columns(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS))
         )
@@ -287,7 +287,7 @@ class ChromaIndex:
         return {RecordId(id_) for page in answer for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
-        """The first ``most`` records that a filter lets pass, in no order, without vectors."""
+        """Return the first ``most`` records that a filter lets pass, in no order, without vectors."""
         answer: list[Record] = []
         columns, page_size = ("documents", "metadatas"), self._read(_RECORDS)
         for offset in range(0, most, page_size):
@@ -299,7 +299,7 @@ class ChromaIndex:
         return answer
 
     def sample(self, offset: int, size: int) -> list[Record]:
-        """Records with their vectors, from a position in Chroma's own order on."""
+        """Return records with their vectors, from a position in Chroma's own order on."""
         return [
             _record(*row) for row in self._rows_from(offset, size, "documents", "metadatas", "embeddings")
         ]
@@ -372,7 +372,7 @@ def _vector(numbers: Sequence[float]) -> Vector:
 
 
 def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[], int]) -> Iterator[list[Row]]:
-    """Batches in order, each within both bounds unless a single row exceeds them.
+    """Yield batches in order, each within both bounds unless a single row exceeds them.
 
     ``most``: rows, asked anew for each batch, when the one before was used.
     """
@@ -390,7 +390,7 @@ def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[],
 
 
 def _record_size(record: Record) -> int:
-    """Bytes on the wire. Raises BadDocument if Chroma does not accept as many."""
+    """Return a record's size on the wire, in bytes. Raises BadDocument if Chroma does not accept as many."""
     size = len(orjson.dumps([record.id, record.text, dict(record.metadata)])) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(

@@ -1,4 +1,4 @@
-"""Processes that hold a port or a file, from Linux's /proc; else nothing is known."""
+"""Finds processes that hold a port or a file, by Linux's /proc. Without /proc none is found."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 def listener(port: int) -> int | None:
-    """A process that listens on the TCP port, or None. Processes of other users are not visible."""
+    """Return a process that listens on the TCP port, or None. Processes of other users are not visible."""
     sockets = _sockets_at(port)
     if not sockets:
         return None
@@ -18,14 +18,14 @@ def listener(port: int) -> int | None:
 
 
 def listens(pid: int, port: int) -> bool | None:
-    """Whether this process listens on the port; None without /proc."""
+    """Return whether this process listens on the port; None without /proc."""
     if not (_PROC / "net/tcp").exists():
         return None
     return bool(_sockets_at(port) & {target for _, target in _descriptors(pid)})
 
 
 def writers_of(file: Path) -> list[int]:
-    """Other processes that have the file open for writing."""
+    """Return other processes that have the file open for writing."""
     path = str(file.resolve())
     others = (pid for pid in _processes() if pid != os.getpid())
     return [
@@ -35,7 +35,7 @@ def writers_of(file: Path) -> list[int]:
 
 
 def describe(pid: int) -> str:
-    """The process in words, for messages."""
+    """Describe the process, for messages."""
     words = command(pid)
     return f"process {pid} ({words[:120]})" if words else f"process {pid}"
 
@@ -61,7 +61,7 @@ def free_port(host: str) -> int:
 
 
 def _sockets_at(port: int) -> set[str]:
-    """Sockets that listen on the port, on any address, as links in /proc/PID/fd name them."""
+    """Return sockets that listen on the port, on any address, as links in /proc/PID/fd name them."""
     rows = [
         line.split()
         for table in ("net/tcp", "net/tcp6")
@@ -81,7 +81,7 @@ def _processes() -> Iterator[int]:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """Descriptors of the process and their targets; none if it ended or belongs to another user."""
+    """Yield descriptors of the process and their targets; none if it ended or belongs to another user."""
     folder = f"{_PROC}/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every command that opens Chroma reads thousands of these

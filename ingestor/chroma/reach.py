@@ -59,7 +59,7 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
 
 
 def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
-    """All records if there are at most ``size``, else pages spread over the collection."""
+    """Return all records if there are at most ``size``, else pages spread over the collection."""
     count = index.count()
     if count <= size:
         return index.sample_plainly(0, size)
@@ -72,7 +72,10 @@ def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
 
 
 def unreachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> list[RecordId]:
-    """Ids of records that are not found by their own vectors, page by page. ``read``: see ``reachable``."""
+    """Return ids of records that are not found by their own vectors, page by page.
+
+    ``read``: see ``reachable``.
+    """
     pages = (records[start : start + PAGE] for start in range(0, len(records), PAGE))
     return [
         record.id
@@ -84,7 +87,7 @@ def unreachable(index: Index, records: Sequence[Locatable], read: Read | None = 
 
 
 def reachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> set[RecordId]:
-    """Ids of a page that are found by their own vectors.
+    """Return ids of a page that are found by their own vectors.
 
     Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
     found them among two hundred. Only what a deep search does not find either is out of reach.
@@ -100,7 +103,7 @@ def reachable(index: Index, records: Sequence[Locatable], read: Read | None = No
 
 
 def _reach(index: Index, records: Sequence[Locatable], depth: int, read: Read) -> set[RecordId]:
-    """Ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
+    """Return ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
 
     Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
     Texts are read of those alone that may be twins: Chroma takes six times as long to answer with all.

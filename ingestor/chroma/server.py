@@ -137,7 +137,7 @@ class ChromaServer:
 
     @property
     def has_crashed(self) -> bool:
-        """Whether the process ended by its own fault, not by SIGTERM or SIGKILL.
+        """Return whether the process ended by its own fault, not by SIGTERM or SIGKILL.
 
         The system also sends SIGKILL when memory is short, which says nothing about its files.
         """
@@ -166,7 +166,10 @@ class ChromaServer:
         self.stop()
 
     def _bind(self) -> socket.socket:
-        """The bound socket for the child. Waits a moment for the port of a server that is just ending."""
+        """Return the bound socket for the child.
+
+        Wait a moment for the port of a server that is just ending.
+        """
         until = time.monotonic() + _PORT_PATIENCE
         while True:
             listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
@@ -226,7 +229,7 @@ class ChromaServer:
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
     def _heard(self, seconds: float) -> bytes:
-        """Lines from the child, if any come within that time."""
+        """Return lines from the child, if any come within that time."""
         assert self._pipe is not None
         self._pipe.settimeout(seconds)
         try:

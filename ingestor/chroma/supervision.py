@@ -62,7 +62,7 @@ MOVES: Mapping[State, Mapping[ServerEvent, State]] = {
 
 
 class BrokenMove(RuntimeError):
-    """An event that cannot happen in this state: a defect of ours."""
+    """Error: an event that cannot happen in this state, a defect of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Look:
 
 
 def is_stuck(since: float, before: Look, now: Look) -> bool:
-    """Whether a silence calls for a restart.
+    """Return whether a silence calls for a restart.
 
     ``since``: the first request without an answer. Between both looks nothing was answered.
     """
@@ -172,7 +172,7 @@ class Supervision:
         self._deaths[name] += 1
 
     def suspects(self, name: ChromaName) -> bool:
-        """Whether a collection must be tested before it is opened; its crashes then count anew."""
+        """Return whether a collection must be tested before it is opened; its crashes then count anew."""
         if self._deaths[name] < DEATHS:
             return False
         self._deaths[name] = 0

@@ -81,7 +81,8 @@ def sudden_loss(
     if not vanished:
         return None
     if moved_root:
-        return f"{vanished:,} of {quantity(known, 'document')} vanished, and another file system is mounted there"
+        documents = quantity(known, "document")
+        return f"{vanished:,} of {documents} vanished, and another file system is mounted there"
     of = max(known, before or 0)
     lost = of - (known - vanished + appeared)
     if not too_many(lost, of, max_loss):

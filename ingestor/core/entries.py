@@ -94,8 +94,8 @@ class SourceRow:
 
     ``held``: why its documents are kept as they are. ``trouble``: why its last listing is incomplete.
     ``accepted``: a person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when.
-    ``documents``: largest number of documents (see SourceRows.note_listing). ``held_root``: identity of the root
-    that lacked documents.
+    ``documents``: largest number of documents (see SourceRows.note_listing). ``held_root``: identity of the
+    root that lacked documents.
     """
 
     last_scan: float | None = None

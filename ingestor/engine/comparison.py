@@ -1,8 +1,8 @@
 """Comparison of an edition in Chroma with the journal, record by record, and what makes them equal again.
 
-After a restore of either side each record may be older or newer than the journal, and there may be records of
-documents that the journal does not know. `verify` looks closer: search must find each record by its own
-vector, and the lexical index must have its words.
+After a restore of either side each record may be older or newer than the journal. Records of documents may
+exist that the journal does not know. `verify` checks more: search must return each record for its own vector,
+and the lexical index must have its words.
 """
 
 from collections.abc import Sequence
@@ -154,7 +154,7 @@ def _compare_page(
 
 
 def is_stale(record: Record, known: Known) -> bool:
-    """Whether text or vector of a record differ from those written, as far as the journal knows."""
+    """Return whether text or vector of a record differ from those written, as far as the journal knows."""
     if known.unsure or known.text_key != text_digest(record.text):
         return True
     restored = round_to_half(record.vector)
@@ -163,7 +163,7 @@ def is_stale(record: Record, known: Known) -> bool:
 
 
 def are_alike(written: Vector, other: Vector) -> bool:
-    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
+    """Return whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
     return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
 
 

@@ -38,8 +38,8 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
     readers' name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then
     creates a collection under it. That collection is deleted if it is empty, else renamed.
 
-    All old names of a collection in shards are freed before the first new one is given: a reader that finds
-    all shards in one listing of Chroma has those of one edition.
+    All old names of a collection in shards are freed before the first new one is given. So a reader that
+    finds all shards in one listing of Chroma has the shards of one edition.
 
     Raises Transient when Chroma is away, or when a client keeps taking a name.
     """
@@ -101,7 +101,7 @@ class EditionIndex(Shards[Index]):
         self.words, self.uuids, self._model = words, uuids, model
 
     def is_made_for(self, model: Model) -> bool:
-        """Whether Chroma knows this model's function, and its vectors are wanted."""
+        """Return whether Chroma knows this model's function, and its vectors are wanted."""
         mine = self._model
         return mine is not None and (mine.recipe, mine.reader) == (model.recipe, model.reader)
 
@@ -220,11 +220,11 @@ class EditionStore:
             self._editions.forget(name)
 
     def is_in_force(self, name: EditionName) -> bool:
-        """Whether it is kept up to date: its role is ``live`` or ``building``."""
+        """Return whether an edition is kept up to date: its role is ``live`` or ``building``."""
         return any(e.name == name and e.role in ("live", "staging") for e in self._editions.all())
 
     def is_building(self, name: EditionName) -> bool:
-        """Whether readers do not see it yet."""
+        """Return whether readers do not see an edition yet."""
         return self._editions.of_name(name).role == "staging"
 
     def distrust_names(self) -> None:
@@ -307,7 +307,7 @@ class EditionStore:
         self._straight = True
 
     def names(self) -> set[str]:
-        """Names of all collections in Chroma, ours or not; empty when Chroma is away."""
+        """Return names of all collections in Chroma, ours or not; empty when Chroma is away."""
         with suppress(Transient):
             return set(self._chroma.names().values())
         return set()

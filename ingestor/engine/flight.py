@@ -127,7 +127,10 @@ class InFlight:
 
     @property
     def large(self) -> bool:
-        """Whether it is written by slices. A renamed document is not: its row in the journal changes."""
+        """Return whether it is written by slices.
+
+        A renamed document is not: its row in the journal changes.
+        """
         prepared = self.prepared
         return prepared is not None and self.records > BATCH and prepared.intent.predecessor is None
 
@@ -164,12 +167,12 @@ class Queue:
         return self.records >= BATCH
 
     def is_ripe(self, now: float) -> bool:
-        """Whether a batch is full, or has waited long enough for others to fill it."""
+        """Return whether a batch is full, or has waited long enough for others to fill it."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
     @property
     def ripe_at(self) -> float:
-        """POSIX seconds."""
+        """Return the time at which a batch is ripe, in POSIX seconds."""
         return self.since + LINGER
 
     def batch(self, *, behind: bool) -> list[InFlight]:
@@ -219,7 +222,7 @@ class Flight:
         return self._records[row].attempts if row in self._records else Attempts()
 
     def is_preparing(self, edition: EditionName) -> bool:
-        """Whether a document of this edition waits for a worker, or is on one."""
+        """Return whether a document of this edition waits for a worker, or is on one."""
         return any(each.entry.collection == edition for each in self.documents(*AT_WORK))
 
     def editions(self) -> set[EditionName]:

@@ -113,7 +113,7 @@ class Engine:
         self._write(everything=True)
 
     def is_resting(self) -> bool:
-        """Whether nothing runs, nothing waits to be written and nothing is due now."""
+        """Return whether nothing runs, nothing waits to be written and nothing is due now."""
         return not (self.scanner.is_busy() or self.flight.rows() or self._due_now())
 
     def wake_at(self, *, routine: bool = True) -> float:
@@ -125,7 +125,7 @@ class Engine:
         return min(times)
 
     def busy(self) -> set[EditionName]:
-        """Editions with documents in flight."""
+        """Return editions with documents in flight."""
         return self.flight.editions()
 
     # --- what comes in -------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Engine:
     # --- dispatching ---------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
-        """Feeds whose source is neither held nor paused and whose collection can be written."""
+        """Return feeds whose source is neither held nor paused and whose collection can be written."""
         paused = self.health.collections_paused()
         return [
             feed
@@ -154,7 +154,7 @@ class Engine:
         ]
 
     def _sources_losing_documents(self, ready: Sequence[Feed]) -> list[SourceName]:
-        """Sources whose vanished documents are removed."""
+        """Return sources whose vanished documents are removed."""
         losing = {name for name in self.losing if self.source_rows.of(name).ready}
         return [*losing.union(name for name, _ in ready), *self.leaving]
 
@@ -303,7 +303,7 @@ class Engine:
                     self._rebuilding = self._rebuilt_at - begun
 
     def _yields(self) -> bool:
-        """Whether a rebuild's batch waits for what readers see: at most as long as the last batch took."""
+        """Return whether a rebuild's batch waits for readers' documents, at most as long as the last one."""
         if has_passed(self._rebuilt_at, self._rebuilding, self.clock()):
             return False
         seen = (each.entry.collection not in self._behind for each in self.flight.documents(*AT_WORK))

@@ -221,11 +221,11 @@ class DocumentFlow:
         self._flight.land(document)
 
     def _has_new_source(self, entry: Entry) -> bool:
-        """Whether its source was renamed meanwhile: the document is due again under the new name."""
+        """Return whether the document's source was renamed: the document is due again under the new name."""
         return source_of(self._journal, entry.row) not in (None, entry.source)
 
     def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
-        """Whether its records may be removed; else the document waits until a person accepts the loss."""
+        """Return whether the document's records may be removed; else a person must accept the loss first."""
         entry = document.entry
         source = self._sources.get(entry.feed)
         if (
@@ -239,7 +239,7 @@ class DocumentFlow:
         return False
 
     def current_recipe(self, prepared: Prepared) -> str:
-        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+        """Return the recipe by today's config. A document prepared under an old name fits no recipe."""
         if self._has_new_source(prepared.entry):
             return ""
         source = self._sources.get(prepared.entry.feed)

@@ -4,8 +4,8 @@ Slots are *in doubt* (``unsure`` in the journal) before the index is written. So
 no record that the journal does not know, and no document that wrongly counts as settled. Every step is
 idempotent.
 
-Each write also renews the collection's generation (core/backend.py): the journal expects the new one
-before the collection gets it, and the old one no longer once the records are written. A write of several
+Each write also renews the collection's generation (core/backend.py). The journal expects the new generation
+before the collection gets it. The journal drops the old one once the records are written. A write of several
 requests renews it again at its end, so that no half of it has the generation of the whole.
 """
 
@@ -55,7 +55,7 @@ def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
-    """Documents that can be written together: each row of the journal occurs once.
+    """Return documents that can be written together: each row of the journal occurs once.
 
     Several copies of a renamed document can claim the same row. Each was compared with the journal before the
     batch, so only the first comparison stays valid; the others are prepared again.
@@ -139,7 +139,7 @@ def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
 def _begin(
     journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
-    """Renew the generation together with the intents. Returns what holds once the records are written.
+    """Renew the generation together with the intents. Return the one that holds once the records are written.
 
     Raises Transient if the collection has another generation than the last write gave it.
     """

@@ -1,4 +1,4 @@
-"""The watch of each source: when the source is listed, and what becomes of its listing.
+"""Watches sources: decides when each is listed, and carries out its listing.
 
 A watch is a state machine with the table MOVES. What follows from a listing is decided in core/listings.py;
 the scanner carries it out in the journal. All methods belong to the engine's thread. The way of a document
@@ -77,7 +77,7 @@ class Watch:
 
     @property
     def in_trouble(self) -> bool:
-        """Whether another config is a reason to try again."""
+        """Return whether another config is a reason to try again."""
         return bool(self.failures or self.partial) or self.problem is not None
 
 
@@ -104,7 +104,7 @@ class TakeOver:
 
 
 class Scanner:
-    """Lists sources and takes their listings over into the journal, each into all editions of its source.
+    """Lists sources and stores their listings in the journal, each for all editions of its source.
 
     ``whole``: called with a collection whenever one of its sources was listed whole.
     """
@@ -146,7 +146,7 @@ class Scanner:
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
     def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
-        """Whether an unchanged source keeps its watch, with a listing that is under way."""
+        """Return whether an unchanged source keeps its watch, with a listing that is under way."""
         if watch.in_trouble or self.source_rows.of(name).held is not None:
             return False
         fed, feeds = (
@@ -155,7 +155,7 @@ class Scanner:
         return fed == feeds or (watch.whole and watch.phase not in AT_WORK and feeds <= fed)
 
     def is_first(self, feed: Feed) -> bool:
-        """Whether the listings of this edition decide for the source."""
+        """Return whether the listings of this edition decide for the source."""
         return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:
@@ -190,20 +190,20 @@ class Scanner:
     # --- state ---------------------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
-        """Whether a listing runs or is due."""
+        """Return whether a listing runs or is due."""
         return any(
             watch.phase in AT_WORK or self._may_list(name, watch) for name, watch in self._watches.items()
         )
 
     def is_quiet(self) -> bool:
-        """Whether no listing runs or is pending; paused sources do not count."""
+        """Return whether no listing runs or is pending; paused sources do not count."""
         return not any(
             watch.phase in AT_WORK or (watch.dirty and not self._is_paused(name))
             for name, watch in self._watches.items()
         )
 
     def has_listed(self, collection: EditionName) -> bool:
-        """Whether every source of this edition was listed whole under this config."""
+        """Return whether every source of this edition was listed whole under this config."""
         fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
         return all(self._watches[name].whole for name in fed)
 
@@ -233,7 +233,7 @@ class Scanner:
         return min(times, default=decisions.NEVER)
 
     def _may_list(self, name: SourceName, watch: Watch) -> bool:
-        """Whether a listing may start now."""
+        """Return whether a listing may start now."""
         due = bool(watch.dirty) and (watch.phase is not WatchPhase.FAILED or self.clock() >= watch.next_scan)
         return due and not self._is_paused(name)
 
@@ -358,6 +358,6 @@ class Scanner:
 
 
 def _is_placed(before: Sequence[Source], now: Sequence[Source]) -> bool:
-    """Whether the same place is listed in the same way."""
+    """Return whether the same place is listed in the same way."""
     settings = [one.setting for one in (*before, *now)]
     return bool(now) and None not in settings and all(one == settings[0] for one in settings)

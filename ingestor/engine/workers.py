@@ -96,7 +96,7 @@ class WorkQueue:
                 self._at_work[lane.key] += 1
 
     def waits(self) -> bool:
-        """Whether any work waits."""
+        """Return whether any work waits."""
         return any(list(self._waiting.values()))
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class Pool:
                 document.move(Phase.PREPARING)
 
     def behind(self) -> bool:
-        """Whether the calling thread works for a collection that readers do not see yet."""
+        """Return whether the calling thread works for a collection that readers do not see yet."""
         task = CURRENT.get()
         return task is not None and task.lane.behind
 

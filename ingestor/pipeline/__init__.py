@@ -1,1 +1,1 @@
-"""The way of one document: listed, read, chunked, compared, embedded."""
+"""Prepares one document: list, read, chunk, compare, embed."""

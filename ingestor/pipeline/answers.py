@@ -28,7 +28,7 @@ class CachedAnswers:
         self.cost = 0.0
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
-        """The answer. Raises what the request raises, or Stopped."""
+        """Return the answer. Raises what the request raises, or Stopped."""
         with self._turns[int(question.key[:8], 16) % _TURNS]:
             known = self._cache.get_answer(question.key)
             if known is not None:

@@ -51,14 +51,14 @@ _ENGLISH = re.compile(  # names of models that were trained on English alone
 
 
 def identify(document: Document) -> Document:
-    """The document with its language: stated by the format, else detected in the prose, else None."""
+    """Return the document with its language: stated by the format, else detected in the prose, else None."""
     if document.language or (language := language_of("".join(_prose(document)))) is None:
         return document
     return replace(document, language=language)
 
 
 def language_of(text: str) -> str | None:
-    """ISO 639-1 code of the first 2,000 characters; None if they are few, no prose, or in doubt."""
+    """Return the ISO 639-1 code of a text, by its first 2,000 characters; None if in doubt or no prose."""
     if len(text) < _LEAST:
         return None
     words = _WORD.sub(lambda word: " " if _NO_WORD.search(word[0]) else word[0], text[:_SAMPLE])
@@ -70,12 +70,12 @@ def language_of(text: str) -> str | None:
 
 @cache
 def rules() -> Fingerprint:
-    """The fingerprint of everything besides the text that decides the result."""
+    """Return the fingerprint of everything besides the text that decides the result."""
     return fingerprint([sorted(_PROSE), _SAMPLE, _PLACES, _LEAST, _SURE, version("py3langid")])
 
 
 def _prose(document: Document) -> Iterator[str]:
-    """Beginnings of prose blocks, evenly spread over the document."""
+    """Yield beginnings of prose blocks, evenly spread over the document."""
     blocks = [block for block in document.blocks if block.kind in _PROSE]
     chosen = blocks[:: max(1, ceil(len(blocks) / _PLACES))]
     for block in chosen:
@@ -83,7 +83,7 @@ def _prose(document: Document) -> Iterator[str]:
 
 
 def _model() -> "LanguageIdentifier":
-    """The model, which never changes after loading: threads share it."""
+    """Return the model, which never changes after loading: threads share it."""
     with _LOADING:
         return _load()
 
@@ -101,7 +101,7 @@ def expect() -> None:
 
 @cache
 def _load() -> "LanguageIdentifier":
-    """The model, limited to languages with a code of two letters."""
+    """Return the model, limited to languages with a code of two letters."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

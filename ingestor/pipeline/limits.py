@@ -1,4 +1,4 @@
-"""The limits of a document's way, and its seconds by stage.
+"""Limits of a document's preparation, and its seconds by stage.
 
 Texts that repeat, memory for what is chunked, and the time for which commands that look once retry.
 """

@@ -49,7 +49,7 @@ class Source:
         return Feed(self.name, self.collection)
 
     def is_moved(self, version: str, other: str) -> bool:
-        """Whether items of these versions are known to be one under two keys."""
+        """Return whether items of these versions are known to be one under two keys."""
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 

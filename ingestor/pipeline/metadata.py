@@ -163,7 +163,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
 
 
 def folders_of(key: str) -> list[str] | None:
-    """The folders, archives and sites around a document, the outermost first: ``["ref", "ref/models"]``."""
+    """Return folders, archives and sites around a document, outermost first: ``["ref", "ref/models"]``."""
     site = _SITE.match(key)
     start, path = (site.end(), re.split("[?#]", key)[0]) if site else (1, key)
     around = (path[:end] for end in range(start, len(path)) if path[end] == "/")
@@ -171,7 +171,7 @@ def folders_of(key: str) -> list[str] | None:
 
 
 def title_of(document: Document, item: Item) -> str:
-    """The document's own title, else its file's name without the suffix."""
+    """Return the document's own title, else its file's name without the suffix."""
     name = file_name(item.key)
     return document.title or name.removesuffix(suffix(name))
 
@@ -248,7 +248,7 @@ def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean
 
 
 def _day(modified: float | None) -> str | None:
-    """``2024-05-31`` in UTC."""
+    """Return the day in UTC, such as ``2024-05-31``."""
     if modified is None:
         return None
     try:
@@ -258,7 +258,7 @@ def _day(modified: float | None) -> str | None:
 
 
 def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
-    """Keys that others chose, without those that Chroma refuses, and their values as it returns them."""
+    """Return others' keys, without those that Chroma refuses, and their values as Chroma returns them."""
     return {
         _text(key): _value(list(value) if isinstance(value, tuple) else value)
         for key, value in extra
@@ -267,7 +267,7 @@ def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, V
 
 
 def _values(metadata: Metadata) -> dict[str, Value]:
-    """Values as Chroma returns them; long ones are cut."""
+    """Return values as Chroma returns them; long ones are cut."""
     return {key: None if value is None else _value(value) for key, value in metadata.items()}
 
 
@@ -285,7 +285,7 @@ def _value(value: Value) -> Value:
 
 
 def _text(text: str) -> str:
-    """Text without lone surrogates, by which Python represents invalid bytes of file names."""
+    """Return text without lone surrogates, by which Python represents invalid bytes of file names."""
     text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 

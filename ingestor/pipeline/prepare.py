@@ -1,4 +1,4 @@
-"""The way of one document, top to bottom: read, chunk, compare with the journal, embed.
+"""Prepares one document, top to bottom: read, chunk, compare with the journal, embed.
 
 Runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose vector is not
 in the index are embedded; cached vectors are used. An item with the same version has the same content. So
@@ -167,7 +167,7 @@ class Tools:
         object.__setattr__(self, "collective", collective)
 
     def recipe(self, parser: str) -> str:
-        """The recipe of documents read by that parser; "" for a document that none could read."""
+        """Return the recipe of documents read by that parser; "" for a document that none could read."""
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
             described = metadata.rules(self.describing)
@@ -190,8 +190,8 @@ class Tools:
 class Job:
     """A document to prepare.
 
-    ``others``: the collection's sums without this document. ``others_by_now``: returns them as they are once
-    the document's own sums are known, which it is called with.
+    ``others``: the collection's sums without this document. ``others_by_now``: takes the document's own sums,
+    and returns the present sums of the others.
     """
 
     entry: Entry
@@ -215,7 +215,7 @@ class Prepared:
 
     @property
     def empties(self) -> bool:
-        """Whether a document with records gets none, without an error."""
+        """Return whether a document with records gets none, without an error."""
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
@@ -247,7 +247,8 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     with tools.chunking_turn(len(document.text)), tools.times.measure("chunk"):
         cut = _cut(job, document, tools)
     if cut.repeated:
-        lost = f"{quantity(cut.repeated, 'chunk')} left out: {limits.MOST_REPEATS} before them have the same text"
+        repeated = quantity(cut.repeated, "chunk")
+        lost = f"{repeated} left out: {limits.MOST_REPEATS} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
@@ -278,7 +279,7 @@ def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
-    """Whether cuts with this interval are those for the document beside these others."""
+    """Return whether cuts with this interval are those for the document beside these others."""
     if tools.collective is None or sums is None or interval is None:
         return True
     return interval[0] <= tools.collective.value(sums if others is None else sums + others) <= interval[1]
@@ -341,7 +342,7 @@ def _within(chunks: int, entry: Entry, tools: Tools) -> None:
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
-    """The writes that remove all records of a document."""
+    """Return the writes that remove all records of a document."""
     slots = tuple(known.slot for known in entry.known)
     drops = tuple(record_id(entry.document_id, slot) for slot in slots)
     return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
@@ -413,7 +414,7 @@ def _with_digests(
 
 
 def texts_to_embed(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyond = endless) -> list[str]:
-    """The texts to embed: the chunks', each after its lines.
+    """Return the texts to embed: the chunks', each after its lines.
 
     A chunk that exceeds the model's window loses lines, the most general first.
     """
@@ -428,7 +429,7 @@ def texts_to_embed(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyo
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
-    """Digests of the inputs of each chunk's vector: equal keys mean equal vectors."""
+    """Return digests of the inputs of each chunk's vector: equal keys mean equal vectors."""
     if chunking.vectors is not None:
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)

@@ -1,4 +1,4 @@
-"""A changed config: what it means for each collection, and ``apply`` and ``rollback``, which answer it.
+"""Effects of a changed config on each collection, and the commands ``apply`` and ``rollback``.
 
 Requests are written to the journal, where a running daemon reads them. Without a daemon the caller works.
 """
@@ -27,7 +27,7 @@ PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
 @dataclass(frozen=True, slots=True)
 class CollectionChange:
-    """Changes of a collection that a changed config means.
+    """Effects of a changed config on a collection.
 
     ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
     takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
@@ -122,7 +122,7 @@ def roll_back(config: Config, collection: str) -> bool:
 
 
 def _require(config: Config, journal: Journal, edition: Edition) -> None:
-    """Raises NeedsHuman when Chroma no longer has the old collection, whatever the journal says."""
+    """Raise NeedsHuman when Chroma no longer has the old collection, whatever the journal says."""
     with collections_of(config, journal) as collections:
         index = collections.edition(edition)
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)

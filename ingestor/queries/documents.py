@@ -47,7 +47,7 @@ def show_document(config: Config, document: str) -> Shown:
 
     with journal_of(config) as journal:
         entry, *others = find_documents(journal, document)
-        found, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
+        document_row, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
 
         def read(collections: Collections) -> list[Record]:
@@ -56,7 +56,7 @@ def show_document(config: Config, document: str) -> Shown:
 
         records = _answer(config, journal, read)
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
-        return Shown(found, in_order, tuple(fitting))
+        return Shown(document_row, in_order, tuple(fitting))
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
@@ -101,9 +101,9 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     Raises BadRequest, with the names that are nearest, if there is none or if several files have the name.
     """
     wanted = UNDECODED.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
-    found = next(filter(None, (find_named(journal, each) for each in _spellings(wanted))), None)
-    if found is not None:
-        return found
+    entry = next(filter(None, (find_named(journal, each) for each in _spellings(wanted))), None)
+    if entry is not None:
+        return entry
     keys = all_keys(journal)
     others = [key for key in keys if key.endswith(f"/{wanted}")]
     if len(others) == 1:

@@ -1,4 +1,4 @@
-"""All collections in Chroma, ours or not; and how a person deletes or adopts one."""
+"""Lists all collections in Chroma, ours or not; deletes or adopts one for a person."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -71,18 +71,16 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
     Raises BadRequest for any other.
     """
     with _open(config) as (journal, collections):
-        found = _find_named(_infos(config, journal, collections), name)
+        info = _find_named(_infos(config, journal, collections), name)
         if (
-            why := _why_kept(found, config)
-            if found.owner == "this ingestor"
-            else _why_guarded(found, not_ours)
+            why := _why_kept(info, config) if info.owner == "this ingestor" else _why_guarded(info, not_ours)
         ) is not None:
             raise BadRequest(why)
-        collections.delete_any(found.uuid)
+        collections.delete_any(info.uuid)
         for edition in Editions(journal).all():
-            if found.uuid in edition.uuids and edition.role == "live":
+            if info.uuid in edition.uuids and edition.role == "live":
                 Editions(journal).forget(edition.name)
-        return found
+        return info
 
 
 def adopt(config: Config, name: str) -> CollectionInfo:
@@ -97,60 +95,60 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(names)}")
     with _open(config) as (journal, collections):
         infos = _infos(config, journal, collections)
-        found = _find_named(infos, name)
-        if found.elsewhere is not None:
+        info = _find_named(infos, name)
+        if info.elsewhere is not None:
             for each in infos:
-                if each.elsewhere == found.elsewhere:
+                if each.elsewhere == info.elsewhere:
                     collections.note(each.uuid, {HOME: pack(here(config))})
             Requests(journal).arrange()
-            return found
-        if found.owner == "this ingestor":
+            return info
+        if info.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} already belongs to this ingestor")
-        if found.owner == "not ingestor":
-            raise BadRequest(_why_guarded(found, not_ours=False) or "")
-        collections.delete_any(found.uuid)
+        if info.owner == "not ingestor":
+            raise BadRequest(_why_guarded(info, not_ours=False) or "")
+        collections.delete_any(info.uuid)
         Requests(journal).arrange()  # a daemon lists again and finds the name free
-        return found
+        return info
 
 
-def _why_kept(found: CollectionInfo, config: Config) -> str | None:
+def _why_kept(info: CollectionInfo, config: Config) -> str | None:
     """Return why a collection of ours must not be deleted, or None."""
-    if found.role == "building":
-        return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
-    if found.role == "previous":
+    if info.role == "building":
+        return f"collection {info.name!r} is being built: it takes the place of the one that readers see"
+    if info.role == "previous":
         return (
-            f"collection {found.name!r} is what readers saw before the last change of the config: "
+            f"collection {info.name!r} is what readers saw before the last change of the config: "
             "`ingestor rollback` needs it. It is deleted by itself "
             f"{in_words(config.rechunk.grace)} after that change took effect (rechunk.grace)"
         )
-    if found.in_config:
-        return f"collection {found.name!r} is what readers see, and sources in the config feed it"
-    if found.documents:
+    if info.in_config:
+        return f"collection {info.name!r} is what readers see, and sources in the config feed it"
+    if info.documents:
         return (
-            f"collection {found.name!r} holds {quantity(found.documents, 'document')} of sources "
+            f"collection {info.name!r} holds {quantity(info.documents, 'document')} of sources "
             "that left the config: run `ingestor apply` first, which removes them"
         )
     return None
 
 
-def _why_guarded(found: CollectionInfo, not_ours: bool) -> str | None:
+def _why_guarded(info: CollectionInfo, not_ours: bool) -> str | None:
     """Return why a collection that is not ours must not be deleted, or None."""
     if not_ours:
         return None
-    whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
-    records = "records" if found.records is None else quantity(found.records, "record")
+    whose = "another ingestor wrote" if info.owner == "another ingestor" else "no ingestor wrote"
+    records = "records" if info.records is None else quantity(info.records, "record")
     return (
-        f"collection {found.name!r} holds {records} that {whose}. If you are sure that nobody "
-        f"needs them, run: ingestor collections --delete {found.name} --not-ours"
+        f"collection {info.name!r} holds {records} that {whose}. If you are sure that nobody "
+        f"needs them, run: ingestor collections --delete {info.name} --not-ours"
     )
 
 
 def _find_named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
-    found = next((one for one in all_ if one.name == name), None)
-    if found is None:
+    info = next((one for one in all_ if one.name == name), None)
+    if info is None:
         known = ", ".join(one.name for one in all_)
         raise BadRequest(f"Chroma has no collection {name!r}; known: {known or 'none'}")
-    return found
+    return info
 
 
 def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
@@ -159,7 +157,10 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
         for edition in Editions(journal).all()
         for number, (uuid, _) in enumerate(edition.places)
     }
-    return [_one(config, journal, found, shards.get(found.uuid)) for found in collections.describe_all()]
+    return [
+        _one(config, journal, described, shards.get(described.uuid))
+        for described in collections.describe_all()
+    ]
 
 
 def _names(config: Config) -> list[str]:
@@ -168,8 +169,8 @@ def _names(config: Config) -> list[str]:
     return [name for whole, shards in fed for name in shard_names(whole, shards)]
 
 
-def _one(config: Config, journal: Journal, found: Described, shard: _Shard | None) -> CollectionInfo:
-    ours = found.owner == journal.owner
+def _one(config: Config, journal: Journal, described: Described, shard: _Shard | None) -> CollectionInfo:
+    ours = described.owner == journal.owner
     known = shard.edition if ours and shard is not None else None
     role = known.role if known is not None else None
     made_by = known.choices if known is not None else None
@@ -177,22 +178,22 @@ def _one(config: Config, journal: Journal, found: Described, shard: _Shard | Non
     if known is not None and shard is not None:
         ids = Editions(journal).documents(known.name)
         documents = sum(shard_of(document, known.shards) == shard.number for _, document in ids)
-    copied = ours and found.home is not None and not here(config).is_home_of(found.home)
+    copied = ours and described.home is not None and not here(config).is_home_of(described.home)
     strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
     return CollectionInfo(
-        name=found.name,
-        owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
-        state=found.owner,
+        name=described.name,
+        owner="this ingestor" if ours else "another ingestor" if described.owner else "not ingestor",
+        state=described.owner,
         role=None if role == "deleted" else "building" if role == "staging" else role,
-        in_config=known.serves in config.collections if known else found.name in _names(config),
+        in_config=known.serves in config.collections if known else described.name in _names(config),
         documents=documents,
-        records=found.records,
-        strategies=strategies or ((found.strategy,) if found.strategy else ()),
-        model=model or found.model,
-        dimensions=found.dimensions,
-        trouble=found.trouble,
-        uuid=found.uuid,
-        elsewhere=str(found.home) if copied else None,
+        records=described.records,
+        strategies=strategies or ((described.strategy,) if described.strategy else ()),
+        model=model or described.model,
+        dimensions=described.dimensions,
+        trouble=described.trouble,
+        uuid=described.uuid,
+        elsewhere=str(described.home) if copied else None,
     )
 
 
@@ -220,11 +221,11 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
             collections = stack.enter_context(collections_of(config, journal))
             here = [one.serves for one in editions]
             new = {each.collection: each.shards for each in config.sources if each.collection not in here}
-            found = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
-            found |= {one.serves: _doubt(collections, kept, one) for one in editions}
+            reasons = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
+            reasons |= {one.serves: _doubt(collections, kept, one) for one in editions}
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
-    return {str(name): reason for name, reason in found.items() if reason is not None}
+    return {str(name): reason for name, reason in reasons.items() if reason is not None}
 
 
 def _strange(collections: Collections, names: Sequence[str]) -> str | None:

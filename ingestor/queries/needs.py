@@ -49,7 +49,7 @@ class Needs:
 def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
     """Estimate the disk for ``records`` with ``text`` bytes of text, and for ``embedded`` new vectors.
 
-    Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
+    Measured within 11 % of seven collections of 550 to 7,000 records. Chroma 1.5.9 keeps some thirty rows of
     metadata for each record, and an index of the text.
     """
     chroma = round(records * (3900 + 4 * dimensions) + 10.5 * text)
@@ -71,8 +71,8 @@ def write_seconds(added: int, before: int) -> float:
 def _seconds_to_write(records: int) -> float:
     """Estimate seconds for all records from the first. Chroma searches a growing graph for neighbours.
 
-    Of 16,000 records of 384 dimensions these are 91 seconds, and a core of an EPYC (Zen 3) took 89; of
-    100,000 of 64 dimensions they are 876, and it took 598.
+    For 16,000 records of 384 dimensions these are 91 seconds; a core of an EPYC (Zen 3) took 89. For 100,000
+    of 64 dimensions they are 876, and it took 598.
     """
     if records <= _SMALL:
         return records * _EACH

@@ -99,7 +99,7 @@ class SyncPlan:
 
     @property
     def complete(self) -> bool:
-        """Whether every source and collection could be examined, and no document failed."""
+        """Return whether every source and collection could be examined, and no document failed."""
         return not (self.unseen or self.unusable or self.documents.failed)
 
 
@@ -208,8 +208,9 @@ class Rehearsal:
     ``dry_run``. ``replaced``: live editions by the ones in building. ``reduced``: live editions that only
     lose documents. ``sample``: None to read all documents. ``note``: called with a progress.
 
-    ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached, or by a statistic of
-    the collection, which every change moves. Texts are still ``exact`` if only compared texts are embedded.
+    ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached. It is False, too,
+    for a statistic of the collection, which every change moves. Texts are still ``exact`` if only compared
+    texts are embedded.
     """
 
     journal: Journal
@@ -276,11 +277,11 @@ class Rehearsal:
             self.note(f"{source.name}: listing")
             old = self.replaced.get(source.collection)
             feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
-            found = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
+            scan = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
             losing = [feed.edition in self.reduced for feed in feeds]
-            actions = reconcile(found, row, row, source.max_loss, losing)
-            if found.trouble is not None:
-                self.unseen[source.name] = found.trouble
+            actions = reconcile(scan, row, row, source.max_loss, losing)
+            if scan.trouble is not None:
+                self.unseen[source.name] = scan.trouble
             if isinstance(actions[0], Hold):
                 self.unseen[source.name] = f"{actions[0].reason}: a sync would remove nothing, and ask"
                 return None
@@ -290,7 +291,7 @@ class Rehearsal:
                 source,
                 [each for each in actions if isinstance(each, Observe) and each.edition == own],
             )
-            return found.changes[own].listed
+            return scan.changes[own].listed
         return None
 
     def _read(self, source: Source, listed: int) -> WatchedChunker | None:
@@ -447,7 +448,7 @@ def make_plan(
 
 
 def look_alikes(dimensions: int) -> Embed:
-    """Stand-ins for the vectors of texts that were never embedded: texts with common words are near.
+    """Return stand-ins for the vectors of texts that were never embedded: texts with common words are near.
 
     Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
     """

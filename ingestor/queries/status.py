@@ -120,7 +120,7 @@ def gather(
 ) -> Status:
     """Gather the whole status.
 
-    ``probe``: returns why a collection is not healthy, or None. It is None itself if Chroma cannot be asked.
+    ``probe``: returns why a collection is not healthy, or None; without it Chroma is not asked.
     """
     embedding = config.embedding
     model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
@@ -169,33 +169,33 @@ def gather(
 def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> dict[str, SourceStatus]:
     """Add the documents by state, and the last listing, to each source."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
-    found, notices = dict(status.sources), Notices(journal)
+    known, notices = dict(status.sources), Notices(journal)
     languages, tokens = notices.all("language"), notices.all("tokens")
 
     def with_new_name(name: str) -> tuple[str, SourceStatus]:
         called = renames.get(SourceName(name), name)
-        return called, found.get(called) or SourceStatus(configured=False)
+        return called, known.get(called) or SourceStatus(configured=False)
 
     for name, collection, state, documents in Reports(journal).counts():
         if collection in unseen or state == "unsupported":
             continue
-        called, source = named(name)
+        called, source = with_new_name(name)
         counted = "due" if state in PENDING else visible_state(state)
         numbers = {counted: getattr(source, counted) + documents}
         if state == "waiting":
             numbers["waiting"] = source.waiting + documents
         old = name if called != name else source.renamed_from
-        found[called] = replace(source, renamed_from=old, **numbers)
+        known[called] = replace(source, renamed_from=old, **numbers)
     for kind in status.skipped:
         called, source = named(kind.source)
-        found[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
+        known[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
     for short in status.short:
         called, source = named(short.source)
-        found[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
-    for called, source in found.items():
+        known[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
+    for called, source in known.items():
         name = SourceName(source.renamed_from or called)
         row = SourceRows(journal).of(name)
-        found[called] = replace(
+        known[called] = replace(
             source,
             last_scan=row.last_scan,
             held=row.held or Withdrawals(journal).of(name).kept,
@@ -206,25 +206,25 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
             in_flight=live.in_flight.get(called, 0),
             listing=live.listing.get(called),
         )
-    return found
+    return known
 
 
 def _collections(
     status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, config: Config
 ) -> dict[str, CollectionStatus]:
     """Add records, health and editions to each collection."""
-    found, notices = dict(status.collections), Notices(journal)
+    known, notices = dict(status.collections), Notices(journal)
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
         if edition.role != "live":
-            found[name] = with_edition(
-                found.get(name) or CollectionStatus(), journal, edition, config.rechunk.grace
+            known[name] = with_edition(
+                known.get(name) or CollectionStatus(), journal, edition, config.rechunk.grace
             )
             continue
-        if name not in found and not records:
+        if name not in known and not records:
             continue
         collection = replace(
-            found.get(name) or CollectionStatus(),
+            known.get(name) or CollectionStatus(),
             records=records,
             waits=notices.get("waits", name),
             delayed=notices.get("delayed", name),
@@ -239,8 +239,8 @@ def _collections(
         if records:
             with words_of(open_for_reading(lexical_path(config)), edition.uuids) as words:
                 collection = replace(collection, lexical=words.unready())
-        found[name] = collection
-    return found
+        known[name] = collection
+    return known
 
 
 def with_edition(

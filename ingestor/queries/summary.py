@@ -96,7 +96,7 @@ class SyncReport:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing failed or is left to do; quarantined documents are no failure."""
+        """Return whether nothing failed or is left to do; quarantined documents are no failure."""
         left = self.documents.failed or self.documents.due
         return not (self.held or self.unseen or self.unusable or left or self.interrupted)
 
@@ -162,14 +162,14 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
         for each in editions
         if each.role == "live" and each.serves in replacing
     }
-    found = [
+    counted = [
         (source, state, documents)
         for source, edition, state, documents in reports.counts()
         if edition not in (replacing.values() if state == "settled" else replaced)
     ]
     for live, staging in replaced.items():
-        found += [each for each in reports.count_unsettled_alone(live, staging) if each[1] != "settled"]
-    for source, state, documents in found:
+        counted += [each for each in reports.count_unsettled_alone(live, staging) if each[1] != "settled"]
+    for source, state, documents in counted:
         if source in rows or source in running.engine.leaving:
             states[state] += documents
     return states
@@ -184,7 +184,9 @@ def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str,
         for name, listing in scanner.under_way().items()
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}
-    found = {**unlisted, **unfinished, **troubled}
+    reasons = {**unlisted, **unfinished, **troubled}
     return {
-        name: why for name, why in found.items() if name in rows and (name in troubled or not rows[name].held)
+        name: why
+        for name, why in reasons.items()
+        if name in rows and (name in troubled or not rows[name].held)
     }

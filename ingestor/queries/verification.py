@@ -114,10 +114,10 @@ def _verify(config: Config) -> Verification:
             Parts(config, embedder_recipes_of(journal)),
         )
         for edition in live_editions(journal):
-            found = _examine(journal, collections, edition, cache, lexical_path(config))
-            if found.broken is None:
-                found.settings = collections.list_changed_settings(edition, _model(parts, edition))
-            report = _add_findings(report, edition.serves, found)
+            findings = _examine(journal, collections, edition, cache, lexical_path(config))
+            if findings.broken is None:
+                findings.settings = collections.list_changed_settings(edition, _model(parts, edition))
+            report = _add_findings(report, edition.serves, findings)
         cache.close()
     with journal_of(config) as journal, rehearse(config, journal) as copy:
         return _with_sources(report, Parts(config, embedder_recipes_of(journal)), copy)
@@ -150,16 +150,16 @@ def _examine(
         return Findings(broken=f"Chroma can't read it: {reason}")
 
 
-def _add_findings(report: Verification, name: CollectionName, found: Findings) -> Verification:
+def _add_findings(report: Verification, name: CollectionName, findings: Findings) -> Verification:
     """Add the findings in a collection."""
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
-    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(found, kind)[:5])
+    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(findings, kind)[:5])
     return replace(
         report,
-        checked=report.checked + found.checked,
+        checked=report.checked + findings.checked,
         examples=(*report.examples, *examples),
-        broken=report.broken if found.broken is None else {**report.broken, name: found.broken},
-        **{kind: getattr(report, kind) + len(getattr(found, kind)) for kind in kinds},
+        broken=report.broken if findings.broken is None else {**report.broken, name: findings.broken},
+        **{kind: getattr(report, kind) + len(getattr(findings, kind)) for kind in kinds},
     )
 
 
@@ -170,12 +170,12 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
         made_by = parts.by(live.choices) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):
             try:
-                found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
+                scan = listing.take(source, Scope(), [LastListing(journal, source.feed)])
             except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
                 report = replace(report, unseen={**report.unseen, source.name: describe_unlisted(error)})
                 continue
             listing.want(journal, [source])
-            listing.observe(journal, source, observations(found))
+            listing.observe(journal, source, observations(scan))
             unsettled = Unsettled(journal)
             examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
             report = replace(
@@ -184,7 +184,7 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
                 + unsettled.due(source.feed)[0]
                 + unsettled.count_gone(source.name)[0],
                 examples=(*report.examples, *examples),
-                unseen=report.unseen | ({source.name: found.trouble} if found.trouble is not None else {}),
+                unseen=report.unseen | ({source.name: scan.trouble} if scan.trouble is not None else {}),
             )
     return report
 
@@ -194,23 +194,23 @@ def _mend(config: Config) -> Verification:
     report = Verification()
     with open_state(config, serve=False) as running:
         for edition in live_editions(running.journal):
-            found = _examine(
+            findings = _examine(
                 running.journal, running.collections, edition, running.cache, lexical_path(config)
             )
-            if found.broken is None:
+            if findings.broken is None:
                 model = _model(running.parts, edition)
-                found.settings = running.collections.list_changed_settings(edition, model, restore=True)
-            report = _add_findings(report, edition.serves, found)
-            if found.broken is not None:
+                findings.settings = running.collections.list_changed_settings(edition, model, restore=True)
+            report = _add_findings(report, edition.serves, findings)
+            if findings.broken is not None:
                 running.journal.doubt(edition.name)
                 for _, name in edition.places:
                     running.collections.delete(name)
-            elif found.rebuild is not None:
-                running.swaps.rebuild(edition.serves, found.rebuild)
-            elif not found.clean:
+            elif findings.rebuild is not None:
+                running.swaps.rebuild(edition.serves, findings.rebuild)
+            elif not findings.clean:
                 index = running.collections.edition(edition)
                 assert index is not None
-                mend(running.journal, index.parts, edition.name, found)
-                running.lexical.mend(edition.uuids, found.words)
+                mend(running.journal, index.parts, edition.name, findings)
+                running.lexical.mend(edition.uuids, findings.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

@@ -1,4 +1,4 @@
-"""A config as a value: the editions that it wants, and the steps to them from those that exist. Pure.
+"""Decides which editions a config wants, and the steps to them from the existing ones. Pure.
 
 ``editions_of`` decides for the daemon, for `plan` and for the simulation; ``swap`` carries its steps out.
 """
@@ -162,7 +162,7 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
 
 
 def fingerprint_of(choices: Choices) -> str:
-    """The fingerprint by which an approval or a refusal is stored. Metadata needs neither."""
+    """Return the fingerprint by which an approval or a refusal is stored. Metadata needs neither."""
     return fingerprint({name: value for name, value in choices.items() if name != "metadata"})
 
 

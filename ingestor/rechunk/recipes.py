@@ -30,7 +30,7 @@ class NotReproducible(Exception):
 def choices_of(
     config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
 ) -> Choices:
-    """Today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
+    """Return today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
     sources = [source for source in config.sources if source.collection == collection]
     profile = next((source.metadata for source in sources), "full")
     shards = next((source.shards for source in sources), 1)
@@ -51,7 +51,7 @@ def choices_of(
 
 
 def parsers_of(source: SourceConfig) -> list[Choice]:
-    """Every installed parser, with the options that the source sets or its own defaults."""
+    """Return every installed parser, with the options that the source sets or its own defaults."""
     chosen = {choice.plugin.kind: choice for choice in source.parsing}
     plugins = [find("parsers", kind) for kind in kinds("parsers") if kind not in chosen]
     every = chosen | {plugin.kind: Choice(plugin, plugin.options()) for plugin in plugins}
@@ -72,7 +72,7 @@ def _price_of(options: object) -> float:
 
 
 def merge(old: Choices, new: Choices) -> Choices:
-    """The old choices, with sources and parsers added that only the new ones have."""
+    """Return the old choices, with sources and parsers added that only the new ones have."""
     sources = {**new["sources"], **old["sources"]}
     for name in old["sources"].keys() & new["sources"].keys():
         parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
@@ -81,7 +81,8 @@ def merge(old: Choices, new: Choices) -> Choices:
 
 
 def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str]]) -> Choices:
-    """The choices without parsers that read no document of a source, so that their changes change nothing.
+    """Return the choices without parsers that read no document of a source, so that their changes change
+    nothing.
 
     ``read_by``: by source, the parsers that read its documents.
     """
@@ -95,7 +96,7 @@ def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
-    """The config with these choices in place of its own. Raises NotReproducible."""
+    """Return the config with these choices in place of its own. Raises NotReproducible."""
     if choices.get("detection") != detection:
         raise NotReproducible("the detection of formats changed")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
@@ -207,7 +208,7 @@ def _compare(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any
 
 
 def strategies_and_model(choices: Choices) -> tuple[tuple[str, ...], str]:
-    """The sorted names of the chunking strategies, and the name of the embedding model."""
+    """Return the sorted names of the chunking strategies, and the name of the embedding model."""
     embedding = choices["embedding"]
     strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
     return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])

@@ -1,6 +1,6 @@
 """The blue-green switch: carries out what ``policy`` decides, so that readers never see half a re-chunking.
 
-Roles in the journal change first, names in Chroma follow, and every step can be repeated: after a kill at any
+Roles in the journal change first, names in Chroma follow. Every step can be repeated: after a kill at any
 point the next start continues. Belongs to the engine's thread.
 """
 
@@ -298,7 +298,7 @@ class Swaps:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
     def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:
-        """The edition to build: a retired one with the wanted recipes, else a new one.
+        """Return the edition to build: a retired one with the wanted recipes, else a new one.
 
         ``fresh``: always a new one.
         """

@@ -44,7 +44,7 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
 
 
 def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
-    """Whether a document that waits to be read is the moved one."""
+    """Return whether a document that waits to be read is the moved one."""
     query = f"""SELECT wanted_version FROM documents INDEXED BY unread
                 WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
                 AND collection = ? AND size IS ? AND source = ? LIMIT {_MOST}"""

@@ -54,7 +54,7 @@ class CacheTable:
 
     @property
     def find(self) -> str:
-        """A query for a row's day, checksum and content."""
+        """Return a query for a row's day, checksum and content."""
         return f"SELECT used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
 
     @property
@@ -82,7 +82,7 @@ TABLES = (VECTORS, ANSWERS, DOCUMENTS)
 
 
 def checksum(key: Key, content: Content) -> int:
-    """CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
+    """Return the CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
     entries = 0
     for value in (*key, *content):
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -95,7 +95,7 @@ def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
 
 
 def pack_vector(vector: Vector) -> Content:
-    """Bytes per number, and the numbers: float16 if that is exact, else float32."""
+    """Return bytes per number, and the numbers: float16 if that is exact, else float32."""
     import numpy as np
 
     half = vector.astype("<f2")
@@ -156,7 +156,7 @@ class VectorCache:
             self._db.close()
 
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
-        """Cached vectors by digest; missing digests are absent."""
+        """Return cached vectors by digest; missing digests are absent."""
         keys = {vector_key(embedder, digest): digest for digest in digests}
         return {keys[key]: unpack_vector(content) for key, content in self._get(VECTORS, list(keys)).items()}
 
@@ -172,7 +172,7 @@ class VectorCache:
         self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
-        """The document that ``put_document`` stored last, or None."""
+        """Return the document that ``put_document`` stored last, or None."""
         for stamp, data in self._get(DOCUMENTS, [(bytes.fromhex(item),)]).values():
             return stamp, data
         return None
@@ -188,7 +188,7 @@ class VectorCache:
             self._touch(DOCUMENTS.drop, [key])
 
     def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
-        """The content of existing, valid rows."""
+        """Return the content of existing, valid rows."""
         nothing: dict[Key, _Aged] = {}
         entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
         stale = [(key, content) for key, (used, content) in entries.items() if used < self._today]
@@ -321,7 +321,7 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether an error means damage. Python raises UnicodeDecodeError for a message that quotes a bad
+    """Return whether an error means damage. Python raises UnicodeDecodeError for a message that quotes a bad
     page."""
     name = getattr(error, "sqlite_errorname", "")
     is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
@@ -329,7 +329,7 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _size(db: sqlite3.Connection) -> int:
-    """Bytes in use."""
+    """Return the bytes in use."""
     pages = _number(db, "PRAGMA page_count") - _number(db, "PRAGMA freelist_count")
     return pages * _number(db, "PRAGMA page_size")
 
@@ -358,7 +358,7 @@ def _give_back(db: sqlite3.Connection) -> None:
 
 
 def _look_up(db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]) -> dict[Key, _Aged]:
-    """Day and content of existing rows, without damaged ones, which SQLite does not always notice."""
+    """Return day and content of existing rows, without damaged ones, which SQLite does not always notice."""
     entries: dict[Key, _Aged] = {}
     for key in keys:
         for used, sum_, *content in db.execute(table.find, key):
@@ -378,7 +378,10 @@ class Parses:
         self._cache, self._learns = cache, learns
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
-        """The document, or None if it is missing or damaged. One of another state of the item is deleted."""
+        """Return the document, or None if it is missing or damaged.
+
+        Delete a document of another state of the item.
+        """
         entries = self._cache.get_document(combine(source, key))
         if entries is None:
             return None

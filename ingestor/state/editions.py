@@ -52,7 +52,7 @@ class _Mailbox(Generic[Kind]):
         return next((str(row[0]) for row in self._journal.select(query, (kind, subject))), None)
 
     def all(self, kind: Kind) -> dict[str, str]:
-        """Values by subject."""
+        """Return values by subject."""
         query = f"SELECT subject, value FROM {self.table} WHERE kind = ? ORDER BY subject"
         return dict(self._journal.select(query, (kind,)))
 
@@ -163,7 +163,7 @@ class Editions:
         return bool(self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)))
 
     def live(self, serves: CollectionName) -> Edition:
-        """The edition that readers see, or will see first."""
+        """Return the edition that readers see, or will see first."""
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
     def build(

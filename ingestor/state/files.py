@@ -60,7 +60,7 @@ ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some
 
 
 def full_disk(folder: Path) -> str | None:
-    """Say that the disk of a folder is full, and what to do; None if it has room, or cannot be asked."""
+    """Describe a full disk and the remedy; None if the folder's disk has room, or cannot be asked."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
@@ -103,7 +103,7 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
-    """The paths to close. Not an empty folder: it is new and closed, or was made for other files, too."""
+    """Yield the paths to close, without empty folders: these are new and closed, or of other files."""
     try:
         paths = list(folder.iterdir())
     except OSError as error:
@@ -144,7 +144,7 @@ def _name(user: int) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Whether only this user is in a group, as many systems make one for each user."""
+    """Return whether only this user is in a group, as many systems make one for each user."""
     with suppress(KeyError):
         user = pwd.getpwuid(os.geteuid())
         members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}
@@ -153,18 +153,18 @@ def _is_private(group: int) -> bool:
 
 
 def refuse_link(path: Path) -> None:
-    """Raises NeedsHuman if a link is in place of one of our files."""
+    """Raise NeedsHuman if a link is in place of one of our files."""
     if path.is_symlink():
         raise NeedsHuman(f"{path} is a link, and may lead anywhere: remove it, or move its target here")
 
 
 def open_own(path: Path | str, flags: int) -> int:
-    """A descriptor of one of our files, which no link leads to. Raises OSError."""
+    """Open one of our files, but not through a link, and return its descriptor. Raises OSError."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def read_own(path: Path) -> str:
-    """Raises OSError, and ValueError for what is no UTF-8."""
+    """Read one of our files as text. Raises OSError, and ValueError if it is not UTF-8."""
     with open(open_own(path, os.O_RDONLY), encoding="utf-8") as stream:
         return stream.read()
 
@@ -184,7 +184,7 @@ _PATIENCE = 0.5  # seconds; ``is_held`` takes the lock for a moment, in which a 
 
 
 class Locked(NeedsHuman):
-    """Another process holds the lock; the message says which, and what to do."""
+    """Error: another process holds the lock. The message names it and the remedy."""
 
 
 class Lock:
@@ -200,7 +200,7 @@ class Lock:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the file was removed or replaced, with its folder for example."""
+        """Return whether the file was removed or replaced, with its folder for example."""
         try:
             return self._descriptor is None or not os.path.samestat(
                 self._path.stat(), os.fstat(self._descriptor)
@@ -211,7 +211,7 @@ class Lock:
             return False
 
     def note(self, words: str) -> None:
-        """Store words in the file, after the process id, for readers of ``read_note``. Replaces earlier words."""
+        """Store words in the file after the process id, for ``read_note``. Replaces earlier words."""
         if self._descriptor is None:
             return
         with suppress(OSError):  # a full disk: only messages suffer
@@ -258,7 +258,7 @@ def hold(path: Path) -> Lock:
 
 
 def read_note(path: Path) -> list[str]:
-    """The process id of the (last) holder and the words that it noted; empty if there are none."""
+    """Return the process id of the (last) holder and the words that it noted; empty if there are none."""
     try:
         return read_own(path).split()
     except (OSError, ValueError):
@@ -266,7 +266,7 @@ def read_note(path: Path) -> list[str]:
 
 
 def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
-    """The result of ``take``, repeated while it raises Locked. Raises Locked after ``seconds``."""
+    """Repeat ``take`` while it raises Locked, and return its result. Raises Locked after ``seconds``."""
     until, logged = time.monotonic() + seconds, False
     while True:
         try:
@@ -283,7 +283,10 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock now. Raises NeedsHuman if the file cannot be opened or locked."""
+    """Return whether a process holds the lock now.
+
+    Raises NeedsHuman if the file cannot be opened or locked.
+    """
     if not path.exists():
         return False
     descriptor = _open(path, os.O_RDONLY)

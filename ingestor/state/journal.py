@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[Journal]:
-    """The journal until the context ends. Created if it does not exist; its folder must exist.
+    """Open the journal until the context ends; create it if it does not exist. Its folder must exist.
 
     Raises NeedsHuman if the file cannot be used, now or later in the context.
     """
@@ -93,11 +93,11 @@ class Journal:
 
     @classmethod
     def blank(cls) -> Journal:
-        """An empty journal in memory, for commands that only read."""
+        """Return an empty journal in memory, for commands that only read."""
         return cls(Path("file::memory:?cache=shared"))
 
     def copy_to(self, path: Path) -> Journal:
-        """A copy in another file."""
+        """Copy the journal into another file, and return it opened."""
         copy = Journal(path, synchronous="OFF")
         self._db.backup(copy._db)
         return copy
@@ -127,11 +127,11 @@ class Journal:
         return self._db.execute(query, values).fetchall()
 
     def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query, by the connection that only reads. Any thread."""
+        """Return the rows of a query, by the connection that only reads. Any thread."""
         return self._reader.execute(query, values).fetchall()
 
     def mark(self) -> tuple[int, int]:
-        """Differs from an earlier one if anything was written since, by any process."""
+        """Return a mark of the content. It differs from an earlier mark if any process wrote since."""
         return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     # --- small facts ---------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Journal:
 
     @property
     def owner(self) -> str:
-        """The mark of this state, which its collections carry."""
+        """Return the mark of this state, which its collections carry."""
         return str(self.get("owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class JournalReader:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises sqlite3.Error."""
+        """Open the file. Raises sqlite3.Error."""
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         self._db.execute("PRAGMA query_only=ON")
         self._db.create_function("natural_key", 1, natural_key, deterministic=True)

@@ -104,7 +104,7 @@ def source_of(journal: Selecting, row: int) -> SourceName | None:
 def page_of(
     journal: Selecting, wanted: DocumentQuery, most: int, *, naturally: bool = True
 ) -> list[DocumentRow]:
-    """The first documents in live editions, by source, edition and key; ``before``: the last ones.
+    """Return the first documents in live editions, by source, edition and key; ``before``: the last ones.
 
     ``naturally``: numbers in keys by their value; all documents are sorted for that.
     """
@@ -141,7 +141,7 @@ def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> 
 
 
 def failures(journal: Selecting, most: int) -> list[DocumentRow]:
-    """The first documents that failed, by source and key."""
+    """Return the first documents that failed, by source and key."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
     return [DocumentRow(*row) for row in journal.select(query, (most,))]
 
@@ -159,14 +159,14 @@ def rows_of_failed(journal: Selecting, source: str) -> list[tuple[int, str]]:
 
 
 def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[str, int]:
-    """The least slot of each document that has records, by its id."""
+    """Return the least slot of each document that has records, by its id."""
     query = f"""SELECT document_id, MIN(slot) FROM documents JOIN records ON document = id
                 WHERE collection = ? AND document_id IN ({marks(ids)}) GROUP BY document_id"""
     return dict(journal.select(query, (edition, *ids)))
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Source and key of documents by their id."""
+    """Return source and key of documents by their id."""
     query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks(ids)})"
     return {id_: (source, key) for id_, source, key in journal.select(query, list(ids))}
 
@@ -270,18 +270,18 @@ class Reports:
         return self._journal.select(query, (edition, other))
 
     def documents(self, source: str | None = None) -> Iterator[Listed]:
-        """Documents in live editions, of one source or of all, by source, edition and key; read in pages."""
+        """Yield documents in live editions, of one source or all, by source, edition and key, in pages."""
         wanted = DocumentQuery(source=source)
         while page := page_of(self._journal, wanted, _PAGE, naturally=False):
             yield from map(_to_listed, page)
             wanted = replace(wanted, after=page[-1].place)
 
     def document(self, row: int) -> Listed:
-        """The document of this row of the journal."""
+        """Return the document of this row of the journal."""
         return _to_listed(row_of(self._journal, row))
 
     def short(self) -> list[Short]:
-        """Empty and incomplete documents in live editions."""
+        """Return empty and incomplete documents in live editions."""
         query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
                     WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
@@ -292,7 +292,7 @@ class Reports:
         return int(self._journal.select(query, (source,))[0][0])
 
     def count_skipped(self) -> list[Skipped]:
-        """Unsupported documents by source and kind, the most frequent first."""
+        """Count unsupported documents by source and kind, the most frequent first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
                     AND wanted_version IS NOT NULL"""
         kinds = SkippedKinds()

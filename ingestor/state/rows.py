@@ -65,7 +65,7 @@ def natural_key(key: str) -> str:
 
 
 def marks(values: Sequence[object]) -> str:
-    """A placeholder for each value."""
+    """Return a placeholder for each value."""
     return ", ".join("?" * len(values))
 
 
@@ -88,12 +88,12 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
 
 
 def item_columns(item: Item) -> tuple[object, ...]:
-    """key, wanted_version, uri, size, modified, extra."""
+    """Return key, wanted_version, uri, size, modified and extra."""
     return item.key, item.version, item.uri, item.size, item.modified, json.dumps(item.extra)
 
 
 def pack(sums: Sums) -> bytes:
-    """Packed in the smallest integer type that fits; the first byte says which."""
+    """Pack sums in the smallest integer type that fits, which the first byte names."""
     import numpy as np
 
     narrow = sums.astype(np.int32)
@@ -115,7 +115,7 @@ Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statist
 
 
 def records_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
-    """The records of each of these documents, by slot."""
+    """Return the records of each of these documents, by slot."""
     stored: dict[int, list[Known]] = {document: [] for document in documents}
     for some in pages(documents, TOGETHER):
         query = f"""SELECT document, slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
@@ -156,7 +156,7 @@ def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
 
 
 def take_out(db: sqlite3.Connection, rows: Sequence[int]) -> None:
-    """Documents that are removed no longer have a share in their collection's statistic."""
+    """Subtract removed documents from the statistic of their collection."""
     changes: Changes = {}
     for row in rows:
         _note(db, changes, row, None, None)
@@ -227,7 +227,7 @@ def _add(changes: Changes, of: tuple[str, str], documents: int, sums: Sums) -> N
 
 
 def _accumulate(db: sqlite3.Connection, changes: Changes) -> None:
-    """Integer sums do not depend on order."""
+    """Add changes to the sums. Integer sums do not depend on order."""
     for of, (documents, sums) in changes.items():
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
         stored = db.execute(query, of).fetchone()

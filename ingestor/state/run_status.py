@@ -65,7 +65,7 @@ def write(state: Path, live: Live) -> None:
 
 
 def read(state: Path) -> Live:
-    """The last written status; an empty one if the file is missing or damaged."""
+    """Return the last written status; an empty one if the file is missing or damaged."""
     try:
         stored = json.loads(read_own(state / "live.json"))
         listing = {name: RunningListing(**one) for name, one in stored.pop("listing", {}).items()}

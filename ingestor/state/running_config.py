@@ -44,7 +44,10 @@ class InForce:
 
 
 def keys_needing_restart(old: Config, new: Config) -> tuple[str, ...]:
-    """The keys that differ and need a restart. Where there are any, nothing of ``new`` is taken over."""
+    """Return the keys that differ and need a restart.
+
+    Where there are any, nothing of ``new`` is taken over.
+    """
     return tuple(key for key in _AT_START if getattr(old, key) != getattr(new, key))
 
 
@@ -58,7 +61,7 @@ def keep(config: Config, now: float) -> None:
 
 
 def in_force(path: Path, env: Mapping[str, str]) -> InForce:
-    """The config of the file, or, if that has an error or needs a restart, of the running program.
+    """Return the config of the file, or, if that has an error or needs a restart, of the running program.
 
     Raises ConfigError if the file has an error and nothing runs.
     """
@@ -88,7 +91,7 @@ def config_file_in_use(state: Path) -> str | None:
 def _find_running(
     path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
 ) -> tuple[Config, float] | None:
-    """The config of the program that runs with this file.
+    """Return the config of the program that runs with this file.
 
     ``words``: that may name its state folder. ``read_now``: what the file says; it is not checked twice.
     """
@@ -106,7 +109,7 @@ def _find_running(
 
 
 def _read_kept(file: Path) -> dict[str, str]:
-    """The kept config. Raises OSError if it is missing, or if another user could have written it."""
+    """Return the kept config. Raises OSError if it is missing, or if another user could have written it."""
     descriptor = open_own(file, os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
         running = os.fstat(descriptor)

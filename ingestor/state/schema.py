@@ -177,7 +177,7 @@ _MIGRATIONS = (
 
 
 class NewerJournal(NeedsHuman):
-    """The journal was written by a newer version of this program."""
+    """Error: a newer version of this program wrote the journal."""
 
 
 def migrate(db: sqlite3.Connection) -> None:

@@ -118,7 +118,7 @@ class SourceRows:
         return self._journal.write(query, (source,)) > 0
 
     def pause(self, source: SourceName, since: float) -> None:
-        """Do nothing for it until ``resume``."""
+        """Pause a source: nothing is done for it until ``resume``."""
         self._journal.write(
             """INSERT INTO sources (name, paused) VALUES (?, ?)
                ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
@@ -248,7 +248,7 @@ class Withdrawals:
         self._counted = {document for document in self._counted if document[0] in kept}
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
-        """Whether the records of this document may be removed; if so, it counts as withdrawn."""
+        """Return whether the records of this document may be removed; if so, count it as withdrawn."""
         document, row = (entry.source, entry.document_id), self.of(entry.source)
         if not entry.known or document in self._counted or row.accepted:
             return True
@@ -278,7 +278,7 @@ class Withdrawals:
         return False
 
     def _count_indexed(self, feed: Feed) -> int:
-        """Documents that the source has, and that have records."""
+        """Count the documents of the source that have records."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
                    AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
         return int(self._journal.select(query, feed)[0][0])
@@ -362,6 +362,6 @@ class PageStore:
 
 
 def _row(one: Differing) -> tuple[object, ...]:
-    """Plain values: a pickle of them takes a fifth of the time."""
+    """Return plain values: to pickle them takes a fifth of the time."""
     item = one.item
     return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra

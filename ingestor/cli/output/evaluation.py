@@ -147,7 +147,8 @@ def _describe_requests(usage: AskingUsage) -> str:
 
 def _describe_judged(judged: Judged, budget: int) -> str:
     return (
-        f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, from {budget:,} "
+        f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, "
+        f"from {budget:,} "
         f"tokens of each strategy; {quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
         "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
     )

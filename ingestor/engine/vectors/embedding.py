@@ -1,4 +1,4 @@
-"""Requests for vectors meet in one queue, so that batches form across documents.
+"""Gathers requests for vectors in one queue, so that batches form across documents.
 
 Questions of readers go before documents, and documents that readers see before those of a rebuild: also
 between the steps of a round under way. A document that was begun earlier goes before others, between these
@@ -40,7 +40,7 @@ Resting = Callable[[], AbstractContextManager[None]]
 
 
 class Busy(Transient):
-    """Too many questions wait for the embedder."""
+    """Error: too many questions wait for the embedder."""
 
 
 class Rank(IntEnum):
@@ -106,13 +106,12 @@ class Counts:
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
-    One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
-    at once, each text once; more where a server takes more. Rounds of a local model begin with FIRST_ROUND
-    texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS. A request waits for
-    one step of a local model at most, or for one round of a server, if its rank is better than that of the
-    round under way.
-    ``resting``: entered by each asker of documents' vectors while it waits, so that others ask, too, and
-    batches fill.
+    One thread runs the model. While the model is busy, requests queue up. The next round embeds up to ROUND
+    of their texts at once, each text once; a server may take more. Rounds of a local model begin with
+    FIRST_ROUND texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS. A
+    request of a better rank than the round under way waits at most for one step of a local model, or one one
+    round of a server. ``resting``: entered by each asker of documents' vectors while it waits, so that others
+    ask, too, and batches fill.
     """
 
     def __init__(
@@ -320,7 +319,7 @@ class Embedding:
                     request.answer.set_result(answer)
 
     def _is_up(self, error: Exception) -> bool:
-        """Whether the error may be about one text: the embedder still embeds a harmless one."""
+        """Return whether the error may be about one text: the embedder still embeds a harmless one."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:

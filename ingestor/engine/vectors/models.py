@@ -22,11 +22,11 @@ _QUOTED = 60  # code points of a text
 
 
 class BadVectors(Exception):
-    """The embedder's vectors break its protocol, so they are neither cached nor written."""
+    """Error: the embedder's vectors break its protocol. They are neither cached nor written."""
 
 
 def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
-    """The vectors as (n, dimensions) float32, copied: an embedder may reuse its memory.
+    """Return the vectors as (n, dimensions) float32, copied: an embedder may reuse its memory.
 
     Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
     """
@@ -55,7 +55,7 @@ STEP = 16  # texts of documents that a model which is not gradual embeds before 
 
 
 class LocalVectors:
-    """Raises what the embedder raises, for all texts together."""
+    """Vectors from the embedder in this process. An error of the embedder concerns all texts together."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -148,7 +148,7 @@ class RemoteVectors:
 
 
 def difference(before: Vector, now: Vector) -> str | None:
-    """In words, between two vectors of length 1; None if one model may have made both. Pure."""
+    """Describe the difference of two vectors of length 1; None if one model may have made both. Pure."""
     if before.shape != now.shape:
         return f"{len(now)} numbers, not {len(before)}"
     cosine = float(before @ now)
