@@ -14,7 +14,7 @@ from ingestor.lexical.file import open_for_reading
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import collections_of, has_file, is_running, journal_of
-from ingestor.rechunk.policy import named
+from ingestor.rechunk.policy import fingerprint_of
 from ingestor.rechunk.recipes import strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
@@ -187,10 +187,10 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
         old = name if called != name else source.renamed_from
         known[called] = replace(source, renamed_from=old, **numbers)
     for kind in status.skipped:
-        called, source = named(kind.source)
+        called, source = fingerprint_of(kind.source)
         known[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
     for short in status.short:
-        called, source = named(short.source)
+        called, source = fingerprint_of(short.source)
         known[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
     for called, source in known.items():
         name = SourceName(source.renamed_from or called)
@@ -261,7 +261,7 @@ def with_edition(
 def undone(journal: Journal, edition: Edition) -> bool:
     """Return whether a previous edition was left by a rollback."""
     left = Requests(journal).get("refused", edition.serves)
-    return edition.choices is not None and left == named(edition.choices)
+    return edition.choices is not None and left == fingerprint_of(edition.choices)
 
 
 def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:

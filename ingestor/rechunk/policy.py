@@ -34,8 +34,8 @@ class CollectionSituation:
     chunks: int = 0  # records of the sources that change
     tokens: int = 0  # estimated, of those sources
     asking: float = 0.0  # estimated cost of the language models that cut them
-    approved: str | None = None  # what a person approved, as ``named``
-    refused: str | None = None  # what a person rolled back from, as ``named``
+    approved: str | None = None  # what a person approved, as ``fingerprint_of``
+    refused: str | None = None  # what a person rolled back from, as ``fingerprint_of``
     rebuild: str | None = None  # why all records must go into another collection under any config
     resharded: bool = False  # the collection in Chroma is divided otherwise than ``wanted``
     moved: bool = False  # the same config means another embedder on this machine

@@ -19,7 +19,7 @@ from ingestor.rechunk.policy import (
     EditionSetup,
     decide,
     editions_of,
-    named,
+    fingerprint_of,
     steps_to,
 )
 from ingestor.rechunk.recipes import (
@@ -69,21 +69,21 @@ TABLE = [
     ("a new source needs no swap", now(wanted=wants(b=NEW["sources"]["a"])), SWAP, "follow"),
     ("so many chunks need no approval", now(chunks=10), ASKING, "follow"),
     ("more wait for one", now(chunks=11), ASKING, "keep"),
-    ("until they have it", now(chunks=11, approved=named(NEW)), ASKING, "follow"),
-    ("approved was another config", now(chunks=11, approved=named(OTHER)), ASKING, "keep"),
+    ("until they have it", now(chunks=11, approved=fingerprint_of(NEW)), ASKING, "follow"),
+    ("approved was another config", now(chunks=11, approved=fingerprint_of(OTHER)), ASKING, "keep"),
     ("the cost of so many tokens is allowed", now(tokens=500_000), PAYING, "follow"),
     ("more wait", now(tokens=500_001), PAYING, "keep"),
     ("what language models take counts", now(tokens=500_000, asking=0.01), PAYING, "keep"),
     ("the same config on another machine waits", now(wanted=OTHER, moved=True), SWAP, "keep"),
-    ("until it has approval", now(wanted=OTHER, moved=True, approved=named(OTHER)), SWAP, "build"),
+    ("until it has approval", now(wanted=OTHER, moved=True, approved=fingerprint_of(OTHER)), SWAP, "build"),
     ("a swap that was approved goes on", now(building=OTHER, wanted=OTHER, moved=True), SWAP, "go_on"),
-    ("what was rolled back stays so", now(refused=named(NEW)), SWAP, "keep"),
+    ("what was rolled back stays so", now(refused=fingerprint_of(NEW)), SWAP, "keep"),
     ("search misses records", now(wanted=OLD, rebuild="so"), IN_PLACE, "build"),
     ("the rebuild goes on", now(building=OLD, wanted=OLD, rebuild="so"), SWAP, "go_on"),
     ("a change on the way drops it", now(building=OLD, rebuild="so"), IN_PLACE, "build"),
     ("an empty collection needs no rebuild", now(empty=True, rebuild="so"), SWAP, "follow"),
     ("a rebuild by the old config", now(chunks=11, rebuild="so"), ASKING, "build"),
-    ("but not the next config", now(refused=named(NEW), wanted=wants(70)), SWAP, "build"),
+    ("but not the next config", now(refused=fingerprint_of(NEW), wanted=wants(70)), SWAP, "build"),
 ]  # fmt: skip
 
 

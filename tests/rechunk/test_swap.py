@@ -17,7 +17,7 @@ from ingestor.core.entries import Choices, EditionName, Receipt, Role
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
-from ingestor.rechunk.policy import EditionSetup, named
+from ingestor.rechunk.policy import EditionSetup, fingerprint_of
 from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
@@ -99,7 +99,7 @@ def test_new_collection_that_lacks_most_documents_waits(
     said = Notices(journal).get("waits", C) or ""
     assert said.startswith(f"the replacement quarantines {after - before} of ") is waits
     assert said.endswith(": no parser for it") is waits
-    Requests(journal).put("approved", C, named(NEW))
+    Requests(journal).put("approved", C, fingerprint_of(NEW))
     assert advanced()
     assert not Notices(journal).get("waits", C)
 
