@@ -26,7 +26,10 @@ class CodeParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text, NoGrammar when it is no known language."""
+        """Parse a document.
+
+        Raises BadDocument if the content is not text, NoGrammar when it is no known language.
+        """
         text, kind = decode(blob.data), content_type(blob)
         language = code_language(kind) or ""
         return Document(text, tuple(_blocks(text, language)), kind)
@@ -40,7 +43,7 @@ def _blocks(text: str, language: str) -> Iterator[Block]:
 
 
 def _join(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Neighbours without a name of their own together."""
+    """Join neighbours without a name of their own."""
     last: Unit | None = None
     for unit in units:
         if last and last.symbol == unit.symbol and unit.end - last.start <= _SMALL:

@@ -32,7 +32,7 @@ class EpubParser:
         self._html = HtmlParser(HtmlOptions())
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, protected or a bomb."""
+        """Parse a document. Raises BadDocument if it is damaged, protected or a bomb."""
         package = Package(blob.data)
         name = _book(package)
         book = package.xml(name)
@@ -62,7 +62,7 @@ class EpubParser:
 
 
 def _book(package: Package) -> str:
-    """The part that lists the chapters."""
+    """Return the part that lists the chapters."""
     roots = (root for root in package.optional(_CONTAINER).iter() if root.tag.endswith("}rootfile"))
     listed = [root.get("full-path", "") for root in roots]
     books = [name for name in [*listed, *package.names] if name.endswith(".opf") and name in package]

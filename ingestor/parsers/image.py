@@ -27,7 +27,10 @@ class ImageParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged or far too large, or rapidocr is not installed."""
+        """Parse a document.
+
+        Raises BadDocument if it is damaged or far too large, or rapidocr is not installed.
+        """
         from ingestor.parsers.pdf.layout import compose  # slow to import
 
         pages = list(_pages(blob.data))

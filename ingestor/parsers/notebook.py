@@ -40,10 +40,10 @@ class NotebookParser:
         self._markdown = MarkdownParser(Options())
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is no notebook."""
+        """Parse a document. Raises BadDocument if it is no notebook."""
         notebook = _load(blob)
-        about = _mapping(notebook.get("metadata"))
-        info, kernel = _mapping(about.get("language_info")), _mapping(about.get("kernelspec"))
+        about = _as_mapping(notebook.get("metadata"))
+        info, kernel = _as_mapping(about.get("language_info")), _as_mapping(about.get("kernelspec"))
         language = _text(info.get("name") or kernel.get("language")).lower()
         composer, title = Composer(), _text(about.get("title"))
         styles: Styles = {}
@@ -89,12 +89,12 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the cells of a notebook of any version; before version 4 cells are in worksheets."""
     sheets = [notebook, *_list(notebook.get("worksheets"))]
     for sheet in sheets:
-        yield from (cell for cell in _list(_mapping(sheet).get("cells")) if isinstance(cell, Mapping))
+        yield from (cell for cell in _list(_as_mapping(sheet).get("cells")) if isinstance(cell, Mapping))
 
 
 def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
-    for output in map(_mapping, _list(cell.get("outputs"))):
-        data = _mapping(output.get("data"))
+    for output in map(_as_mapping, _list(cell.get("outputs"))):
+        data = _as_mapping(output.get("data"))
         text = _text(output.get("text")) or _text(data.get("text/plain"))
         if output.get("output_type") == "error":
             text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
@@ -103,19 +103,19 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _authors(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    authors = (_mapping(author).get("name", author) for author in _list(about.get("authors")))
+    authors = (_as_mapping(author).get("name", author) for author in _list(about.get("authors")))
     joined = ", ".join(filter(None, map(_text, authors)))
     return (("author", joined),) if joined else ()
 
 
 def _text(value: Any) -> str:
-    """A string, or the lines that Jupyter keeps instead."""
+    """Return the text of a string, or of the lines that Jupyter keeps instead."""
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 

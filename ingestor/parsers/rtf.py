@@ -64,7 +64,7 @@ class RtfParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument."""
+        """Parse a document. Raises BadDocument."""
         source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
         flow, raw_words = read_rtf(source)
         about = dict(_about(source))

@@ -39,7 +39,7 @@ class SubtitleParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = re.sub(r"\r\n?", "\n", decode(blob.data))
         composer = Composer()
         for part in _parts(_cues(text)):
@@ -56,7 +56,7 @@ class SubtitleParser:
 
 
 def _cues(text: str) -> Iterator[_Cue]:
-    """The text under each line of times, up to the first blank line.
+    """Yield the text under each line of times, up to the first blank line.
 
     Captions that roll show the lines of the cue before once more; these are left out.
     """

@@ -23,7 +23,7 @@ class TextParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         language = code_language(kind)
         role = "code" if language else "paragraph"
@@ -32,7 +32,7 @@ class TextParser:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """The spans between blank lines, each from the start of a line to its last visible character."""
+    """Yield the spans between blank lines, each from the start of a line to its last visible character."""
     start = 0
     for gap in _GAP.finditer(text):
         yield from trim(text, start, gap.start())
@@ -41,7 +41,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def trim(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The span less blank lines before it and whitespace behind it, unless nothing is left.
+    """Yield the span less blank lines before it and whitespace behind it, unless nothing is left.
 
     The indentation of the first line stays, for it means something in code and lists.
     """

@@ -108,10 +108,11 @@ class Embedding:
 
     One thread runs the model. While the model is busy, requests queue up. The next round embeds up to ROUND
     of their texts at once, each text once; a server may take more. Rounds of a local model begin with
-    FIRST_ROUND texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS. A
-    request of a better rank than the round under way waits at most for one step of a local model, or one one
-    round of a server. ``resting``: entered by each asker of documents' vectors while it waits, so that others
-    ask, too, and batches fill.
+    FIRST_ROUND texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS.
+
+    A request of better rank than the running round waits for a step of a local model, or a server's round.
+    ``resting``: context in which a caller waits for vectors of documents, so that others call, too, and
+    batches fill.
     """
 
     def __init__(

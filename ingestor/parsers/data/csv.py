@@ -33,7 +33,7 @@ class CsvParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         composer = Composer()
         named = _SEPARATOR.match(text)  # Excel's own line, before the header
@@ -59,7 +59,7 @@ class CsvParser:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Raises csv.Error."""
+    """Read rows without blank ones. Raises csv.Error."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
     return (row for row in reader if any(cell.strip() for cell in row))
@@ -82,7 +82,7 @@ def _evenness(sample: str, delimiter: str) -> tuple[float, int]:
 
 
 def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
-    """Each with its header."""
+    """Yield the tables, each with its header."""
     if not rows:
         return
     width = max(map(len, rows))

@@ -25,7 +25,7 @@ _SIGNS |= {"t": "\t", "_": "\xa0", "\n": "\n", "\r": "\r"}
 
 
 def escapes(text: str, start: int, end: int) -> Iterator[Edit]:
-    """The escapes of JSON, YAML and TOML in a string that lies between ``start`` and ``end``."""
+    """Yield the escapes of JSON, YAML and TOML in a string that lies between ``start`` and ``end``."""
     for match in _ESCAPE.finditer(text, start, end):
         four, low, eight, two, new_line, sign = match.groups()
         if four and low and 0xD800 <= int(four, 16) < 0xDC00:
@@ -38,7 +38,7 @@ def escapes(text: str, start: int, end: int) -> Iterator[Edit]:
 
 
 def character(point: int) -> str:
-    """The character of that number; a space for a control, U+FFFD where there is no character."""
+    """Return the character of that number; a space for a control, U+FFFD where there is no character."""
     if point in (0x0A, 0x0D):
         return "\n"
     if point < 0x20 or 0x7F <= point < 0xA0:
@@ -51,7 +51,7 @@ def unescape(text: str) -> str:
 
 
 def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
-    """The document with these edits, which are in order and apart. Blocks that are emptied are dropped."""
+    """Return the document with these edits, which are in order and apart. Emptied blocks are dropped."""
     made = [edit for edit in edits if document.text[edit[0] : edit[1]] != edit[2]]
     if not made:
         return document

@@ -30,7 +30,7 @@ class JsonParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
         strings = _STRING.finditer(text) if "\\" in text else ()
@@ -53,8 +53,8 @@ def _blocks(text: str) -> Iterator[Block]:
         if mark in "{[":
             start, name = token.start(), f"[{cutter.node.parts}]"
             if key:
-                start, said = key[0], unescape(text[key[0] + 1 : key[1] - 1])
-                name = f".{' '.join(said[:_LONGEST].split())}"
+                start, key_text = key[0], unescape(text[key[0] + 1 : key[1] - 1])
+                name = f".{' '.join(key_text[:_LONGEST].split())}"
             cutter.enter(start, name if cutter.node.parent else "")
             key = None
         elif mark in "}]":

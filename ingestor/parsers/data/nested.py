@@ -1,7 +1,7 @@
 """Cut nested data into blocks: a part that is too large for one block is opened, and its parts become blocks.
 
-The reader of a format says where nodes begin and end; nothing here recurses, and what lies deeper than a
-few levels is never opened, so any nesting is linear. Small neighbours share a block.
+The reader of a format says where nodes begin and end. Nothing here recurses, and nodes deeper than a few
+levels are never opened, so any nesting is linear. Small neighbours share a block.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Node:
 
 
 class Cutter:
-    """Told of nodes in the order of the text."""
+    """Cuts nodes into blocks; gets them in the order of the text."""
 
     def __init__(self) -> None:
         self.node = Node(0, "")
@@ -49,7 +49,7 @@ class Cutter:
             self.node = Node(start, name, self.node)
 
     def leave(self, end: int) -> None:
-        """The innermost node ends; more ends than beginnings are ignored."""
+        """End the innermost node; more ends than beginnings are ignored."""
         node, parent = self.node, self.node.parent
         if self._deeper:
             self._deeper -= 1

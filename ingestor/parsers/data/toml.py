@@ -32,7 +32,7 @@ class TomlParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text, kind = decode(blob.data), content_type(blob)
         language = "toml" if kind == "application/toml" else "ini"
         document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)

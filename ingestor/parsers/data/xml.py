@@ -56,7 +56,7 @@ class XmlParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         encoding = _ENCODING.search(blob.data, 0, _HEAD)
         text = decode(blob.data, encoding[1].decode("ascii", "replace") if encoding else None)
         kind = content_type(blob)
@@ -84,7 +84,7 @@ def _terms(text: str) -> Iterator[Block]:
 
 
 def _edits(text: str, *, bare: bool) -> Iterator[Edit]:
-    """Characters in place of references, nothing in place of pictures; if ``bare``, no tags either.
+    """Yield edits: characters for references, nothing for pictures and, if ``bare``, for tags.
 
     The end of a paragraph becomes a blank line then, and tags next to each other a space.
     """

@@ -30,7 +30,7 @@ class YamlParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
         return apply_edits(document, _escapes(text)) if _ESCAPED.search(text) else document

@@ -59,7 +59,7 @@ class HtmlPage:
     """
 
     def __init__(self, source: str, *, main: bool, links: bool) -> None:
-        """Raises BadDocument when the tags are tangled beyond reason."""
+        """Build the tree. Raises BadDocument if the tags are tangled beyond reason."""
         from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
         self._source, self._names = source, check(source)
@@ -87,7 +87,7 @@ class HtmlPage:
         return self.tree.body or self.tree.root
 
     def content(self) -> list[Node]:
-        """The element that is marked as the main content, among headings 1 outside of it; else all.
+        """Return the element that is marked as the main content, among headings 1 outside of it; else all.
 
         The words of all else count as left out.
         """
@@ -110,7 +110,7 @@ class HtmlPage:
         return [root]
 
     def _each(self, *selectors: str) -> Iterator[Node]:
-        """The elements that fit, the last first, so that each can be taken away or replaced."""
+        """Return the elements that fit, the last first, so that each can be removed or replaced."""
         present = [one for one in selectors if self._may_occur(one)]
         nodes = reversed(self.tree.css(", ".join(present))) if present else ()
         return iter({node.mem_id: node for node in nodes}.values())
@@ -182,7 +182,7 @@ class HtmlPage:
 
 
 def _selectors(names: Iterable[str]) -> Iterator[str]:
-    """Elements that have one of these as a class or as their id."""
+    """Return elements that have one of these as a class or as their id."""
     return (f"{mark}{name}" for name in names for mark in ".#")
 
 
@@ -191,7 +191,7 @@ def _class_names(attributes: Mapping[str, str | None]) -> list[str]:
 
 
 def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) -> bool:
-    """Whether an element surrounds the content: navigation, or the like without a heading 1 in it."""
+    """Return whether an element surrounds the content: navigation, or the like without a heading 1 in it."""
     if tag == "main":
         return False
     role = attributes.get("role")
@@ -202,7 +202,7 @@ def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) 
 
 
 def styles(attributes: Mapping[str, str | None]) -> dict[str, str]:
-    """The properties that the attribute ``style`` sets."""
+    """Return the properties that the attribute ``style`` sets."""
     rules = (attributes.get("style") or "").lower().split(";")
     pairs = (declaration.partition(":") for declaration in rules)
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -250,7 +250,7 @@ def _formula(math: Node) -> str:
 
 
 def _figure_of(picture: Node) -> Node | None:
-    """The figure that holds the picture, if it stands near."""
+    """Return the figure that holds the picture, if it stands near."""
     node = picture.parent
     for _ in range(5):
         if node is None or node.tag == "figure":
@@ -276,7 +276,7 @@ def _set_behind(ruby: Node) -> None:
 
 
 def _with_title(content: Node) -> Node:
-    """The innermost element around it that holds a heading 1, unless that is the whole page.
+    """Return the innermost element around the content that holds a heading 1, unless that is the whole page.
 
     JSDoc puts the title before the article, and both into one element.
     """
@@ -289,7 +289,7 @@ def _with_title(content: Node) -> Node:
 
 
 def _lead(heading: Node) -> Node:
-    """The heading with what introduces the page beside it."""
+    """Return the heading with what introduces the page beside it."""
     around = heading.parent
     named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
     return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading

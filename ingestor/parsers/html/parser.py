@@ -64,7 +64,10 @@ class HtmlParser:
         self._main, self._links = options.mode == "main", options.links
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text, or its tags are tangled beyond reason."""
+        """Parse a document.
+
+        Raises BadDocument if the content is not text, or its tags are tangled beyond reason.
+        """
         sent = _DECLARED.search(blob.content_type or "")
         named = sent or _CHARSET.search(blob.data, 0, _HEAD)
         encoding = named[1] if named else None
@@ -277,7 +280,7 @@ def _line(node: Node) -> str:
 
 
 def _rows(table: Node) -> list[list[list[Node]]]:
-    """Cells of its own rows, by the part of the table that they belong to: no cell reaches beyond it."""
+    """Return the cells of a table's own rows, by part of the table: no cell reaches beyond its part."""
     parts = [child for child in children(table) if child.tag in _TABLE_PARTS]
     rows = [[row for row in children(part) if row.tag == "tr"] for part in parts]
     return [[[cell for cell in children(row) if cell.tag in ("td", "th")] for row in part] for part in rows]
@@ -296,7 +299,7 @@ def _whole(text: str | None, default: int) -> int:
 
 
 def _marks(root: Node) -> dict[int, str]:
-    """The numbers of items, as they are shown, by the item's identity."""
+    """Return the numbers of items, as they are shown, by the item's identity."""
     marks: dict[int, str] = {}
     for numbered in root.css("ol"):
         items = [child for child in children(numbered) if child.tag == "li"]
@@ -321,7 +324,7 @@ def _language(pre: Node) -> str | None:
 
 
 def _about(page: HtmlPage) -> dict[str, str]:
-    """The page's meta elements, the first of each name."""
+    """Return the page's meta elements, the first of each name."""
     about: dict[str, str] = {}
     for meta in page.tree.css("meta[content]"):
         attributes = meta.attributes

@@ -26,7 +26,7 @@ class MailBody:
 
 
 def html_body(source: str) -> MailBody:
-    """A body without text if the HTML cannot be read: an alternative may be there."""
+    """Return the body of an HTML page, without text if it cannot be read: an alternative may exist."""
     try:
         page = HtmlParser(HtmlOptions(mode="full")).read(source)
     except BadDocument as error:
@@ -88,7 +88,7 @@ def _says_more(bodies: Sequence[MailBody], others: Sequence[MailBody]) -> bool:
 
 
 def paragraphs(body: str) -> Iterator[tuple[str, str]]:
-    """(kind of block, text): runs of quoted lines, and of others up to a blank line."""
+    """Yield (kind of block, text): runs of quoted lines, and of others up to a blank line."""
     kind, run = "paragraph", list[str]()
     for line in body.splitlines():
         now = "quote" if _QUOTED.match(line) else "paragraph"

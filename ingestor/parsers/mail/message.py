@@ -34,7 +34,7 @@ class Attachment:
 
 
 def read(data: bytes) -> "Message[str, str]":
-    """Raises BadDocument."""
+    """Read a document. Raises BadDocument."""
     if data.lower().count(b"boundary=") > _BOUNDARIES:
         raise BadDocument(f"a mail of more than {_BOUNDARIES:,} nested parts; exclude it")
     try:
@@ -50,7 +50,7 @@ def header(message: "Message[str, str]", name: str) -> str:
 
 
 def _decode(value: str) -> str:
-    """Encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
+    """Return encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
     value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
         words = [(_word(word, name), "utf-8" if name else None) for word, name in decode_header(value)]
@@ -64,7 +64,7 @@ def _word(word: str | bytes, name: str | None) -> str:
 
 
 def addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
-    """(name, address) of each person in a header."""
+    """Return (name, address) of each person in a header."""
     try:
         return [pair for pair in getaddresses([header(message, name)]) if any(pair)]
     except (ValueError, IndexError, RecursionError):
@@ -72,7 +72,7 @@ def addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
 
 
 def date(message: "Message[str, str]") -> str | None:
-    """ISO 8601 with the sender's offset; as it is written where it can't be understood."""
+    """Return the date in ISO 8601 with the sender's offset; unchanged if it cannot be understood."""
     written = header(message, "Date")
     try:
         return parsedate_to_datetime(written).isoformat()
@@ -81,7 +81,7 @@ def date(message: "Message[str, str]") -> str | None:
 
 
 def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
-    """The texts that are no attachments; of alternatives the best. Parts nested too deep are left out."""
+    """Return texts that are no attachments, the best of alternatives. Parts nested too deep are left out."""
     payload = part.get_payload()
     kind = part.get_content_type()
     if kind != "message/rfc822" and isinstance(payload, list):
@@ -95,7 +95,7 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
 
 
 def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
-    """Attachments, including messages, but without inline pictures and cryptographic signatures."""
+    """Yield attachments, including messages, but without inline pictures and cryptographic signatures."""
     for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
         kind = part.get_content_type()
         if kind in _SIGNATURES or _is_inline(part):
@@ -106,7 +106,7 @@ def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
 
 
 def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
-    """Parts that hold no parts, in order; an attached message counts as one."""
+    """Yield parts that hold no parts, in order; an attached message counts as one."""
     todo = [message]
     while todo:
         part = todo.pop()
@@ -124,7 +124,7 @@ def _is_attachment(part: "Message[str, str]") -> bool:
 
 
 def _is_inline(part: "Message[str, str]") -> bool:
-    """A picture that the text shows."""
+    """Return whether a part is a picture that the text shows."""
     shown = part.get_content_disposition() != "attachment" or part.get("Content-ID") is not None
     return part.get_content_maintype() in _MEDIA and shown
 
@@ -154,7 +154,7 @@ def _inner(part: "Message[str, str]") -> bytes:
 
 
 def _text(part: "Message[str, str]") -> str:
-    """Raises BadDocument when it is not text."""
+    """Decode a part. Raises BadDocument if it is not text."""
     try:
         declared = part.get_content_charset()
     except (ValueError, LookupError):

@@ -18,7 +18,7 @@ class MailParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when its body is not text, or it is nested beyond reason."""
+        """Parse a document. Raises BadDocument if its body is not text, or it is nested beyond reason."""
         message = mail.read(blob.data)
         subject = mail.header(message, "Subject")
         sender = mail.addresses(message, "From")

@@ -37,7 +37,7 @@ class AsciiDocParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         lines = lines_of(text)
         parsed = tuple(blocks(lines, _Rules(lines)))
@@ -63,7 +63,7 @@ class _Rules:
             return about
         if row.startswith("//") and not row.startswith("////"):
             return FoundBlock("comment", self._lines.while_(at, lambda row: row.startswith("//")))
-        if block := self._heading(at, row) or self._fenced_block(at, at, row):
+        if block := self._heading(at, row) or self._read_fence(at, at, row):
             return block
         if not self._lines.row(at - 1):
             return self._loose(at, row)
@@ -79,7 +79,7 @@ class _Rules:
         return None
 
     def _block_with_attributes(self, at: int) -> FoundBlock | None:
-        """A block with the lines of attributes before it; or attributes of the document."""
+        """Return a block with the lines of attributes before it, or attributes of the document."""
         lines = self._lines
         if _ENTRY.fullmatch(lines.rows[at]):
             return FoundBlock("front_matter", lines.while_(at, lambda row: bool(_ENTRY.fullmatch(row))))
@@ -91,12 +91,12 @@ class _Rules:
         language = source[1].lower() or None if source else None
         if not row or self._heading(body, row):
             return FoundBlock("label", body)
-        fenced = self._fenced_block(at, body, row, language)
+        fenced = self._read_fence(at, body, row, language)
         if fenced or not source:
             return fenced or self._loose(body, row) or FoundBlock("paragraph", lines.while_(body, bool))
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
-    def _fenced_block(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
+    def _read_fence(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
         """Return the block up to the line that repeats the delimiter, or to the document's end."""
         fence = _FENCE.fullmatch(row)
         if not fence:
@@ -119,11 +119,11 @@ class _Rules:
         return None
 
     def _items(self, at: int) -> int:
-        """Items, and what a ``+`` joins to them, delimited blocks included."""
+        """Return items, and what a ``+`` joins to them, delimited blocks included."""
         lines = self._lines
         while True:
             while lines.row(at):
-                fenced = self._fenced_block(at, at, lines.rows[at]) if lines.row(at - 1) == "+" else None
+                fenced = self._read_fence(at, at, lines.rows[at]) if lines.row(at - 1) == "+" else None
                 at = fenced.end if fenced else at + 1
             after = lines.past_blank(at)
             if not lines.row(after) or not (_ITEM.match(lines.rows[after]) or indent(lines.rows[after])):
@@ -132,7 +132,7 @@ class _Rules:
 
 
 def _about(lines: Lines) -> dict[str, str]:
-    """The header: title, author, revision and attributes, up to the first blank line."""
+    """Return the header: title, author, revision and attributes, up to the first blank line."""
     at = lines.while_(0, lambda row: not row or row.startswith("//"))
     title = _HEADING.fullmatch(lines.row(at))
     rows = (

@@ -34,7 +34,7 @@ class FrontMatter:
 
 
 def front_matter(text: str) -> FrontMatter | None:
-    """The front matter that ``text`` opens with, if it does. Never raises."""
+    """Return the front matter with which ``text`` opens, if any. Never raises."""
     match, fields = _match(text)
     if match is None or fields is None:
         return None
@@ -68,7 +68,7 @@ def _match(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
 
 
 def _fields(source: str) -> Mapping[Any, Any]:
-    """The mapping, or an empty one. BaseLoader makes strings, lists and mappings, and runs no tags."""
+    """Return the mapping, or an empty one. BaseLoader makes strings, lists and mappings, and runs no tags."""
     try:
         loaded = yaml.load(source, Loader=yaml.BaseLoader)  # noqa: S506 - safer than SafeLoader
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
@@ -77,7 +77,7 @@ def _fields(source: str) -> Mapping[Any, Any]:
 
 
 def _toml(source: str) -> Mapping[str, Any] | None:
-    """The mapping; None if it is no TOML."""
+    """Return the mapping; None if the source is no TOML."""
     try:
         return tomllib.loads(source)
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -70,7 +70,7 @@ class LatexParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         lines = lines_of(text)
         about = _about(text)
@@ -114,7 +114,7 @@ class _Rules:
         return None
 
     def _alone(self, at: int) -> bool:
-        """Whether the line holds only commands, outside a paragraph."""
+        """Return whether the line holds only commands, outside a paragraph."""
         above = self._lines.row(at - 1)
         opens = not above or bool(_SECTION.match(above))
         return opens and bool(_ALONE.fullmatch(self._lines.rows[at]))
@@ -145,14 +145,14 @@ def argument(text: str, at: int) -> tuple[str, int]:
 
 
 def plain(markup: str) -> str:
-    """A title without commands, as far as that can be had cheaply."""
+    """Return a title without commands, as far as that is cheap."""
     text = decode_accents(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
     text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
     return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
 
 
 def _about(text: str) -> dict[str, str]:
-    """Title, author and date, where the document gives them first."""
+    """Return title, author and date, where the document gives them first."""
     about: dict[str, str] = {}
     for command in _ABOUT.finditer(text):
         if command[1] not in about:
@@ -189,7 +189,7 @@ def _pairs(lines: Lines) -> dict[int, int]:
 
 
 def decode_accents(markup: str) -> str:
-    """The text with such commands as the characters that they print; everything else stays."""
+    """Return the text with such commands as the characters that they print; everything else stays."""
     accented = _ACCENT.sub(_accent, markup)
     return _LETTER.sub(lambda match: _LETTERS[match[1]], accented)
 

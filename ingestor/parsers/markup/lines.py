@@ -29,21 +29,21 @@ class Lines:
     starts: list[int]
 
     def row(self, at: int) -> str:
-        """Blank beyond both ends."""
+        """Return a line's beginning; "" beyond both ends."""
         return self.rows[at] if 0 <= at < len(self.rows) else ""
 
     def line(self, position: int) -> int:
-        """The line that holds the character at ``position``."""
+        """Return the line that holds the character at ``position``."""
         return bisect_right(self.starts, position) - 1
 
     def while_(self, at: int, holds: Callable[[str], bool]) -> int:
-        """The first line from ``at`` on for which it does not hold."""
+        """Return the first line from ``at`` on for which ``holds`` is false."""
         while at < len(self.rows) and holds(self.rows[at]):
             at += 1
         return at
 
     def past_indented(self, at: int, more_than: int) -> int:
-        """Behind the last line from ``at`` on that is indented further; blank ones may lie between."""
+        """Return the line after the further indented ones from ``at`` on; blank ones may lie between."""
         end = at
         while at < len(self.rows) and (not self.rows[at] or indent(self.rows[at]) > more_than):
             at += 1

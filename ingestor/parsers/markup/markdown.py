@@ -46,7 +46,7 @@ class MarkdownParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         front = front_matter(text)
         head = (Block("front_matter", 0, front.visible_end),) if front else ()
@@ -77,7 +77,7 @@ class _Element:
 
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
-    """The blocks from ``start`` on, which is where a line begins."""
+    """Yield the blocks from ``start`` on, which is where a line begins."""
     source = _readable(text[start:])
     data, byte, at = source.encode(), 0, start
     for element in _in_order([*_elements(source), *_definitions(source)], len(data)):
@@ -111,7 +111,7 @@ def _in_order(elements: list[_Element], size: int) -> Iterator[_Element]:
 
 
 def _definitions(source: str) -> Iterator[_Element]:
-    """The definitions of links, the first of each."""
+    """Yield the definitions of links, the first of each."""
     from pyromark import Options as Dialect
     from pyromark import reference_definitions
 
@@ -169,13 +169,13 @@ def _block(text: str, start: int, end: int, element: _Element) -> Block:
 
 
 def _title(words: Sequence[str]) -> str:
-    """The text that a reader of the rendered heading sees, in one line."""
+    """Return the text that a reader of the rendered heading sees, in one line."""
     title = " ".join("".join(words).split())
     return (_ATTRIBUTES.sub("", title) if words and words[-1] else title)[:_TITLE]
 
 
 def _as_label(text: str, block: Block) -> Block:
-    """Comments and anchors outside paragraphs are blocks of their own kinds."""
+    """Turn comments and anchors outside paragraphs into blocks of their own kinds."""
     if block.kind not in ("html", "paragraph") or text[block.start] not in " \t<(":
         return block
     source = text[block.start : block.end]

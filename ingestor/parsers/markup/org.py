@@ -36,7 +36,7 @@ class OrgParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         lines = lines_of(text)
         rules = _Rules(lines)
@@ -106,7 +106,7 @@ class _Rules:
         return FoundBlock("front_matter", end)
 
     def _end(self, at: int, mark: str) -> int | None:
-        """Behind the next line that is ``mark``; None where there is none, which is looked for only once."""
+        """Return the line after the next ``mark``; None if there is none, which is determined only once."""
         if mark in self._no_end:
             return None
         end = self._lines.while_(at + 1, lambda row: row.strip().lower() != mark)
@@ -116,7 +116,7 @@ class _Rules:
         return end + 1
 
     def _items(self, at: int) -> int:
-        """A list ends where a line is not indented and no item, or after two blank lines."""
+        """Return the end of a list: a line that is not indented and no item, or two blank lines."""
         lines = self._lines
         outer = indent(lines.rows[at])
         while True:

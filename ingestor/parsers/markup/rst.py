@@ -61,7 +61,7 @@ class RstParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when the content is not text."""
+        """Parse a document. Raises BadDocument if the content is not text."""
         text = decode(blob.data)
         parsed = read(text, {})
         about = _about(text, parsed)
@@ -124,7 +124,7 @@ class _Rules:
         return FoundBlock("heading", end, level, plain(title))
 
     def _literal(self, at: int, row: str) -> FoundBlock | None:
-        """An indented block under a paragraph that ends with two colons; or a doctest."""
+        """Return an indented block under a paragraph that ends with two colons, or a doctest."""
         if row.lstrip().startswith(">>> "):
             return FoundBlock("code", self._lines.while_(at, bool), language="python")
         above = at - 1
@@ -175,7 +175,7 @@ class _Rules:
         return FoundBlock("definition", head, symbol=symbol or None)
 
     def _head(self, at: int, outer: int) -> int:
-        """Behind a directive's first line, its options and what else is indented without a blank line."""
+        """Return the line after a directive's head: its first line, its options and indented lines."""
         return self._lines.while_(at + 1, lambda row: bool(row) and indent(row) > outer)
 
     def _plain(self, at: int, row: str) -> FoundBlock | None:
@@ -210,7 +210,7 @@ class _Rules:
 
 
 def plain(markup: str) -> str:
-    """A title as readers see it."""
+    """Return a title as readers see it."""
     done, at = [], 0
     for role in _ROLE.finditer(markup):
         done += [

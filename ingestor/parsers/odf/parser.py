@@ -55,11 +55,11 @@ class OdfParser:
         self._options = options
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
         package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
         if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
             raise BadDocument("is encrypted; save it without a password, or exclude it")
-        content_type = _declared_type(package)
+        content_type = _type_of(package)
         sheets = "spreadsheet" in content_type
         content = package.read(_CONTENT)
         raw_words = of_odf(content)
@@ -104,7 +104,7 @@ class Flat:
         return root
 
 
-def _declared_type(package: Package | Flat) -> str:
+def _type_of(package: Package | Flat) -> str:
     """Return the content type that a document declares.
 
     The manifest is read for programs that leave the part ``mimetype`` out.
@@ -172,7 +172,7 @@ def _read_sheet(
 ) -> None:
     """Read the cells, then what is drawn on the sheet, then comments."""
     add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet))
-    for shape in _drawn_elements(sheet):
+    for shape in _elements_of_drawings(sheet):
         for frame in shape.iter(f"{DRAW}frame"):
             root = marking.object_in(frame)
             if root is not None and is_formula(root):
@@ -193,7 +193,7 @@ def _read_sheet(
     flow.flush()
 
 
-def _drawn_elements(sheet: Element) -> Iterator[Element]:
+def _elements_of_drawings(sheet: Element) -> Iterator[Element]:
     """Yield frames, shapes with text and groups of both, the outermost of each."""
     inside = set[Element]()
     for element in sheet.iter():

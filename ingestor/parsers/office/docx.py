@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.drawing import choose_alternatives, marked_charts
+from ingestor.parsers.office.drawing import choose_alternatives, mark_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
@@ -59,7 +59,7 @@ class DocxParser:
         self._options, self._inserts = options, inserts
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("word/document.xml")
         marking = _Marking(package, part, comments=self._options.comments, inserts=self._inserts)
@@ -152,7 +152,7 @@ class _Marking:
                 for other in choose_alternatives(root):
                     self.left_out["second versions for old programs"] += _count(other)
                 self._children(root)
-        changed |= marked_charts(self._package, self._relations)
+        changed |= mark_charts(self._package, self._relations)
         return changed
 
     def _children(self, parent: Element, *, hidden: bool = False) -> None:

@@ -31,7 +31,7 @@ def choose_alternatives(root: Element) -> list[Element]:
     return refused
 
 
-def marked_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
+def mark_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
     """Return the charts that a part refers to, with the titles of their axes in their own."""
     return {
         name: _mark(package.xml(name))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.drawing import A, choose_alternatives, marked_charts
+from ingestor.parsers.office.drawing import A, choose_alternatives, mark_charts
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
@@ -42,7 +42,7 @@ class PptxParser:
         self._comments = options.comments
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
         package, asides = Package(blob.data), Asides()
         part = package.main_part("ppt/presentation.xml")
         changed: dict[str, Element | bytes] = {}
@@ -54,7 +54,7 @@ class PptxParser:
             for other in choose_alternatives(slide):
                 left_out[_OTHERS] += _count(other)
             left_out[_FURNITURE] += _mark(slide)
-            changed |= marked_charts(package, relations)
+            changed |= mark_charts(package, relations)
             if self._comments:
                 for kind, target in relations.values():
                     shapes = slide.find(f"{_P}cSld/{_P}spTree")

@@ -29,7 +29,7 @@ def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
 
 
 def about(package: Package) -> Properties:
-    """Raises BadDocument when that part is damaged."""
+    """Read the properties. Raises BadDocument if that part is damaged."""
     root = package.optional(_PART)
     texts = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
     title = texts.get("title", "")

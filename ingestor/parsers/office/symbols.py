@@ -1,8 +1,8 @@
 """Characters of symbol fonts, which have no Unicode of their own in old documents, as Unicode. Pure.
 
 Word and others note such a character by its place in the font, often as U+F000 plus that place. Symbol is
-Adobe's Greek and mathematical set [Adobe, Symbol encoding to Unicode 4.0]; of Wingdings and its kin those are
-here that people type: arrows, ticks, crosses, bullets, numbers in circles.
+Adobe's Greek and mathematical set [Adobe, Symbol encoding to Unicode 4.0]. Wingdings and its kin have only
+the symbols that people type: arrows, ticks, crosses, bullets, numbers in circles.
 """
 
 import re
@@ -45,7 +45,7 @@ _FONTS = {
 
 
 def symbol(font: str, place: int) -> str:
-    """The character at that place of a font; U+FFFD for one of a symbol font that nobody knows here."""
+    """Return the character at that place of a font; U+FFFD for an unknown one of a symbol font."""
     known = _FONTS.get(font.lower())
     at = place - _BASE if place >= _BASE else place
     if known is not None:
@@ -54,7 +54,7 @@ def symbol(font: str, place: int) -> str:
 
 
 def readable(text: str, font: str) -> str:
-    """Text of a run in that font: its private characters as Unicode, where the font is one of symbols."""
+    """Return the text of a run in that font; private characters of a symbol font become Unicode."""
     if font.lower() not in _FONTS or not _PRIVATE.search(text):
         return text
     return _PRIVATE.sub(lambda match: symbol(font, ord(match[0])), text)

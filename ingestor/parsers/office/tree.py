@@ -195,7 +195,7 @@ class _Reader:
             self.flow.add("quote" if QUOTE in line.marks else "paragraph", line.text.strip())
 
     def _heading(self, block: "Block", line: _Line, number: str) -> None:
-        """The library writes the number that it counted as the first of several texts."""
+        """Add a heading. The library writes its number as the first of several texts."""
         text, level = line.text, (block.level or 1) - (1 if self._slides else 0)
         first = (block.content[0].text or "") if block.content else ""
         shown = _in_style(first)
@@ -208,7 +208,7 @@ class _Reader:
             self.flow.figure(name, description)
 
     def _list(self, listed: "List", level: int) -> None:
-        """A heading in a list is a numbered heading, and no item."""
+        """Add a list. A heading in it is a numbered heading, and no item."""
         style = _FAMILIES.get(listed.marker)
         for at, item in enumerate(listed.items):
             counted = f"{write_number(listed.start + at, style)}." if style else ""
@@ -228,7 +228,7 @@ class _Reader:
                     self.block(block, "" if level else marker.strip("- "))
 
     def _table(self, table: "Table") -> None:
-        """A table of one cell is a frame around blocks, and so is a column that only places them."""
+        """Add a table. A single cell is a frame around blocks, and so is a column that only places them."""
         grid = table.grid
         cells = [slot.cell for row in grid for slot in row if slot.cell is not None]
         if len(cells) == 1 or (table.kind == "layout" and max(map(len, grid), default=0) == 1):

@@ -46,7 +46,7 @@ class XlsxParser:
         self._options = options
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted, a bomb or far too large."""
+        """Parse a document. Raises BadDocument if it is damaged, encrypted, a bomb or far too large."""
         package = Package(blob.data)
         part = package.main_part("xl/workbook.xml")
         composer, counted = Composer(), dict[str, int]()
@@ -103,7 +103,7 @@ def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
 def _sheets(
     package: Package, part: str, composer: Composer, counted: dict[str, int], *, hidden: bool
 ) -> Iterator[tuple[str, str, Iterator[Row]]]:
-    """Name, part and rows of each. ``counted`` takes how many cells the part of each has."""
+    """Yield name, part and rows of each sheet. ``counted`` takes how many cells the part of each has."""
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
     strings = {str(at): text for at, text in enumerate(_strings(package, named.get("sharedStrings", "")))}
@@ -204,7 +204,7 @@ class _Cells:
 
 @lru_cache(20_000)  # Excel has 16,384
 def _column(letters: str) -> int:
-    """A is 0."""
+    """Return the number of a column; A is 0."""
     number = 0
     for letter in letters[:4].upper():
         number = number * 26 + ord(letter) - ord("A") + 1

@@ -24,7 +24,7 @@ _SIGNS = {0x0B: "\n", 0x1E: "-", 0xA0: " ", **dict.fromkeys((*range(1, 9), 0x13,
 
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
-    """Raises BadDocument."""
+    """Read a document. Raises BadDocument."""
     main = file.openstream("WordDocument").read()
     ident, version = struct.unpack_from("<HH", main, 0)
     (flags,) = struct.unpack_from("<H", main, 0x0A)

@@ -54,7 +54,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
 
 
 def attachments(file: Any) -> Iterator[Attached]:
-    """Files that are attached; messages in messages are left out."""
+    """Return the attached files; messages in messages are left out."""
     folders = sorted(
         {entry[0] for entry in file.listdir() if entry[0].lower().startswith("__attach_version1.0_")}
     )
@@ -81,7 +81,7 @@ def _body(file: Any) -> Sequence[MailBody]:
 
 
 def unpack_rtf(packed: bytes) -> bytes:
-    """RTF: eight literals or references into the last 4,096 bytes after each byte that says which."""
+    """Unpack RTF: after each byte of flags follow eight literals or references into the last 4,096 bytes."""
     if len(packed) < 16:
         return b""
     (size,) = struct.unpack_from("<I", packed, 4)
@@ -140,7 +140,7 @@ def _property(file: Any, tag: int) -> int:
 
 
 def _date(file: Any) -> str | None:
-    """ISO 8601, from tenths of microseconds since 1601."""
+    """Return the date in ISO 8601, from tenths of microseconds since 1601."""
     moment = next((value for tag in _DATES if (value := _property(file, tag))), 0)
     try:
         return datetime.fromtimestamp(moment // 10**7 - _EPOCH, UTC).isoformat() if moment else None

@@ -58,7 +58,10 @@ class Office97Parser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged or encrypted, or holds nothing that is read."""
+        """Parse a document.
+
+        Raises BadDocument if it is damaged or encrypted, or holds nothing that is read.
+        """
         try:
             return _document(blob.data)
         except _DAMAGE as error:

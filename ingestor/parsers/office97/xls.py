@@ -20,7 +20,7 @@ Writer = Callable[[float], str]
 
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
-    """Raises BadDocument, and the errors of xlrd for damaged files."""
+    """Read a workbook. Raises BadDocument, and the errors of xlrd for damaged files."""
     import xlrd
     import xlrd.book
     import xlrd.sheet

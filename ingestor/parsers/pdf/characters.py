@@ -40,10 +40,10 @@ def meanings(codes: Sequence[int], fonts: Sequence[str]) -> list[str]:
     used = {code for code, font in zip(codes, fonts, strict=True) if not font}
     # OT1 where its ligatures occur, whose codes are bare accents in T1
     bitmap = _OT1 if used & set(range(0x0B, 0x10)) and not used & set(range(0x80, 0x100)) else _T1
-    return [_meaning(code, font, bitmap) for code, font in zip(codes, fonts, strict=True)]
+    return [_decode(code, font, bitmap) for code, font in zip(codes, fonts, strict=True)]
 
 
-def _meaning(code: int, font: str, bitmap: dict[int, str]) -> str:
+def _decode(code: int, font: str, bitmap: dict[int, str]) -> str:
     if "cmex" in font:  # large brackets and sums, at places of letters
         return UNKNOWN
     if not font and code in bitmap:

@@ -75,7 +75,7 @@ def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
 
 
 def whole(across: Iterable[Edge]) -> list[Edge]:
-    """Pieces of a line put together."""
+    """Join the pieces of a line."""
     joined: list[Edge] = []
     for edge in sorted(across, key=attrgetter("at", "low")):
         last = joined[-1] if joined else None
@@ -87,7 +87,7 @@ def whole(across: Iterable[Edge]) -> list[Edge]:
 
 
 def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
-    """Every table, from the top of the page down."""
+    """Return every table, from the top of the page down."""
     if not across or not upright or max(len(across), len(upright)) > _MOST:
         return []
     tables = []
@@ -126,7 +126,7 @@ def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
 
 
 def distinct(places: Iterable[float]) -> list[float]:
-    """Positions, ascending; near ones are merged."""
+    """Return the positions, ascending; near ones are merged."""
     merged: list[float] = []
     for place in sorted(places):
         if not merged or place - merged[-1] > _NEAR:
@@ -181,7 +181,7 @@ class PageTable:
     words: list[Word]
 
 
-def tagged(
+def tables_by_tags(
     words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]
 ) -> Iterator[PageTable]:
     """Yield the tables of a page's tags; ``mark``: the marked content of a word, by its first character."""
@@ -190,14 +190,16 @@ def tagged(
         if cell := cells.get(mark.get(word.first, -1)):
             of[cell.table].append((cell, word))
     for placed in of.values():
-        said: dict[tuple[int, int], list[Word]] = defaultdict(list)
+        words_by_cell: dict[tuple[int, int], list[Word]] = defaultdict(list)
         for cell, word in placed:
-            said[cell.row, cell.column].append(word)
-        wide = max(column for _, column in said) + 1
-        numbers = sorted({row for row, _ in said})
+            words_by_cell[cell.row, cell.column].append(word)
+        wide = max(column for _, column in words_by_cell) + 1
+        numbers = sorted({row for row, _ in words_by_cell})
         if wide < 2 or len(numbers) < 2:
             continue
-        rows = [tuple(_joined(said.get((row, column), ())) for column in range(wide)) for row in numbers]
+        rows = [
+            tuple(_join(words_by_cell.get((row, column), ())) for column in range(wide)) for row in numbers
+        ]
         heads = {cell.row for cell, _ in placed} - {cell.row for cell, _ in placed if not cell.head}
         header = next((at for at, row in enumerate(numbers) if row not in heads), len(numbers))
         yield PageTable(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
@@ -214,7 +216,7 @@ def apart(tables: Iterable[PageTable]) -> list[PageTable]:
     return kept
 
 
-def ruled(words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
+def tables_by_lines(words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[PageTable]:
     """Yield the tables that are drawn with lines, if enough of their cells hold words."""
     for grid in grids:
         left, bottom, right, top = grid.box
@@ -247,21 +249,21 @@ def _cells(boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> 
         if not levels or levels[-1] - baseline > 4:
             levels.append(baseline)
     lines = [
-        tuple(_joined([word for word in cell if level - 4 <= word.baseline <= level]) for cell in held)
+        tuple(_join([word for word in cell if level - 4 <= word.baseline <= level]) for cell in held)
         for level in levels
     ]
-    said = [cell for line in lines for cell in line if cell]
+    filled = [cell for line in lines for cell in line if cell]
     own = (
         len(begins) == len(boxes)
         and len(lines) >= _LEAST
         and all(line[0] for line in lines)
-        and len(said) >= 0.8 * len(lines) * len(boxes)
-        and sum(map(len, said)) <= 30 * len(said)
+        and len(filled) >= 0.8 * len(lines) * len(boxes)
+        and sum(map(len, filled)) <= 30 * len(filled)
     )
-    return lines if own else [tuple(map(_joined, held))]
+    return lines if own else [tuple(map(_join, held))]
 
 
-def _joined(words: Iterable[Word]) -> str:
+def _join(words: Iterable[Word]) -> str:
     return "".join(word.text + ("" if word.divided else " ") for word in words).strip()
 
 
@@ -269,8 +271,8 @@ def header_rows(rows: Sequence[Row]) -> int:
     """Count the rows at the top that name columns, years and units."""
     count = 0
     for row in rows[:_HEADER]:
-        said = [cell for cell in row if cell]
-        rest = said[1:] if len(said) > 1 else said
+        filled = [cell for cell in row if cell]
+        rest = filled[1:] if len(filled) > 1 else filled
         if any(NUMBER.search(cell) and not is_columns(cell) and not _DATED.search(cell) for cell in rest):
             break
         count += 1

@@ -43,7 +43,7 @@ class Field:
     ticked: bool | None = None
 
     @property
-    def said(self) -> str:
+    def display_text(self) -> str:
         return self.value if self.ticked is None else _MARKS[self.ticked]
 
 
@@ -57,26 +57,30 @@ class Placed:
     values: Mapping[int, tuple[str, str]]
     lines: tuple[Line, ...] = ()
 
-    def filled(self, word: Word) -> Word:
+    def fill(self, word: Word) -> Word:
         before, after = self.values.get(word.first, ("", ""))
         return replace(word, text=f"{before}{word.text}{after}") if before or after else word
 
 
-def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
-    said = [word for word in words if word.text.strip(_PLACEHOLDERS)]
+def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
+    legible = [word for word in words if word.text.strip(_PLACEHOLDERS)]
     values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
     rest = []
     for field in sorted(fields, key=lambda field: (-field.box[1], field.box[0])):
-        if field.ticked is not None and (label := _right(field.box, said)):
+        if field.ticked is not None and (label := _right(field.box, legible)):
             before, after = values[label.first]
-            values[label.first] = (f"{before}{field.said} ", after)
-        elif not field.said:
+            values[label.first] = (f"{before}{field.display_text} ", after)
+        elif not field.display_text:
             continue
-        elif label := _left(field.box, said, _NEAR) or _over(field.box, said) or _left(field.box, said, _FAR):
+        elif (
+            label := _word_beside(field.box, legible, _NEAR)
+            or _over(field.box, legible)
+            or _word_beside(field.box, legible, _FAR)
+        ):
             before, after = values[label.first]
-            values[label.first] = (before, f"{after} {field.said}")
+            values[label.first] = (before, f"{after} {field.display_text}")
         elif field.value or field.ticked:
-            text = f"{field.name}: {field.said}" if field.name else field.said
+            text = f"{field.name}: {field.display_text}" if field.name else field.display_text
             rest.append(Line(text, field.box[0], field.box[2], field.box[1], _SIZE))
     return Placed(dict(values), tuple(rest))
 
@@ -86,7 +90,7 @@ def _right(box: Box, words: Iterable[Word]) -> Word | None:
     return min(beside, key=lambda word: word.left, default=None)
 
 
-def _left(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
+def _word_beside(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
     beside = [
         word for word in words
         if _level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
@@ -112,7 +116,7 @@ def _level(word: Word, box: Box) -> bool:
 def fields_and_comments(
     document: "PdfDocument", page: "PdfPage", text: PageText
 ) -> tuple[list[Field], tuple[str, ...]]:
-    """The page's form fields (boxes in points), and the texts of its annotations, each after its author."""
+    """Return the page's form fields (boxes in points) and its annotations, each after its author."""
     fields: list[Field] = []
     comments: list[str] = []
     for annotation in _annotations(page):

@@ -1,9 +1,9 @@
 """The headings of a PDF: by its tags, its outline, else by how lines are set and where they stand. Pure.
 
-A line that may be a heading has named features, each with a weight in ``WEIGHTS``; their sum decides. What is
-set larger than the text may be one wherever it stands; what is bold, in capitals, in italics or in another
-family needs space above it, and most of what is set so in the document must stand like that. An address,
-units, names of columns, a form's label, a caption are headings in no type.
+A line that may be a heading has named features, each with a weight in ``WEIGHTS``; their sum decides. A line
+set larger than the text may be a heading wherever it stands. A line that is bold, in capitals, in italics or
+in another family needs space above it, as most such lines of the document have. An address, units, names of
+columns, a form's label, a caption are headings in no type.
 """
 
 import re
@@ -270,9 +270,9 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
 
 def _with_labels(titles: Iterable[Title]) -> list[Title]:
     """Return the titles, each with the label above it, such as "Chapter 1", as one title."""
-    found: list[Title] = []
+    labelled: list[Title] = []
     for title in titles:
-        label = found[-1] if found else None
+        label = labelled[-1] if labelled else None
         if (
             label
             and _CHAPTER.match(label.text)
@@ -281,10 +281,10 @@ def _with_labels(titles: Iterable[Title]) -> list[Title]:
             and title.style.size >= label.style.size
         ):
             text = f"{label.text} {title.text}"
-            found[-1] = replace(title, at=label.at, count=label.count + title.count, text=text)
+            labelled[-1] = replace(title, at=label.at, count=label.count + title.count, text=text)
         else:
-            found.append(title)
-    return found
+            labelled.append(title)
+    return labelled
 
 
 def _body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
@@ -373,11 +373,11 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
             or _is_otherwise(lines, at, count, words)
         ),
     }  # fmt: skip
-    return Title(number, at, count, words, style, frozenset(name for name, is_so in known.items() if is_so))
+    return Title(number, at, count, words, style, frozenset(name for name, holds in known.items() if holds))
 
 
 def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Whether the words are an address, a label, units, columns, a caption or half a bracket."""
+    """Return whether the words are an address, a label, units, columns, a caption or half a bracket."""
     listed = re.sub(r"^\(?[\w.]{1,6}\)", "", text)
     return bool(
         _OTHERWISE.search(text) or CAPTION.match(text)
@@ -387,7 +387,7 @@ def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool
 
 
 def _heads_columns(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Whether a line is a part of a table's header: it has wide gaps, or is beside years and units."""
+    """Return whether a line is a part of a table's header: it has wide gaps, or is beside years and units."""
     line = lines[at]
     numbered = _FILED.match(text) or _OUTLINED.match(text) or _NAMED.match(text)
     if _names_columns(line) or is_units(text) or is_columns(text):
@@ -413,7 +413,7 @@ def _names_columns(line: Line) -> bool:
 
 
 def may_be_title(line: Line) -> bool:
-    """Whether a line consists of words; formulas and code do not."""
+    """Return whether a line consists of words; formulas and code do not."""
     if line.mono or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
@@ -438,7 +438,7 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) ->
 
 
 def _is_sentence(text: str, large: bool, marked: bool) -> bool:
-    """Whether the words are a sentence, or a part of one."""
+    """Return whether the words are a sentence, or a part of one."""
     if text.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(text):
         return True
     if marked and (_FILED.match(text) or (text.isupper() and text.endswith(":"))) and len(text) <= LONGEST:
@@ -496,10 +496,10 @@ def _levels(titles: Sequence[Title]) -> list[int]:
         if usual and 2 * count > len(own_depths):
             styles[style] = usual
     levels = [min(depths.get(title, 0) or styles.get(title.style, 1), 6) for title in titles]
-    return _filed_levels(titles, levels)
+    return _levels_of_report(titles, levels)
 
 
-def _filed_levels(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
+def _levels_of_report(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
     """Put headings below the parts and items of a filed report one level deeper."""
     marks = [_FILED.match(title.text) for title in titles]
     if sum(bool(mark and mark[2]) for mark in marks) < _SERIES:

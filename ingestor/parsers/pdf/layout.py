@@ -112,7 +112,8 @@ def caption(composer: Composer) -> str | None:
 
 
 def is_close(composer: Composer, text: str) -> bool:
-    """Whether a block is on the next line, without a blank line other than between two paragraphs of prose.
+    """Return whether a block is on the next line, without a blank line other than between two paragraphs of
+    prose.
 
     Cuts by size look for blank lines first, and would divide a statement whose lines all have blank lines
     between.
@@ -140,7 +141,7 @@ def _kind(group: Sequence[Line]) -> str:
 
 
 def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:
-    """Lines that belong together."""
+    """Yield groups of lines that belong together."""
     group: list[Line] = []
     for line in lines:
         if group and _parts(group, line, leading):
@@ -152,7 +153,7 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:
 
 
 def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
-    """Whether a new paragraph begins with ``line``."""
+    """Return whether a new paragraph begins with ``line``."""
     above = group[-1]
     if line.rows or above.rows or line.item != above.item:
         return True
@@ -179,7 +180,7 @@ def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
 
 
 def _code(lines: Sequence[Line]) -> str:
-    """A line each, indented as it stands."""
+    """Return code line by line, with its indentation."""
     left = min(line.left for line in lines)
     wide = max(0.6 * lines[0].size, 1.0)
     return "\n".join(" " * min(round((line.left - left) / wide), 40) + line.text for line in lines)

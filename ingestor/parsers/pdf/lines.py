@@ -117,7 +117,7 @@ class Bookmark:
 
 
 def is_level(line: Line, other: Line) -> bool:
-    """Whether two lines are at the same height."""
+    """Return whether two lines are at the same height."""
     return abs(line.baseline - other.baseline) < _LEVEL * max(line.size, other.size)
 
 
@@ -133,7 +133,7 @@ def parts(line: Line, gap: float = _GAP) -> list[list[Word]]:
 
 
 def is_row(line: Line) -> bool:
-    """Whether a line has enough wide gaps to be a row of a table."""
+    """Return whether a line has enough wide gaps to be a row of a table."""
     return len(parts(line, _WIDE)) >= _ROW
 
 
@@ -179,12 +179,12 @@ def words_in(pages: Iterable[PageLines]) -> int:
 
 
 def is_units(text: str) -> bool:
-    """Whether a line names the units of a table's figures."""
+    """Return whether a line names the units of a table's figures."""
     return bool(_UNITS.match(text))
 
 
 def is_columns(text: str) -> bool:
-    """Whether a line names columns: years, months, dates."""
+    """Return whether a line names columns: years, months, dates."""
     names = text.replace("$", " ").split()
     years = list(map(_YEAR.fullmatch, names))
     if _COLUMNS.match(text) or (names and all(years)):
@@ -235,9 +235,9 @@ class Divisions:
 
     def mend(self, text: str) -> str:
         """Return a text without soft hyphens, and with the hyphens of compounds."""
-        return _DIVIDED.sub(self._joined, text).replace(SOFT, "") if SOFT in text else text
+        return _DIVIDED.sub(self._join, text).replace(SOFT, "") if SOFT in text else text
 
-    def _joined(self, word: "re.Match[str]") -> str:
+    def _join(self, word: "re.Match[str]") -> str:
         one, other, text, (begin, end) = word[1], word[2], word.string, word.span()
         joined, compound = self._counts(word)
         beside = "-" in (text[begin - 1 : begin], text[end : end + 1])

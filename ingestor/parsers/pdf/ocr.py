@@ -43,7 +43,7 @@ _DESCENT = 0.3  # of that size: from the baseline to the middle of the box
 Before = npt.NDArray[np.bool_]  # [a, b]: whether line a is to be read before line b
 
 
-def recognised(page: "PdfPage") -> tuple[Line, ...]:
+def recognise(page: "PdfPage") -> tuple[Line, ...]:
     """Return the lines that OCR finds, in points. Raises BadDocument if rapidocr is not installed."""
     width, height = page.get_size()
     scale = min(SIDE / max(width, height), _SCALE)
@@ -52,16 +52,16 @@ def recognised(page: "PdfPage") -> tuple[Line, ...]:
 
 
 def lines_in(pixels: Any, scale: float, width: float, height: float) -> tuple[Line, ...]:
-    """Lines of a picture, ``scale`` pixels to the point; its size in points.
+    """Return lines of a picture, ``scale`` pixels to the point; its size in points.
 
     Raises BadDocument where rapidocr is not installed.
     """
-    found = _engine()(pixels)
-    if found.boxes is None or found.txts is None:
+    result = _engine()(pixels)
+    if result.boxes is None or result.txts is None:
         return ()
     seen = [
         OcrLine(text, *box.min(axis=0).tolist(), *box.max(axis=0).tolist())
-        for text, box in zip(found.txts, found.boxes / scale, strict=True)
+        for text, box in zip(result.txts, result.boxes / scale, strict=True)
     ]
     return lines([line for line in seen if line.text.strip()], width, height)
 
@@ -94,7 +94,7 @@ class OcrLine:
 
 
 def lines(seen: Sequence[OcrLine], width: float, height: float) -> tuple[Line, ...]:
-    """All of them, on a page of that size; no size of type between a line's and the usual one but halves."""
+    """Return all lines, on a page of that size; type sizes are rounded to halves of the usual one."""
     if not seen:
         return ()
     usual = median(line.bottom - line.top for line in seen)
@@ -137,5 +137,5 @@ def _before(seen: Sequence[OcrLine], width: float) -> Before:
         between = np.multiply.outer(middle - middle[at], middle - middle[at]) < 0
         columns &= ~(between & np.logical_and.outer(across[at], across[at]))
     below: Before = np.less.outer(middle, middle)
-    found: Before = (across & below & ~row) | (beside & row) | columns
-    return found
+    before: Before = (across & below & ~row) | (beside & row) | columns
+    return before

@@ -65,14 +65,14 @@ def text_of(ask: Callable[..., int], *about: Any, most: int = 1_000_000) -> str:
     return buffer.raw.decode("utf-16-le", "replace").partition("\0")[0]
 
 
-def _unchecked(function: Any, result: Any, *more: Any) -> Any:
+def _read_unchecked(function: Any, result: Any, *more: Any) -> Any:
     """Return pdfium's function without the checks of ctypes: it is called for every character."""
     return PYFUNCTYPE(result, c_void_p, c_int, *more)(cast(function, c_void_p).value or 0)
 
 
-_unicode = _unchecked(raw.FPDFText_GetUnicode, c_uint)
-_loose = _unchecked(raw.FPDFText_GetLooseCharBox, c_int, c_void_p)
-_origin = _unchecked(raw.FPDFText_GetCharOrigin, c_int, c_void_p, c_void_p)
+_unicode = _read_unchecked(raw.FPDFText_GetUnicode, c_uint)
+_loose = _read_unchecked(raw.FPDFText_GetLooseCharBox, c_int, c_void_p)
+_origin = _read_unchecked(raw.FPDFText_GetCharOrigin, c_int, c_void_p, c_void_p)
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class PageText:
         self.chars = "".join(letters)
 
 
-def placed(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
+def read_characters(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
     """Return the characters of a page that readers see, without its words."""
     handle = textpage.raw
     count, address = raw.FPDFText_CountChars(handle), cast(handle, c_void_p).value

@@ -19,7 +19,7 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.pdf.lines import SOFT, Bookmark, Line, PageLines, words_in
-from ingestor.parsers.pdf.ocr import INSTALL, recognised
+from ingestor.parsers.pdf.ocr import INSTALL, recognise
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 from ingestor.units import quantity
@@ -66,20 +66,20 @@ class PdfParser:
         self._ocr = options.ocr
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted or too long."""
+        """Parse a document. Raises BadDocument if it is damaged, encrypted or too long."""
         from pypdfium2 import raw
 
         from ingestor.parsers.pdf.layout import compose, without_furniture  # slow to import, as the next ones
         from ingestor.parsers.pdf.page import text_of
         from ingestor.parsers.pdf.title import title_of
 
-        document = opened(blob.data)
+        document = open_document(blob.data)
         try:
             read = read_pages(document, self._ocr)
             pages = read.pages
             kept = without_furniture(pages)
             composed = compose(kept, list(_outline(document)))
-            lost = _lost(read, self._ocr)
+            lost = _describe_losses(read, self._ocr)
             if raw.FPDF_GetFormType(document) == raw.FORMTYPE_XFA_FULL:
                 lost = (
                     *lost,
@@ -100,7 +100,7 @@ class PdfParser:
         )
 
 
-def opened(data: bytes) -> "PdfDocument":
+def open_document(data: bytes) -> "PdfDocument":
     """Open a PDF that needs no password. Raises BadDocument."""
     from pypdfium2 import PdfDocument, PdfiumError
 
@@ -130,20 +130,20 @@ def _attempts(data: bytes) -> Iterator[bytes]:
         yield data[:begin] + _KEY_LENGTH.sub(rb"\g<1>" + bits, data[begin:end]) + data[end:]
 
 
-def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
+def _describe_losses(read: Read, ocr: bool) -> tuple[str, ...]:
     """Return messages about parts that cannot be read, with advice."""
-    found = []
+    losses = []
     if read.unread:
         where = f"on {read.unread:,} of {quantity(len(read.pages), 'page')}"
-        found.append(
+        losses.append(
             f"only pictures {where}, in which OCR finds no text that it can read" if ocr else
             f"only pictures and no text layer {where}: OCR would read them: {INSTALL}, and"
             " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it"
         )  # fmt: skip
     if read.unmapped > _MOST_UNMAPPED * read.characters:
-        said = f"{read.unmapped:,} of {read.characters:,} characters"
-        found.append(f"the fonts give no Unicode value for {said}")
-    return tuple(found)
+        share = f"{read.unmapped:,} of {read.characters:,} characters"
+        losses.append(f"the fonts give no Unicode value for {share}")
+    return tuple(losses)
 
 
 def read_pages(document: "PdfDocument", ocr: bool) -> Read:
@@ -175,23 +175,27 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page, text)
     upright = [word for line in text.lines if not by_words.is_slanted(text, line[0]) for word in line]
-    told = structure.tags(page)
-    mark = {word.first: structure.marked(text.handle, word.first) for word in upright} if told.known else {}
-    filled = forms.placed(fields, upright)
+    structured = structure.tags(page)
+    mark = (
+        {word.first: structure.content_number(text.handle, word.first) for word in upright}
+        if structured.has_tags
+        else {}
+    )
+    filled = forms.place(fields, upright)
     if filled.values:
-        text.lines = [[filled.filled(word) for word in line] for line in text.lines]
-        upright = [filled.filled(word) for word in upright]
+        text.lines = [[filled.fill(word) for word in line] for line in text.lines]
+        upright = [filled.fill(word) for word in upright]
     grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
     found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(upright, grids)])
     lines = (*tables.arranged(text, text.lines, found), *filled.lines)
     if told.known:
         lines = tuple(_tagged(line, mark, told) for line in lines)
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
-        lines = recognised(page) if ocr else ()
+        lines = recognise(page) if ocr else ()
         read.recognised += bool(lines)
         read.unread += not lines
     textpage.close()
-    return PageLines(label, text.height, tuple(lines), comments, told.figures)
+    return PageLines(label, text.height, tuple(lines), comments, structured.figures)
 
 
 def _tagged(line: Line, mark: Mapping[int, int], told: "Tags") -> Line:
@@ -205,7 +209,7 @@ def _tagged(line: Line, mark: Mapping[int, int], told: "Tags") -> Line:
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
-    """Entries that lead to a page of this document."""
+    """Yield entries that lead to a page of this document."""
     for entry in document.get_toc():
         target = entry.get_dest()
         page = target.get_index() if target else None

@@ -66,10 +66,10 @@ def tags(page: "PdfPage") -> Tags:
         raw.FPDF_StructTree_Close(tree)
 
 
-def marked(handle: Any, at: int) -> int:
-    """The number of the marked content that a character belongs to; -1 of none."""
-    found = raw.FPDFText_GetTextObject(handle, at)
-    return raw.FPDFPageObj_GetMarkedContentID(found) if found else -1
+def content_number(handle: Any, at: int) -> int:
+    """Return the number of the marked content that has a character; -1 if none has."""
+    object_ = raw.FPDFText_GetTextObject(handle, at)
+    return raw.FPDFPageObj_GetMarkedContentID(object_) if object_ else -1
 
 
 class _Reader:
@@ -100,7 +100,7 @@ class _Reader:
                 self.read(child, depth + 1)
 
     def _table(self, element: Any, depth: int) -> None:
-        """A table inside of a cell is text of the cell."""
+        """Collect the cells of a table. A table inside of a cell is text of the cell."""
         self._tables += 1
         rows = [list(_below(row, _CELLS.__contains__, depth)) for row in _below(element, b"TR".__eq__, depth)]
         named = {str(number): cell for number, cell in enumerate(cell for row in rows for cell in row)}
@@ -125,7 +125,7 @@ def _below(element: Any, wanted: Callable[[bytes], bool], depth: int) -> Iterato
 
 
 def _contents(element: Any, depth: int) -> Iterator[int]:
-    """Numbers of all marked contents in it."""
+    """Yield the numbers of all marked contents in an element."""
     if depth > _DEEPEST:
         return
     for at in range(raw.FPDF_StructElement_CountChildren(element)):
@@ -151,7 +151,7 @@ def _span(cell: Any, name: bytes) -> int:
     value = c_float()
     for at in range(raw.FPDF_StructElement_GetAttributeCount(cell)):
         attributes = raw.FPDF_StructElement_GetAttributeAtIndex(cell, at)
-        told = raw.FPDF_StructElement_Attr_GetValue(attributes, name)
-        if told and raw.FPDF_StructElement_Attr_GetNumberValue(told, byref(value)):
+        attribute = raw.FPDF_StructElement_Attr_GetValue(attributes, name)
+        if attribute and raw.FPDF_StructElement_Attr_GetNumberValue(attribute, byref(value)):
             return min(max(int(value.value), 1), _WIDEST)
     return 1

@@ -38,11 +38,11 @@ _MARK = re.compile(r"[•‣▪■●○◦∙·–—*▶►➢❖◆✓\uf0b7\
 # --- lines in the order in which they are read -------------------------------------------------------------
 
 
-def arranged(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[PageTable]) -> list[Line]:
+def arrange(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[PageTable]) -> list[Line]:
     """Return the lines of a page, with their tables. ``lines``: words in the order of the file."""
     owner = {word.first: table for table in tables for word in table.words}
     placed = set[int]()
-    found: list[Line] = []
+    arranged: list[Line] = []
     for words in lines:
         rest = list[Word]()
         for word in words:
@@ -51,11 +51,11 @@ def arranged(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[P
                 rest.append(word)
             elif id(table) not in placed:
                 placed.add(id(table))
-                found += [line_of(text, rest)] if rest else []
+                arranged += [line_of(text, rest)] if rest else []
                 rest = []
-                found.append(table_line(line_of(text, table.words), table.rows, table.header))
-        found += [line_of(text, rest)] if rest else []
-    return aligned(list(_columns(text, _rows(text, found))))
+                arranged.append(table_line(line_of(text, table.words), table.rows, table.header))
+        arranged += [line_of(text, rest)] if rest else []
+    return align(list(_columns(text, _rows(text, arranged))))
 
 
 def table_line(like: Line, rows: Sequence[Row], header: int) -> Line:
@@ -63,21 +63,21 @@ def table_line(like: Line, rows: Sequence[Row], header: int) -> Line:
 
 
 def _level(line: Line, other: Line) -> bool:
-    """Whether two lines may be parts of one row."""
+    """Return whether two lines may be parts of one row."""
     return is_level(line, other) and not line.rows and not other.rows and line.slanted == other.slanted
 
 
 def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
     """Join lines that follow each other and are parts of one row."""
-    found: list[list[Line]] = []
+    rows: list[list[Line]] = []
     for line in lines:
-        if found and _level(found[-1][-1], line) and line.left >= found[-1][-1].right - 0.5:
-            found[-1].append(line)
+        if rows and _level(rows[-1][-1], line) and line.left >= rows[-1][-1].right - 0.5:
+            rows[-1].append(line)
         else:
-            found.append([line])
+            rows.append([line])
     return [
         line_of(text, [word for line in row for word in line.words]) if len(row) > 1 else row[0]
-        for row in found
+        for row in rows
     ]
 
 
@@ -123,18 +123,18 @@ def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
 
 
 def _are_prose(lines: Sequence[Line], wall: float) -> bool:
-    """Whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
+    """Return whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
     for side in zip(*(_sides(line, wall) for line in lines), strict=True):
-        said = [words for words in side if words]
-        text = "".join(word.text for words in said for word in words)
-        if len(text) + sum(map(len, said)) < _PROSE * len(said):
+        filled = [words for words in side if words]
+        text = "".join(word.text for words in filled for word in words)
+        if len(text) + sum(map(len, filled)) < _PROSE * len(filled):
             return False
-        wide = [words[-1].right - words[0].left for words in said]
-        gaps = sum(any(b.left - a.right > _GAP for a, b in pairwise(words)) for words in said)
+        wide = [words[-1].right - words[0].left for words in filled]
+        gaps = sum(any(b.left - a.right > _GAP for a, b in pairwise(words)) for words in filled)
         if (
             sum(w >= 0.6 * max(wide) for w in wide) < 0.5 * len(wide)
             or sum(map(str.isalpha, text)) < 0.7 * len(text)
-            or gaps > 0.4 * len(said)
+            or gaps > 0.4 * len(filled)
         ):
             return False
     return True
@@ -180,15 +180,15 @@ def _figures(line: Line) -> _Figures | None:
         else:
             cells.append(word.text)
         open_ = not NUMBER.search(word.text) and not closes
-    said = LEADER.sub(" ", " ".join(word.text for word in label)).strip()
-    return _Figures((said, *cells), tuple(word.right for word in numbers), tail[0].left)
+    label_text = LEADER.sub(" ", " ".join(word.text for word in label)).strip()
+    return _Figures((label_text, *cells), tuple(word.right for word in numbers), tail[0].left)
 
 
-def aligned(lines: Sequence[Line]) -> list[Line]:
+def align(lines: Sequence[Line]) -> list[Line]:
     """Put the rows of tables without lines together: figures in columns, else texts between gutters."""
     figures = [_figures(line) for line in lines]
     placed: list[Line] = []
-    at, leading = 0, _leading(lines)
+    at, leading = 0, _median_leading(lines)
     figures_end = cache(lambda number: _figures_end(lines, figures, number, leading))
     while at < len(lines):
         end = figures_end(at)
@@ -218,7 +218,7 @@ def aligned(lines: Sequence[Line]) -> list[Line]:
     return placed
 
 
-def _leading(lines: Sequence[Line]) -> float:
+def _median_leading(lines: Sequence[Line]) -> float:
     steps = [
         a.baseline - b.baseline
         for a, b in pairwise(lines)
@@ -386,7 +386,7 @@ def _in_columns(
 
 
 def _is_table(rows: Sequence[Sequence[Sequence[Word]]]) -> bool:
-    """Whether most cells are filled, short, and aligned with other cells of their column."""
+    """Return whether most cells are filled, short, and aligned with other cells of their column."""
     filled = [cell for row in rows for cell in row if cell]
     wide = len(rows[0]) if rows else 0
     if (

@@ -48,14 +48,19 @@ def title_of(pages: Sequence[PageLines], stated: str) -> str | None:
     stated = " ".join(stated.split())
     usable = re.search(r"[^\W\d_]{2}", stated) and not _OF_PROGRAMS.match(stated)
     largest = _largest(pages)
-    return _filed(pages) or (stated if usable else None) or _released(pages, largest) or largest
+    return (
+        _title_of_report(pages)
+        or (stated if usable else None)
+        or _title_of_release(pages, largest)
+        or largest
+    )
 
 
-def _filed(pages: Sequence[PageLines]) -> str | None:
+def _title_of_report(pages: Sequence[PageLines]) -> str | None:
     """Return company, form and period of a filed report, as the form on its first page states them."""
     lines = [line.text for page in pages[:2] for line in page.lines if not line.rows]
-    said = " ".join(lines)
-    form, period, reported = _FORM.search(said), _PERIOD.search(said), _REPORTED.search(said)
+    joined = " ".join(lines)
+    form, period, reported = _FORM.search(joined), _PERIOD.search(joined), _REPORTED.search(joined)
     charter = next((at for at, line in enumerate(lines) if _CHARTER.search(line)), 0)
     if not form or not charter:
         return None
@@ -64,7 +69,7 @@ def _filed(pages: Sequence[PageLines]) -> str | None:
     company = _ABOVE_NAME.sub("", company).strip()
     if not company:  # a picture stands there
         groups = Counter(
-            found[1] for page in pages for line in page.lines if (found := _GROUP.match(line.text))
+            group[1] for page in pages for line in page.lines if (group := _GROUP.match(line.text))
         )
         company = max(groups, key=lambda name: groups[name], default="")
     if not company or len(company) > _LONGEST_NAME:
@@ -80,12 +85,12 @@ def _filed(pages: Sequence[PageLines]) -> str | None:
     return f"{company}{f' ({symbol[1]})' if symbol else ''} Form {form[1].upper()}{when}"
 
 
-def _released(pages: Sequence[PageLines], headline: str | None) -> str | None:
+def _title_of_release(pages: Sequence[PageLines], headline: str | None) -> str | None:
     """Return company, symbol and subject of a press release."""
-    found = _RELEASE.search(" ".join(_texts(pages[:1])))
-    if not found:
+    match = _RELEASE.search(" ".join(_texts(pages[:1])))
+    if not match:
         return None
-    company, symbol, subject = found[1].strip(), found[2], found[3]
+    company, symbol, subject = match[1].strip(), match[2], match[3]
     if headline and company.split()[0].rstrip(",") in headline:
         return f"{headline} ({symbol})"
     return ", ".join(filter(None, (f"{company} ({symbol})", " ".join((headline or subject or "").split()))))

@@ -31,7 +31,7 @@ from ingestor.parsers.pdf.page import (
     font,
     object_of,
     place_of,
-    placed,
+    read_characters,
     size_of,
 )
 
@@ -54,7 +54,7 @@ _UPRIGHT = 0.03  # radians from a quarter turn
 
 def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
     """Return a page with its words."""
-    text = placed(page, textpage)
+    text = read_characters(page, textpage)
     text.lines = list(_lines(text))
     words = [word for line in text.lines for word in line]
     if len({(word.text[:3], word.left // 4, word.baseline // 4) for word in words}) < len(words):
@@ -68,7 +68,7 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
 
 
 def _is_divided(text: PageText, before: int, after: int) -> bool:
-    """Whether a word ends between two characters, by all that is painted between them."""
+    """Return whether a word ends between two characters, by all that is painted between them."""
     end, widest = text.rights[before], _SYLLABLE
     if text.pieces:
         one, other = (text.pieces.places.get(object_of(text.handle, at) or 0, -1) for at in (before, after))
@@ -93,7 +93,7 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
             or any(mark in run for mark in HYPHENS)
             or not (ascii_ or run.isascii() or not any(category(c)[0] == "M" for c in run))
         ):
-            words = [_word(text, group) for group in _grouped(text, spans)]
+            words = [_word(text, group) for group in _group(text, spans)]
         else:
             words = [
                 Word(
@@ -152,7 +152,7 @@ def _is_beside(one: tuple[float, float, float], other: tuple[float, float, float
 
 
 def _is_below(text: PageText, word: Word, after: Word) -> bool:
-    """Whether pdfium put a word on the line of a word that is lower or higher."""
+    """Return whether pdfium put a word on the line of a word that is lower or higher."""
     step = abs(after.baseline - word.baseline) / (text.sizes[word.first] or 1.0)
     return step > 1 or (step > 0.5 and after.left < word.right)
 

@@ -61,7 +61,7 @@ class Composer:
         self._left_out[rule] += count
 
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
-        """A heading of one line, ``level`` 1 being the outermost."""
+        """Append a heading of one line; ``level`` 1 is the outermost."""
         title = " ".join(clean(text).split())
         self.add("heading", title, close=close, level=level, title=title, number=number)
 
@@ -90,18 +90,18 @@ class Composer:
 
     @property
     def last(self) -> str:
-        """Text of the last block, without a copy of the whole text."""
+        """Return the text of the last block, without a copy of the whole text."""
         return self._parts[-1] if self._parts else ""
 
     @property
     def title(self) -> str | None:
-        """Title of the first heading, if that heading has the outermost level."""
+        """Return the title of the first heading, if that heading has the outermost level."""
         first = next((block for block in self.blocks if block.kind == "heading"), None)
         return first.title if first and first.level == 1 else None
 
 
 def clean(text: str) -> str:
-    """Lines that end with a newline, without blank lines around them and space behind.
+    """Return lines that end with a newline, without blank lines around them and space behind.
 
     Control characters and soft hyphens are dropped.
     """
@@ -120,7 +120,10 @@ def bare_row(cells: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """A row a line, the first one as the header; empty rows and empty columns on the right are left out."""
+    """Return a row a line, the first as the header.
+
+    Empty rows, and empty columns on the right, are left out.
+    """
     filled = [(width, line) for width, line in map(_join, rows) if width]
     most = max((width for width, _ in filled), default=0)
     lines = [f"| {line}{' | ' * (most - width)} |" for width, line in filled]
@@ -140,7 +143,7 @@ def _join(row: Sequence[str]) -> tuple[int, str]:
 
 
 def _is_tidy(line: str) -> bool:
-    """Whether no cell needs a change."""
+    """Return whether no cell needs a change."""
     spaced = " " in line and ("  " in line or " |" in line or "| " in line or line.strip() != line)
     return not spaced and line.isprintable()
 

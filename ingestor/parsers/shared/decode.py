@@ -43,7 +43,7 @@ _MARKS = (
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """The text of ``data``. Linear in its length. Raises BadDocument when it is not text.
+    """Return the text of ``data``. Linear in its length. Raises BadDocument when it is not text.
 
     ``declared``: the encoding that the content names; believed where the bytes are not UTF-8.
     """
@@ -63,7 +63,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
 
 
 def utf16_without_mark(data: bytes) -> str | None:
-    """The byte order of UTF-16 text that has no mark, told by where its NUL bytes lie."""
+    """Return the byte order of UTF-16 text without a mark, by the places of its NUL bytes."""
     sample = data[: _SAMPLE & ~1]
     if len(sample) < 4 or len(data) % 2 or b"\0" not in sample:
         return None
@@ -77,7 +77,7 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 
 def codec(name: str | None) -> str | None:
-    """The codec that people mean by a name; None if it is not a character set."""
+    """Return the codec that people mean by a name; None if it is not a character set."""
     try:
         encoding = codecs.lookup((name or "").strip()).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
@@ -99,7 +99,7 @@ def _as_declared(data: bytes, encoding: str | None) -> str | None:
 
 
 def _decode_damaged(data: bytes) -> str | None:
-    """The text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
+    """Return the text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
 
     The second condition keeps a Latin-1 text with a rare accent out.
     """
@@ -112,7 +112,7 @@ def _decode_damaged(data: bytes) -> str | None:
 
 
 def _legacy(data: bytes) -> str:
-    """Text in one of the encodings from before Unicode."""
+    """Return text in one of the encodings from before Unicode."""
     first = _HIGH.search(data)
     assert first is not None  # else it would have been UTF-8
     near = max(0, first.start() - 1024)
@@ -133,7 +133,7 @@ def _recognise(sample: bytes) -> str:
 
 
 def _looks_western(sample: bytes) -> bool:
-    """Whether high bytes are rare, or isolated among ASCII as the accents of Western languages are.
+    """Return whether high bytes are rare, or isolated among ASCII as the accents of Western languages are.
 
     Detectors take such text for almost anything (Swedish and Portuguese for Windows-1250, one accented
     word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian are the price.
@@ -146,13 +146,13 @@ def _looks_western(sample: bytes) -> bool:
 
 
 def _looks_turkish(sample: bytes) -> bool:
-    """Turkish has six letters where Icelandic has its own, and none of Icelandic's accented vowels."""
+    """Return whether letters are Turkish: six differ from Icelandic, whose accented vowels Turkish lacks."""
     letters = {byte for byte in sample if byte >= 0xC0}
     return letters <= _TURKISH and not letters.isdisjoint(_ONLY_TURKISH)
 
 
 def _cuts(sample: bytes) -> list[bytes]:
-    """The sample ended where no character is cut in two; both parities where nothing shows where."""
+    """Return the sample ended between characters; in both parities if nothing shows where that is."""
     if len(sample) < _SAMPLE:
         return [sample]
     end = max(sample.rfind(b"\n", -1024), sample.rfind(b" ", -1024)) + 1
@@ -160,7 +160,7 @@ def _cuts(sample: bytes) -> list[bytes]:
 
 
 def _check(text: str, encoding: str) -> str:
-    """The text. Raises BadDocument if too many characters cannot be text."""
+    """Return the text. Raises BadDocument if too many characters cannot be text."""
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
     if garbage > _GARBAGE * len(text) + 2:

@@ -81,7 +81,7 @@ RULES = tuple(pattern.pattern for pattern in (_RULE, _MARKUP, _DIRECTIVE, _LINE)
 
 
 def content_type(blob: Blob) -> str:
-    """The MIME type, as exactly as signature, declaration, name and first words tell. Never raises."""
+    """Return the MIME type, as exactly as signature, declaration, name and first words tell. Never raises."""
     head = blob.data[:_HEAD]
     signed = _signature_type(head, SIGNATURES)
     if signed == "application/zip":
@@ -122,7 +122,7 @@ def with_type(blob: Blob, key: str, types: Types) -> Blob:
 
 @cache
 def rules() -> Fingerprint:
-    """A fingerprint of the rules for types and parsers: when it changes, documents are read again."""
+    """Return a fingerprint of the rules for types and parsers: when it changes, documents are read again."""
     tables = (RULES, PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
     rows = [
         sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
@@ -131,7 +131,7 @@ def rules() -> Fingerprint:
 
 
 def parser_of(blob: Blob) -> str:
-    """The kind of parser for a blob.
+    """Return the kind of parser for a blob.
 
     Raises Unsupported if there is no parser. Raises BadDocument if there is none although the name or the
     source promises a format: a file called report.pdf that is no PDF is damaged.
@@ -145,7 +145,7 @@ def parser_of(blob: Blob) -> str:
 
 
 def parser_of_name(key: str) -> str | None:
-    """The parser that a name alone promises, if any; the content may decide otherwise."""
+    """Return the parser that a name alone promises, if any; the content may decide otherwise."""
     return PARSERS.get(_type_of_name(key) or "")
 
 
@@ -157,14 +157,14 @@ def _promises(blob: Blob) -> bool:
 
 
 def is_binary(parser: str) -> bool:
-    """Whether a parser reads no text, so that the first bytes alone identify its documents."""
+    """Return whether a parser reads no text, so that the first bytes alone identify its documents."""
     return parser in PARSERS.values() and parser not in {
         kind for pattern, kind in PARSERS.items() if is_text(pattern)
     }
 
 
 def parser_kind(content_type: str) -> str:
-    """The kind of parser for a content type. Raises Unsupported when there is none."""
+    """Return the kind of parser for a content type. Raises Unsupported when there is none."""
     if content_type in PARSERS:
         return PARSERS[content_type]
     if content_type in PICTURES:
@@ -189,7 +189,7 @@ def parser_kind(content_type: str) -> str:
 
 @cache
 def reads_pictures() -> bool:
-    """Whether OCR is installed."""
+    """Return whether OCR is installed."""
     return find_spec("rapidocr") is not None
 
 
@@ -200,14 +200,14 @@ def _signature_type(head: bytes, signatures: tuple[tuple[int, bytes, str], ...])
 
 @cache
 def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes]:
-    """Compile a pattern with one group a signature; the first signature that fits matches."""
+    """Compile a pattern with a group for each signature; the first signature that fits matches."""
     return re.compile(
         b"|".join(b".{%d}(%s)" % (at, re.escape(magic)) for at, magic, _ in signatures), re.DOTALL
     )
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether it has NUL bytes as no text has them: a few among text alone are damage."""
+    """Return whether data has more NUL bytes than damaged text: a few among text are damage."""
     if b"\0" not in head or head.startswith(_MARKS) or utf16_without_mark(head):
         return False
     few = max(len(head) >= _SOME_TEXT, len(head) // 100)
@@ -215,7 +215,7 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _zip_type(data: bytes) -> str | None:
-    """ODF and EPUB say it in a member "mimetype", the first by rule; others have a member of known name."""
+    """Return the type of a zip, by the member "mimetype" of ODF and EPUB, else by a member of known name."""
     if data.startswith(b"mimetype", 30):
         return _mimetype(data, 0)
     kind_of_member = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
@@ -224,7 +224,7 @@ def _zip_type(data: bytes) -> str | None:
 
 
 def _has_member(data: bytes, name: bytes) -> bool:
-    """Whether the zip's directory names a member that begins so."""
+    """Return whether the zip's directory names a member that begins so."""
     at = data.find(name, max(0, len(data) - _TAIL))
     while at >= 0:
         if data.startswith(_ENTRY, max(0, at - _ENTRY_HEAD)):
@@ -234,7 +234,7 @@ def _has_member(data: bytes, name: bytes) -> bool:
 
 
 def _mimetype(data: bytes, at: int) -> str | None:
-    """The content of the member ``mimetype`` at that offset."""
+    """Return the content of the member ``mimetype`` at that offset."""
     method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
     start = at + _MEMBER_HEAD + extra
     packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]
@@ -296,7 +296,7 @@ def _has_title(lines: list[bytes]) -> bool:
 
 
 def _is_title(above: bytes, title: bytes, below: bytes) -> bool:
-    """Whether a rule is under a line, as long as that at least, and nothing but its like above it."""
+    """Return whether a rule is under a line, as long as that at least, and nothing but its like above it."""
     if not title or _ANY_RULE.fullmatch(title) or not _RULE.fullmatch(below) or above not in (b"", below):
         return False
     indented = title[:1].isspace() and above != below

@@ -29,7 +29,7 @@ class Flow:
         self._marks = 0
 
     def begin_page(self, page: int) -> None:
-        """The document knows its pages; this one (counted from 0) begins."""
+        """Begin a page, counted from 0, in a document that knows its pages."""
         self.flush()
         self.composer.page, self.composer.page_label = page, str(page + 1)
 
@@ -45,7 +45,7 @@ class Flow:
         self._notes.append(("comment", f"{author}: {words}" if author and words else words))
 
     def figure(self, name: str, description: str) -> None:
-        """A picture: its name inside the document, and its description."""
+        """Add a picture. ``name``: inside the document."""
         self._flush_lines()
         self._figures.append((name, clean_description(description)))
 
@@ -69,7 +69,7 @@ class Flow:
         self._flush_notes()
 
     def blank(self) -> None:
-        """An empty paragraph: a blank line, within code."""
+        """Add an empty paragraph: a blank line, within code."""
         if self._kind == "code":
             self._lines.append("")
 
@@ -88,7 +88,7 @@ class Flow:
         self._gather("list", f"{'  ' * min(level, _INDENT)}{marker} {' '.join(text.split())}")
 
     def chart(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A figure with its titles, and its numbers as a table."""
+        """Add a figure with its titles, and its numbers as a table."""
         self._flush_lines()
         self.composer.add("figure", "\n".join(titles))
         self.composer.table(rows)
@@ -111,7 +111,7 @@ class Flow:
         self._lines.append(line)
 
     def _flush_lines(self) -> None:
-        """A note cited in the paragraph that is about to be added is not yet due."""
+        """Add collected lines and figures. Notes of the paragraph that is added next are not yet due."""
         if not self._lines and not self._figures:  # as between most blocks
             return
         figures, self._figures = self._figures, []
@@ -128,6 +128,6 @@ class Flow:
 
 
 def clean_description(text: str) -> str:
-    """A picture's description, unless a program made it up: a file's name, "Picture 3"."""
+    """Return a picture's description, unless a program made it up: a file's name, "Picture 3"."""
     words = " ".join(text.split())
     return "" if _NO_DESCRIPTION.fullmatch(words) else words

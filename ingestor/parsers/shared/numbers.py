@@ -54,7 +54,7 @@ def raise_digits(text: str) -> str:
 
 
 def _chinese(value: int) -> str:
-    """一百零五, and 十二 at the beginning."""
+    """Return a number such as 一百零五, or 十二 at the beginning."""
     text = ""
     for worth, unit in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
         digit, value = divmod(value, worth)
@@ -66,7 +66,7 @@ def _chinese(value: int) -> str:
 
 
 def _japanese(value: int) -> str:
-    """百五: zero and one of a unit have no sign."""
+    """Return a number such as 百五: zero and one of a unit have no sign."""
     return re.sub("一(?=[千百十])", "", _chinese(value)).replace("零", "")
 
 

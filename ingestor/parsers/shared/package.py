@@ -51,7 +51,7 @@ class NamedParts(Protocol):
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        """Build the tree. Raises BadDocument if it is damaged, encrypted or a bomb."""
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
@@ -71,7 +71,7 @@ class Package:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """The part's bytes. Raises BadDocument when it is missing, damaged, encrypted or too large."""
+        """Return the part's bytes. Raises BadDocument when it is missing, damaged, encrypted or too large."""
         info = self._members.get(name)
         if info is None:
             raise BadDocument(f"is damaged: its part {name} is missing; save it again, or exclude it")
@@ -86,20 +86,20 @@ class Package:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
 
     def xml(self, name: str) -> Element:
-        """The root of an XML part. Raises BadDocument."""
+        """Return the root of an XML part. Raises BadDocument."""
         return xml(self.read(name), name)
 
     def optional(self, name: str) -> Element:
-        """The root of a part that need not be there: an empty element then."""
+        """Return the root of an optional part; an empty element if it is missing."""
         return self.xml(name) if name in self else Element("none")
 
     def main_part(self, usual: str) -> str:
-        """Office: the name of the part that holds the document."""
+        """Return the name of the part that holds an Office document."""
         targets = self.relations("").values()
         return next((name for kind, name in targets if kind == "officeDocument"), usual)
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Relations of an Office part: id -> (type's last word, target); targets are parts or URLs."""
+        """Return an Office part's relations: id -> (type's last word, target); targets are parts or URLs."""
         folder, _, file = part.rpartition("/")
         root = self.optional(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
         return {
@@ -132,14 +132,14 @@ def pack(package: NamedParts, changed: Mapping[str, Element | bytes], folders: t
 
 
 def _transitional(part: bytes) -> bytes:
-    """A part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all files have."""
+    """Return a part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all files have."""
     if _STRICT_START not in part[:_START]:
         return part
     return _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006", part)
 
 
 def xml(data: bytes, name: str) -> Element:
-    """The root element. Raises BadDocument."""
+    """Return the root element. Raises BadDocument."""
     _refuse_declarations(data, name)
     with _report_damage(name):
         root = ElementTree.fromstring(data)  # noqa: S314 - entities need a declaration, refused above

@@ -28,12 +28,12 @@ def of_office(part: bytes) -> int:
 
 
 def of_cells(sheet: bytes) -> int:
-    """Cells of an XLSX sheet with a value: each is a word at least."""
+    """Count the cells of an XLSX sheet that have a value: each is a word at least."""
     return len(_CELL.findall(sheet))
 
 
 def of_odf(content: bytes) -> int:
-    """All character data of an OpenDocument's body."""
+    """Count the words in all character data of an OpenDocument's body."""
     body = _ODF_BODY.search(content)
     if not body:
         return 0

@@ -26,14 +26,14 @@ def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -
 
 
 def in_columns(table: Sequence[Mapping[int, str]]) -> Iterator[list[str]]:
-    """The rows with a text for each column that any of them has."""
+    """Yield the rows with a text for each column that any of them has."""
     columns = sorted(set[int]().union(*table))
     for row in table:
         yield [*row.values()] if [*row] == columns else [row.get(column, "") for column in columns]
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
-    """Rows without a blank one between them."""
+    """Yield rows without a blank one between them."""
     group: list[dict[int, str]] = []
     last, cells = 0, 0
     for number, row in rows:
@@ -52,6 +52,6 @@ def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
 
 
 def _split_title(group: list[dict[int, str]]) -> tuple[list[dict[int, str]], list[dict[int, str]]]:
-    """Lines of one cell above a table are its title; a group of nothing else is text, unless it is long."""
+    """Split rows of one cell above a table, its title, from the table. A short group of such rows is text."""
     wide = next((at for at, row in enumerate(group) if len(row) > 1), len(group))
     return (group[:wide], group[wide:]) if wide < len(group) or len(group) < 4 else ([], group)

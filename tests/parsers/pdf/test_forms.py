@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.parsers.pdf.forms import Field, placed
+from ingestor.parsers.pdf.forms import Field, place
 from ingestor.parsers.pdf.lines import Word
 
 
@@ -15,13 +15,13 @@ from ingestor.parsers.pdf.lines import Word
 )
 def test_form_value_stands_at_its_field(field: Field, expected: dict[int, tuple[str, str]]) -> None:
     words = [Word("Name:", 20, 55, 100, 0), Word("____", 60, 190, 99, 5), Word("Member", 55, 100, 62, 9)]
-    assert placed([field], words).values == expected
+    assert place([field], words).values == expected
 
 
 def test_field_without_a_label_is_a_line_after_its_name() -> None:
-    (line,) = placed([Field("year", "1843", (300, 500, 340, 510))], []).lines
+    (line,) = place([Field("year", "1843", (300, 500, 340, 510))], []).lines
     assert (line.text, line.left, line.baseline) == ("year: 1843", 300, 500)
 
 
 def test_empty_box_beside_no_words_says_nothing() -> None:
-    assert placed([Field("c1_09[0]", "", (300, 500, 310, 510), ticked=False)], []).lines == ()
+    assert place([Field("c1_09[0]", "", (300, 500, 310, 510), ticked=False)], []).lines == ()
