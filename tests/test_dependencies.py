@@ -51,12 +51,12 @@ def heavy(names: set[str]) -> set[str]:
     return {name for name in names if HEAVY.fullmatch(name)}
 
 
-def test_core_asks_for_no_torch() -> None:
+def test_core_does_not_require_torch() -> None:
     assert heavy(closure(OURS)) == set()
     assert "openvino" in closure(OURS)
 
 
-def test_extra_asks_for_torch() -> None:
+def test_extra_requires_torch() -> None:
     """So that the test above is known to be able to fail."""
     assert {"torch", "sentence-transformers"} <= closure(OURS, ("torch",))
 
@@ -73,7 +73,7 @@ def test_lock_files_keep_clients_apart(file: str, has: bool) -> None:
     assert bool(heavy(set(locked(file)))) is has
 
 
-def test_ray_and_what_it_asks_for_are_locked_once() -> None:
+def test_ray_and_its_requirements_are_locked_once() -> None:
     """As the extra asks for it; beside the packages that are installed in any case."""
     asked = {
         canonicalize_name(one.name): one.specifier
@@ -114,7 +114,7 @@ def test_setup_takes_no_torch_that_the_public_index_has() -> None:
     assert "2.13.0" in done.stderr, "the index was not asked: without +cpu, this one would be taken"
 
 
-def test_setup_asks_for_a_torch_without_cuda_and_for_nothing_of_nvidia() -> None:
+def test_setup_requires_torch_without_cuda_and_nothing_of_nvidia() -> None:
     assert all(each.endswith("+cpu") for each in torch_of_setup()) or sys.platform != "linux"
     locks = "".join(path.read_text() for path in ROOT.glob("locks/*.lock"))
     assert not re.findall(r"^(?:nvidia|cuda|triton)\S*", locks, re.MULTILINE)

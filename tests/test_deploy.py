@@ -232,7 +232,7 @@ def test_deployment_has_one_writer_with_a_volume_and_probes() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_app_that_asks_has_the_client_of_the_lock_file() -> None:
+def test_app_that_queries_has_the_client_of_the_lock_file() -> None:
     pinned = re.search(r"^chromadb==\S+", (ROOT / "locks/requirements.lock").read_text(), re.M)
     assert pinned is not None
     assert f" {pinned[0]} " in (DEPLOY / "compose.yaml").read_text()

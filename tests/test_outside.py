@@ -102,7 +102,7 @@ def test_environment_of_tests_is_separate(python, hub, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_questions_are_embedded_as_the_collection_says(python, hub, port, tmp_path):
+def test_questions_are_embedded_by_the_collections_function(python, hub, port, tmp_path):
     output = run(python, hub, tmp_path, "-c", READ, port, "When do pets rest?", "baking", TEXTS["tax#0"])
     rows = [line.split() for line in output.splitlines()]
     assert [name for name, _ in rows] == ["cats#0", "bread#0", "tax#0"]

@@ -100,7 +100,7 @@ def test_connection_is_used_again_until_the_server_ends_it() -> None:
     assert busy.value.wait == 7
 
 
-def test_many_threads_ask_at_once() -> None:
+def test_many_threads_request_at_once() -> None:
     with answering(200, b"42") as (port, seen), ThreadPoolExecutor(8) as threads:
         api = Client(HOST, port)
         assert list(threads.map(lambda _: api.count(DOCS), range(100))) == [42] * 100
@@ -134,7 +134,7 @@ def test_request_to_a_server_of_ours_that_ended_names_the_remedy(tmp_path: Path)
         api.count(DOCS)
 
 
-def test_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_environment_is_not_used_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(200, b"42") as (port, _), answering(200, b"43") as (proxy, _):
         monkeypatch.setenv("HTTP_PROXY", f"http://{HOST}:{proxy}")
         monkeypatch.delenv("NO_PROXY", raising=False)

@@ -241,7 +241,7 @@ def test_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -
 
 
 @pytest.mark.slow
-def test_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(
+def test_collection_that_crashes_the_server_at_every_request_is_torn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with chroma(tmp_path) as backend:

@@ -66,7 +66,7 @@ def test_chromas_own_client_sends_the_token(guarded: ChromaServer) -> None:
         assert docs.query([[1.0, 2.0]], n_results=1)["documents"] == [["words"]]
 
 
-def test_chromas_own_client_says_what_is_missing(guarded: ChromaServer) -> None:
+def test_chromas_own_client_reports_what_is_missing(guarded: ChromaServer) -> None:
     for settings in ({}, {"token": "wrong"}):
         with pytest.raises((ChromaError, ValueError), match="requires a token"):
             (with_token if settings else client)(guarded.port, **settings).list_collections()

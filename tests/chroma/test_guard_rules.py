@@ -91,7 +91,7 @@ def test_pages_of_other_origins_are_refused(headers: list[tuple[bytes, bytes]], 
         ([(b"cookie", b"s3cret")], 401),
     ],
 )
-def test_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int) -> None:
+def test_token_is_required(headers: list[tuple[bytes, bytes]], expected: int) -> None:
     assert status(rules([], "s3cret").judge(b"/", [HOST, *headers])) == expected
 
 

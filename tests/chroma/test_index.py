@@ -45,7 +45,7 @@ def test_nearest_are_those_of_a_query_and_vectors_those_that_were_written(served
         index.nearest(asked, 1, {"n": {"$like": 1}})
 
 
-def test_answer_with_a_record_deleted_meanwhile_is_asked_again(served):
+def test_query_whose_record_was_deleted_meanwhile_is_repeated(served):
     index = opened(served)
     index.upsert(many(20))
     answers, ask = [], served.post

@@ -100,7 +100,7 @@ async def many_ask(chroma: SlowChroma) -> None:
         await ask(f"{FIRST}/count")
 
 
-def test_collection_is_loaded_by_one_request_whoever_gives_up() -> None:
+def test_collection_is_loaded_by_one_request_even_if_callers_give_up() -> None:
     async def play() -> None:
         chroma = SlowChroma()
         await many_ask(chroma)

@@ -75,7 +75,7 @@ def test_missing_database_is_reported(running: ChromaServer) -> None:
         opened(client)
 
 
-def test_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> None:
+def test_limit_of_records_of_a_request_is_queried(cloud: tuple[int, Cloud]) -> None:
     with Client(HOST, cloud[0], place=place(UNBOUNDED)) as client:
         assert client.most_written == 5461
     with Client(HOST, cloud[0], place=place()) as client:
@@ -84,7 +84,7 @@ def test_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> No
         assert client.most_written is None
 
 
-def test_quotas_are_learnt_from_refusals(running: ChromaServer) -> None:
+def test_quotas_are_derived_from_refusals(running: ChromaServer) -> None:
     with (
         cloud_before(running.port, records=70, results=2000) as (port, seen),
         Client(HOST, port, place=place(UNBOUNDED)) as client,

@@ -44,7 +44,7 @@ def sharded(*near: list[tuple[str, float]]) -> tuple[SearchedShards, list[Any]]:
     return SearchedShards(shards), shards
 
 
-def test_shards_are_asked_at_the_same_time_and_the_best_of_all_are_kept() -> None:
+def test_shards_are_searched_in_parallel_and_the_best_hits_are_kept() -> None:
     store, _ = sharded([("b", 0.9), ("e", 0.1)], [("c", 0.5), ("d", 0.5)], [("a", 0.9)])
     [found] = store.nearest(np.ones((1, 2), np.float32), 4)
     assert found == [("a", 0.9), ("b", 0.9), ("c", 0.5), ("d", 0.5)]

@@ -130,7 +130,7 @@ def test_options_beside_kinds_hold_for_all_kinds() -> None:
     assert {getattr(options, kind).options.neighbours for kind in ("short", "code", "prose")} == {0.2}
 
 
-def test_model_is_asked_through_auto_too() -> None:
+def test_model_is_requested_through_auto_too() -> None:
     answers = Scripted(every(2))
     pick = {"strategy": "llm", **ENDPOINT}
     chunks = cut(speaking(PLUGIN, answers), PROSE, prose=pick)

@@ -99,7 +99,7 @@ def test_statistic_is_that_of_the_strategy_beside_the_mapping() -> None:
     assert not isinstance(build("recursive", by_type=mapping), Collective)
 
 
-def test_answers_reach_a_strategy_that_asks_a_model() -> None:
+def test_answers_reach_a_strategy_that_uses_a_language_model() -> None:
     class Nothing:
         def answer(self, question: Any, ask: Any) -> None:
             asked.append(question)

@@ -47,7 +47,7 @@ def test_units_are_packed_up_to_the_size(options: Options, text: str, expected: 
     assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
 
 
-def test_overlap_begins_at_a_sentence_and_is_no_longer_than_asked() -> None:
+def test_overlap_begins_at_a_sentence_within_its_limit() -> None:
     text = essay(40)
     chunks = cut(PLUGIN, text, max_size=400, overlap=100)
     repeated = [first.end - second.start for first, second in pairwise(chunks)]

@@ -91,7 +91,7 @@ def test_answers_of_invalid_form_are_refused(answer: str, words: str) -> None:
         read(answer, 7)
 
 
-def test_chunks_end_where_the_model_says() -> None:
+def test_chunks_end_where_the_model_answers() -> None:
     text = essay(6)
     chunks, answers = split(text, lambda messages: "split_after: 1, 3", window=10_000)
     (asked,) = answers.asked
@@ -115,7 +115,7 @@ def test_next_window_begins_after_the_last_split() -> None:
     )
 
 
-def test_few_pieces_are_one_chunk_and_nobody_is_asked() -> None:
+def test_few_pieces_are_one_chunk_without_a_request() -> None:
     text = " ".join(essay(1).split()[:100])
     chunks, answers = split(text, every(1))
     assert [chunk.text for chunk in chunks] == [text]
@@ -154,7 +154,7 @@ def test_window_without_valid_answer_is_cut_by_fallback(fallback: str) -> None:
     assert all(chunk.text.split()[0] in refused[0] for chunk in marked)
 
 
-def test_question_is_the_same_wherever_its_text_stands() -> None:
+def test_question_does_not_depend_on_the_place_of_its_text() -> None:
     text = "One here. Two there."
     assert question(text, [(0, 9), (10, 20)]) == question(f"Before. {text}", [(8, 17), (18, 28)])
 
@@ -164,7 +164,7 @@ LONG = essay(60)
 
 @settings(searching, max_examples=10)
 @given(st.integers(0, 59), st.sampled_from(["", "A new sentence came in. ", "# A heading\n\n"]))
-def test_edit_asks_again_only_nearby(paragraph: int, new: str) -> None:
+def test_edit_requests_again_only_nearby(paragraph: int, new: str) -> None:
     answers = Remembering(every(3))
     plugin = speaking(PLUGIN, answers)
     cut(plugin, LONG, **ENDPOINT, window=200)
@@ -176,7 +176,7 @@ def test_edit_asks_again_only_nearby(paragraph: int, new: str) -> None:
     assert len(answers.asked) - whole <= 8
 
 
-def test_unchanged_document_asks_nothing_again() -> None:
+def test_unchanged_document_sends_no_request_again() -> None:
     answers = Remembering(lambda messages: every(3)(messages) if len(messages) > 2 else REFUSAL)
     plugin = speaking(PLUGIN, answers)
     first = cut(plugin, essay(30), **ENDPOINT)

@@ -169,7 +169,7 @@ def test_statements_that_are_not_placed_stay_with_their_passage() -> None:
 
 @settings(searching, max_examples=8)
 @given(st.integers(0, 59))
-def test_edit_asks_again_only_nearby(paragraph: int) -> None:
+def test_edit_requests_again_only_nearby(paragraph: int) -> None:
     answers, before = Remembering(able), essay(60)
     cut(speaking(PLUGIN, answers), before, **SMALL)
     whole = len(answers.asked)
@@ -183,7 +183,7 @@ def test_edit_asks_again_only_nearby(paragraph: int) -> None:
     assert again.count(True) <= placing / 2
 
 
-def test_unchanged_document_asks_nothing_again() -> None:
+def test_unchanged_document_sends_no_request_again() -> None:
     answers = Remembering(lambda messages: able(messages) if len(messages) > 2 else REFUSAL)
     plugin = speaking(PLUGIN, answers)
     first = cut(plugin, essay(5), **SMALL)
@@ -193,7 +193,7 @@ def test_unchanged_document_asks_nothing_again() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\n"])
-def test_empty_text_asks_nothing(text: str) -> None:
+def test_empty_text_sends_no_request(text: str) -> None:
     chunks, answers = propose(text, able)
     assert chunks == ()
     assert answers.asked == []

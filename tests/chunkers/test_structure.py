@@ -338,7 +338,7 @@ def test_function_over_the_limit_is_cut_between_statements(language: str) -> Non
     assert "signature" not in dict(first.extra)
 
 
-def test_signature_stands_in_front_of_chunks_of_a_long_function() -> None:
+def test_signature_precedes_chunks_of_a_long_function() -> None:
     body = "\n".join(f"        a = self.call(a, {number})" for number in range(30))
     text = f"class Pump(Base):\n    x = 1\n\n    def give(\n        self, a: int\n    ) -> int:\n{body}\n"
     document = Document(text, content_type="text/x-python")

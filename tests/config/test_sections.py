@@ -43,7 +43,7 @@ def test_service_port_with_bad_options_is_refused(http: str, message: str) -> No
         ("http: {host: '::', token: '${T:-sixteen-letters-}', port: 9}", 9, "http://[::1]:9", True),
     ],
 )
-def test_readers_ask_service_where_they_reach_it(top: str, port: int, url: str, asked: bool) -> None:
+def test_readers_use_the_service_if_they_reach_it(top: str, port: int, url: str, asked: bool) -> None:
     config = load_text(f"{top}\n{SOURCE}")
     assert config.http is not None
     assert (config.http.port, config.http.url) == (port, url)

@@ -12,7 +12,7 @@ RENAMED = ListingChanges([], tuple(f"old/{number}" for number in range(9)), 9, 9
 @pytest.mark.parametrize(
     ("only_loses", "held"), [((), False), ((False, False), False), ((True, False), True)]
 )
-def test_renamed_folder_asks_first_if_readers_never_get_its_new_names(
+def test_renamed_folder_is_held_if_readers_never_get_its_new_names(
     only_loses: tuple[bool, ...], held: bool
 ) -> None:
     """An edition that only loses documents gets none of those that appear."""

@@ -44,7 +44,7 @@ def names(client: Client) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("embedded")
-def test_lost_state_asks_before_it_embeds_and_can_adopt(project: Project, ask: Ask) -> None:
+def test_lost_state_needs_a_person_before_it_embeds_and_can_adopt(project: Project, ask: Ask) -> None:
     write(project, 20)
     assert ask("sync").code == 0
     mine = inventory(ask)["docs"]

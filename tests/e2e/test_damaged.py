@@ -81,7 +81,7 @@ def test_pages_written_over_end_no_command_with_a_traceback(kept: Path, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut", "empty", "missing", "zeros"])
 @pytest.mark.parametrize("name", FILES)
-def test_torn_file_ends_no_command_with_a_traceback(kept: Path, tmp_path: Path, name: str, how: str) -> None:
+def test_torn_file_is_reported_without_a_traceback(kept: Path, tmp_path: Path, name: str, how: str) -> None:
     shutil.copytree(kept, tmp_path / "project")
     tear(tmp_path / "project" / "chroma", name, how)
     check_remedies(Project(tmp_path / "project"))

@@ -123,7 +123,7 @@ def test_verify_and_looking_need_no_server_and_a_question_is_embedded_by_it(
     assert not server.bodies
 
 
-def test_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
+def test_model_at_another_address_embeds_only_new_texts(remote: Project, server: Endpoint, ask: Ask) -> None:
     ask("sync")
     documents_sent(server)
     with serving(embedding) as other:

@@ -42,7 +42,7 @@ def paths(project: Project, wheres: list[str]) -> list[set[str]]:
     return [set(each) for each in chosen]
 
 
-def test_each_recipe_finds_what_the_page_says(samples: Project, ask: Ask) -> None:
+def test_each_recipe_of_the_page_returns_its_documents(samples: Project, ask: Ask) -> None:
     assert ask("sync").code == 0
     assert len(RECIPES) == PAGE.count("```json") == 14
     expected = [set(re.findall("`([^`]+)`", named)) for _, named in RECIPES]

@@ -326,7 +326,7 @@ def run(command: list[str | Path], folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("heading", ["LangChain", "LlamaIndex"])
-def test_stores_ask_in_words_without_a_model(heading: str, read_daemon: Project, tmp_path: Path) -> None:
+def test_stores_search_by_words_without_a_model(heading: str, read_daemon: Project, tmp_path: Path) -> None:
     client, _, _ = example("Read a collection", "python", read_daemon).partition("answer =")
     script = client + example(heading, "python", read_daemon)
     said = run([readers(*PACKAGES), "-W", "ignore", "-c", script], tmp_path)
@@ -336,7 +336,7 @@ def test_stores_ask_in_words_without_a_model(heading: str, read_daemon: Project,
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
-def test_javascript_asks_in_words_without_a_model(read_daemon: Project, tmp_path: Path) -> None:
+def test_javascript_searches_by_words_without_a_model(read_daemon: Project, tmp_path: Path) -> None:
     run(["npm", "install", "--silent", *MODULES], tmp_path)
     script = example("JavaScript", "js", read_daemon) + "console.log(found.documents[0][0]);\n"
     (tmp_path / "ask.mjs").write_text(script)

@@ -25,7 +25,7 @@ def with_token(project: Project) -> Project:
     return project
 
 
-def test_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Project) -> None:
+def test_token_is_sent_by_our_commands_and_required_of_readers(with_token: Project) -> None:
     project = with_token
     with running(project) as daemon:
         wait(lambda: project.settled(1))

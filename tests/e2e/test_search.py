@@ -107,7 +107,7 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
     assert "Traceback" not in daemon.said()
 
 
-def test_command_asks_the_daemon_and_does_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_uses_the_daemon_if_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = make_served(tmp_path, token="file:" + str(tmp_path / "token"))
     (tmp_path / "token").write_text("t0ken-of-the-port")
     asked: list[Any] = []

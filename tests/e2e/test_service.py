@@ -71,7 +71,7 @@ def read(of: Project, python: Path, question: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_daemon_is_seen_and_asked(tmp_path: Path) -> None:
+def test_running_daemon_is_detected_and_queried(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here) as daemon:
         settled = 'ingestor_documents{collection="docs",source="docs",state="settled"}'
@@ -204,7 +204,7 @@ print(json.dumps([others, found]))
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
+def test_reader_with_chroma_alone_searches_by_words(tmp_path: Path) -> None:
     """With the real model, which this process has and the reader's has not. Makes an environment: slow."""
     python = readers("chromadb==1.5.9")
     here = make_served(tmp_path)

@@ -157,7 +157,7 @@ def test_plan_reports_the_uncertainty_of_its_estimates(
 
 
 @pytest.mark.slow
-def test_sample_stands_for_all(project: Project, ask: Ask) -> None:
+def test_figures_of_a_sample_are_scaled_to_all(project: Project, ask: Ask) -> None:
     for n in range(400):
         (project.docs / f"{n}.md").write_text(
             f"# Title {n}\n\n" + f"Words of number {n} stand here. " * (n % 40)
@@ -297,7 +297,7 @@ def test_renamed_source_with_another_strategy_is_a_changed_strategy(named_docs: 
 
 
 @pytest.mark.slow
-def test_place_of_a_source_is_learnt_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
+def test_place_of_a_source_is_stored_after_an_upgrade(named_docs: Project, ask: Ask) -> None:
     with sqlite3.connect(named_docs.folder / "state" / "journal.sqlite3") as db:
         db.execute("UPDATE sources SET origin = NULL")
     db.close()

@@ -90,7 +90,7 @@ def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest
     assert program.health.troubles() == {}
 
 
-def test_pause_of_a_server_that_asks_for_a_wait_is_as_long() -> None:
+def test_wait_that_a_server_requests_is_kept() -> None:
     program = Program()
     program.fail(Later("too many requests", 40.0))
     program.now += 39.0

@@ -83,7 +83,7 @@ def test_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
     assert listed.left() == 10
 
 
-def test_losses_of_several_whole_listings_add_up_and_are_asked_about(listed: Listed) -> None:
+def test_losses_of_several_whole_listings_add_up_and_are_held(listed: Listed) -> None:
     listed.tree.lose("a/")
     assert listed.look(after=400) is None
     listed.tree.lose("b/")

@@ -33,7 +33,7 @@ def configure(samples: Project, endpoint: Endpoint) -> None:
     samples.configure()
 
 
-def test_questions_are_written_kept_counted_and_asked_for_once(
+def test_questions_are_written_kept_counted_and_requested_once(
     samples: Project, ask: Ask, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     configure(samples, endpoint)
@@ -121,7 +121,7 @@ def splits(body: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.slow
-def test_strategy_that_asks_a_model_has_its_price_before_and_after(
+def test_strategy_with_a_language_model_has_its_price_before_and_after(
     samples: Project, ask: Ask, tmp_path: Path
 ) -> None:
     """By the language model of the config; what it costs is told from the cache as well."""

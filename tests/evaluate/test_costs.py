@@ -16,7 +16,7 @@ SAMPLE = Measured(
 )
 
 
-def test_whole_collection_costs_as_much_as_its_part_in_proportion() -> None:
+def test_cost_of_a_collection_is_proportional_to_its_size() -> None:
     found = costs(SAMPLE, 0.1, 0.5)
     assert (found.records, found.embedded, found.seconds) == (400, 90_000, pytest.approx(30))
     assert found.passes == 2  # of the sample and of the whole alike

@@ -157,7 +157,7 @@ def test_collection_is_checked_against_the_recall_that_was_kept(
     assert "--accept" in other.err
 
 
-def test_questions_are_kept_edited_and_asked_again(samples: Project, ask: Ask, tmp_path: Path) -> None:
+def test_questions_are_kept_edited_and_used_again(samples: Project, ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "questions.csv"
     words = ("--strategies", "recursive:size=80,fixed:size=80", "--make", "30")
     first = ask("evaluate", *words, "--keep-questions", str(file))

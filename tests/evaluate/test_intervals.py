@@ -100,7 +100,7 @@ def test_configured_strategy_stays_without_a_clear_difference() -> None:
 @pytest.mark.parametrize(
     ("seed", "told"), [(6, "about 330 would separate S1 from S0"), (3, "more than 10 times as many")]
 )
-def test_no_more_questions_are_asked_for_than_somebody_might_write(seed: int, told: str) -> None:
+def test_advised_number_of_questions_is_limited(seed: int, told: str) -> None:
     scores, about = drawn(seed, 100, 30, [0.0, 0.0])
     assert told in said(scores, about, 0)
 

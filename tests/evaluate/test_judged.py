@@ -145,7 +145,7 @@ def evaluation(ask: Ask, *words: str) -> Any:
 
 
 @pytest.mark.slow
-def test_answers_are_judged_counted_and_asked_for_once(samples: Project, ask: Ask, tmp_path: Path) -> None:
+def test_answers_are_judged_counted_and_requested_once(samples: Project, ask: Ask, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with serving(model) as endpoint:
         configure(samples, endpoint.base_url)
@@ -217,7 +217,7 @@ def test_table_has_what_was_judged_and_an_estimate_comes_first(samples: Project,
     assert "without a language model" in answer.out
 
 
-def test_evaluate_without_option_asks_no_model(samples: Project, ask: Ask) -> None:
+def test_evaluate_without_option_requests_no_model(samples: Project, ask: Ask) -> None:
     with serving(model) as endpoint:
         configure(samples, endpoint.base_url)
         found = evaluation(ask)

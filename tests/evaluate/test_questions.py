@@ -105,7 +105,7 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     assert (back, refused) == (questions, [])
 
 
-def test_made_questions_ask_about_prose_that_stands_once() -> None:
+def test_made_questions_are_about_prose_that_occurs_once() -> None:
     twice = "If the bell rings twice at night, everybody leaves the house by the back door."
     code = "If the code is a sentence of many words, nobody wants to be asked about it here."
     once = "If the crane fails on a Saturday, two members pull the boats out by hand."
@@ -174,7 +174,7 @@ def test_made_question_turns_sentence_around(sentence: str, question: str) -> No
     "However much the boats cost, nobody was asked about these things.",
     "Yes, no, maybe, perhaps, whatever, anyway, still, and so on.",
 ])  # fmt: skip
-def test_made_question_is_omitted_if_nobody_could_ask_it(sentence: str) -> None:
+def test_made_question_without_sense_is_omitted(sentence: str) -> None:
     assert make_questions([Document(sentence)], 9) == []
 
 
@@ -193,7 +193,7 @@ def test_made_question_is_the_documents_own_question() -> None:
     assert [document.text[each.start : each.end] for each in question.excerpts] == ["Yes, on a lead."]
 
 
-def test_made_question_that_two_sentences_answer_is_not_asked() -> None:
+def test_made_question_that_two_sentences_answer_is_omitted() -> None:
     one, two = ("If the pump fails, call the warden at once.", "If the pump fails, close the valve by hand.")
     assert make_questions([Document(one), Document(two)], 9) == []
 

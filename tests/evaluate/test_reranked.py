@@ -52,7 +52,7 @@ def test_only_the_first_hits_are_put_in_order(cache: VectorCache, monkeypatch: p
     assert by(Weights(), cache, monkeypatch, hits=3).ranked == [[1, 0, 2], [2, 0, 1]]
 
 
-def test_question_without_hits_is_not_asked(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_without_hits_is_not_requested(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = Weights()
     assert by(weights, cache, monkeypatch, found=[[], [0, 2]]).ranked == [[], [2, 0]]
     assert weights.asked == ["book"]

@@ -97,7 +97,7 @@ def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
     assert len(asked) == 6
 
 
-def test_documents_are_asked_about_at_the_same_time_and_come_in_order() -> None:
+def test_documents_are_requested_in_parallel_and_returned_in_order() -> None:
     def ask(given: Messages) -> str:
         return answer("A?", "the river") if "river" in given[1][1] else answer("B?", "no wheel")
 

@@ -174,7 +174,7 @@ def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path)
         assert file.collections() == set()
 
 
-def test_trouble_with_chroma_ends_no_daemon(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+def test_error_of_chroma_does_not_end_the_daemon(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     with opened(tmp_path / NAME) as file:
         upkeep = store.upkeep(file)
         store.open(upkeep)

@@ -80,7 +80,7 @@ def test_question_is_stemmed_by_every_language() -> None:
     assert found == [("running", "run"), ("hauser", "haus")]
 
 
-def test_chinese_is_asked_for_by_pairs() -> None:
+def test_chinese_is_searched_by_pairs() -> None:
     assert question_words("喜欢猫", []) == [("喜欢", "欢猫")]
     assert question_words("猫", []) == [("猫",)]
 

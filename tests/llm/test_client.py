@@ -234,7 +234,7 @@ def test_another_question_has_another_key(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("more", [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}])
-def test_same_question_has_the_same_key_wherever_it_is_asked(more: dict[str, Any]) -> None:
+def test_key_of_a_question_is_the_same_at_every_address(more: dict[str, Any]) -> None:
     assert key_of(**more) == key_of()
 
 

@@ -32,7 +32,7 @@ def test_vectors_of_slices_are_those_of_one_call() -> None:
 
 
 @pytest.mark.parametrize("kind", ["its model cannot take it", "it ends every process"])
-def test_text_that_fails_alone_costs_no_other_text_its_vector(kind: str) -> None:
+def test_text_that_fails_alone_leaves_vectors_of_others(kind: str) -> None:
     def on_node(texts: list[str]) -> object:
         if BAD not in texts:
             return vectors_of(texts)

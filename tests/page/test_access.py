@@ -43,7 +43,7 @@ def all_routes(folder: Path) -> list[Route]:
     return [route for route in pages.routes if isinstance(route, Route)]
 
 
-def test_every_address_asks_for_the_token(client: httpx.Client, tmp_path: Path) -> None:
+def test_every_address_requires_the_token(client: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     routes = all_routes(tmp_path / "other")
     assert len(routes) > 12
@@ -181,7 +181,7 @@ def test_only_the_owner_changes_something_where_no_token_is_set(without_token: h
     assert "view only" not in without_token.get("/").text
 
 
-def test_every_button_but_the_plan_asks_for_the_owner(tmp_path: Path) -> None:
+def test_every_button_but_the_plan_requires_the_owner(tmp_path: Path) -> None:
     deeds = {route.path for route in all_routes(tmp_path) if "POST" in (route.methods or set())}
     assert deeds == {f"/page/{button}" for button in [*BUTTONS, "plan"]}
 

@@ -213,7 +213,7 @@ def test_plan_is_a_table_and_other_output_is_shown_unchanged(
     assert "config.yaml:3: <wrong>" in Page(client.get("/page/changes")).text
 
 
-def test_history_stands_under_changes_and_with_its_document(client: httpx.Client, daemon: Daemon) -> None:
+def test_history_is_shown_under_changes_and_with_its_document(client: httpx.Client, daemon: Daemon) -> None:
     with daemon.journal.transaction() as db:
         db.execute(
             "INSERT INTO history (what, source, document, document_id, why) VALUES "

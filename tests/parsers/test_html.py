@@ -91,7 +91,7 @@ LINKS = """<h2><a href="https://a.org/">A head</a></h2>
 <ul><li><a href="mailto:ada@x.org">Ada</a></ul>"""
 
 
-def test_links_keep_their_addresses_where_that_is_asked_for() -> None:
+def test_links_keep_their_addresses_if_configured() -> None:
     document = parse(LINKS, PLUGIN.build(HtmlOptions(links=True)))
     shown = ["A head", "See [the site](https://a.org/x), b, c.org,", "[block](https://e.org)"]
     shown += ["- [Ada](mailto:ada@x.org)"]

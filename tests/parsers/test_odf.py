@@ -28,13 +28,13 @@ def found(document: Document) -> list[tuple[str, str]]:
     return [(block.kind, text) for block, text in zip(document.blocks, texts(document), strict=True)]
 
 
-def test_comments_of_a_text_are_read_where_they_are_asked_for() -> None:
+def test_comments_of_a_text_are_read_if_configured() -> None:
     file = odf("text", f"<text:p>A claim{NOTE}.</text:p>")
     assert parse(file).text == "A claim."
     assert found(parse(file, comments=True)) == [("paragraph", "A claim."), ("comment", "Bo: Says who?")]
 
 
-def test_hidden_sheets_and_comments_are_read_where_they_are_asked_for() -> None:
+def test_hidden_sheets_and_comments_are_read_if_configured() -> None:
     file = (GOLDEN / "sheets.ods").read_bytes()
     assert "Secret" not in parse(file).text
     assert "Secret" in texts(parse(file, hidden_sheets=True))

@@ -36,7 +36,7 @@ def answering(text: str, asked: list[str]) -> Callable[[], Completion]:
     return ask
 
 
-def test_question_is_asked_once(cache: VectorCache) -> None:
+def test_question_is_requested_once(cache: VectorCache) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     for _ in range(3):
         assert kept.answer(question("one"), answering("eins", asked)) == "eins"

@@ -80,7 +80,7 @@ def test_process_is_reused_until_it_has_grown(parse: Parse) -> None:
         ("refuse", r"no good"),
     ],
 )
-def test_failing_process_costs_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
+def test_failing_process_fails_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
     with pytest.raises(BadDocument, match=f"^{reason}"):
         parse(deed)
     assert parse("the next one") == "the next one"

@@ -27,7 +27,7 @@ def rows(key: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", ["", "/rerank", "/"])
-def test_server_of_text_embeddings_inference_is_asked_in_its_form(path: str) -> None:
+def test_request_to_text_embeddings_inference_has_its_form(path: str) -> None:
     with serving(lambda body: answer(rows("score"))) as server:
         scores = scores_of(Rerank(url=server.base_url + path), patient=False)("where?", TEXTS)
     assert list(scores) == [0.5, 0.1, 0.9]
@@ -35,7 +35,7 @@ def test_server_of_text_embeddings_inference_is_asked_in_its_form(path: str) -> 
     assert server.paths == ["/v1/rerank"]
 
 
-def test_servers_of_cohere_and_jina_are_asked_in_their_form() -> None:
+def test_requests_to_cohere_and_jina_have_their_form() -> None:
     with serving(lambda body: answer({"results": rows("relevance_score")})) as server:
         options = Rerank.model_validate({"url": server.base_url, "model": "rerank-3", "api_key": KEY})
         assert list(scores_of(options, patient=False)("where?", TEXTS)) == [0.5, 0.1, 0.9]

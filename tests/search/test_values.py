@@ -94,7 +94,7 @@ def test_answer_is_json_of_a_stable_form() -> None:
         ({"title": "Your\nloan", "file_name": "1795582549.M958622P"}, "Your loan"),
     ],
 )
-def test_title_stands_first_if_the_path_lacks_it(metadata: dict[str, str], heading: str | None) -> None:
+def test_title_comes_first_if_the_path_lacks_it(metadata: dict[str, str], heading: str | None) -> None:
     assert heading_of(metadata) == heading
 
 

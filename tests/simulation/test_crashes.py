@@ -67,7 +67,7 @@ def test_every_history_equals_a_fresh_run(tmp_path: Path, few: bool) -> None:
 
 # test_rebuilds.py holds a neighbour: an edition whose plugins are gone asks before it loses much
 @pytest.mark.slow
-def test_document_unreadable_since_an_edition_stood_still_is_no_loss(
+def test_document_unreadable_since_an_edition_paused_is_no_loss(
     tmp_path: Path,
 ) -> None:
     """The first edition lacks a plugin in this history, and keeps the last readable version of a document."""

@@ -265,7 +265,7 @@ def test_rebuild_is_written_in_smaller_batches_than_what_readers_see(
 
 
 @pytest.mark.parametrize("lost", [3, 8])
-def test_edition_whose_plugins_are_gone_asks_before_it_loses_much(
+def test_edition_without_plugins_is_held_before_it_loses_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """New documents, which it never gets, are set off against its losses once only."""

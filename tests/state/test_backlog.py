@@ -109,7 +109,7 @@ def steps(journal: Journal, what: Callable[[], object]) -> int:
     return len(taken)
 
 
-def test_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
+def test_backlog_of_a_paused_source_does_not_delay_others(journal: Journal) -> None:
     observe(journal, "a", "b")
     backlog, ours = Backlog(journal), [Feed(S, C)]
 

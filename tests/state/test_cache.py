@@ -142,7 +142,7 @@ def test_documents_go_before_others_of_the_same_age(path, day, kept):
         assert (len(cache.get(ONE, digests)) == 500) == (kept == "vectors")
 
 
-def test_size_of_the_file_is_not_asked_for_at_every_put(cache):
+def test_size_of_the_file_is_not_read_at_every_put(cache):
     """Three queries and a transaction each, for every document; near the bound they are needed."""
     statements = []
     cache._db.set_trace_callback(statements.append)

@@ -133,7 +133,7 @@ def current(journal: Journal) -> State:
 @pytest.mark.parametrize(
     ("state", "event"), [(state, event) for state in NEXT for event in NEXT[state] if event != "reverted"]
 )
-def test_every_event_leads_where_the_table_says(journal: Journal, state: State, event: Event) -> None:
+def test_every_event_leads_to_the_state_of_the_table(journal: Journal, state: State, event: Event) -> None:
     reached(journal, state)
     HAPPENS[event](journal)
     assert current(journal) == NEXT[state][event]

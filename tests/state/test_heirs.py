@@ -141,7 +141,7 @@ def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
     assert sum("AS heir" in one for one in statements) == 1
 
 
-def test_moved_copy_takes_over(journal: Journal) -> None:
+def test_moved_copy_keeps_the_records(journal: Journal) -> None:
     for key, version in (("copied", "file2"), ("moved", "file1 later")):
         journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
     for key, version in (("other", "file9"), ("old", "file1")):

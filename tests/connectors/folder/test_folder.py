@@ -370,7 +370,7 @@ def test_file_under_steady_writes_is_never_read_in_part(world: FolderWorld) -> N
 # -- what can't be seen is unknown
 
 
-def test_missing_folder_asks_for_help(world: FolderWorld) -> None:
+def test_missing_folder_needs_a_person(world: FolderWorld) -> None:
     [item] = [Item("a.md", "1", "a.md")]
     world.fail()
     for attempt in (world.keys, world.connector.identity, lambda: world.connector.fetch(item)):
@@ -378,7 +378,7 @@ def test_missing_folder_asks_for_help(world: FolderWorld) -> None:
             attempt()
 
 
-def test_file_in_place_of_the_folder_asks_for_help(world: FolderWorld) -> None:
+def test_file_in_place_of_the_folder_needs_a_person(world: FolderWorld) -> None:
     plant(world, "a.md")
     with pytest.raises(NeedsHuman, match="not a folder"):
         list(Folder(FolderOptions(path=world.root / "a.md")).scan())
@@ -460,7 +460,7 @@ def test_unreadable_file_is_unknown(world: FolderWorld) -> None:
     ]
 
 
-def test_folder_this_user_may_not_read_asks_for_help(world: FolderWorld) -> None:
+def test_folder_unreadable_for_this_user_needs_a_person(world: FolderWorld) -> None:
     _open_to_all(world.root)
     world.root.chmod(0o000)
     said = run_as_nobody(

@@ -43,7 +43,7 @@ def test_include_and_exclude_select_files(
     assert selected(world, **options) == set(expected.split())
 
 
-def test_hidden_files_are_omitted_unless_asked_for(world: FolderWorld) -> None:
+def test_hidden_files_are_omitted_unless_configured(world: FolderWorld) -> None:
     plant(world, "a.md", ".b.md", ".c/d.md", ".git/config.md", "e/.git")
     assert selected(world) == {"a.md"}
     assert selected(world, hidden=True) == {"a.md", ".b.md", ".c/d.md"}

@@ -23,7 +23,7 @@ from ingestor.connectors.http.url import (
      "198.17.0.1", "223.255.255.255", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::808:808",
      "2002:808:808::1"],
 )  # fmt: skip
-def test_public_address_may_be_asked(address: str) -> None:
+def test_public_address_may_be_requested(address: str) -> None:
     assert is_public(address)
     assert may_ask("x.test", address, parse_allowed([]))
 
@@ -166,5 +166,5 @@ def test_url_is_split_into_its_parts() -> None:
         ("1/2/3/4/5/6/7/8", False),
     ],
 )
-def test_repeating_url_looks_endless(path: str, expected: bool) -> None:
+def test_repeating_url_is_judged_endless(path: str, expected: bool) -> None:
     assert looks_endless(f"https://x.test/{path}") is expected

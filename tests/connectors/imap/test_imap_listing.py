@@ -81,7 +81,7 @@ def test_messages_that_go_while_they_are_listed_are_not_missed() -> None:
         assert listed(server.connector()).keys() == {"INBOX/17/4.eml", KEY}
 
 
-def test_empty_folder_is_not_asked_about() -> None:
+def test_empty_folder_is_not_fetched() -> None:
     with scripted({"EXAMINE": b"* 0 EXISTS\r\n* OK [UIDVALIDITY 17]\r\nTAG OK done\r\n"}) as server:
         assert listed(server.connector()) == {}
         assert not any("FETCH" in command for command in server.heard)
@@ -118,7 +118,7 @@ def test_folder_that_is_open_is_opened_again_before_a_message_is_missed() -> Non
     assert asked == [opens, "UID FETCH 7", "UID FETCH 8", opens, "UID FETCH 8"]
 
 
-def test_too_large_a_message_is_not_asked_for() -> None:
+def test_too_large_message_is_not_downloaded() -> None:
     with scripted() as server:
         connector = server.connector(max_size=8)
         with pytest.raises(BadDocument, match="9 bytes; max_size is 8"):
@@ -146,7 +146,7 @@ def test_structure_of_many_messages_takes_one_command() -> None:
         assert not any("BODY.PEEK" in command for command in server.heard)
 
 
-def test_listing_asks_for_structures_again() -> None:
+def test_listing_requests_structures_again() -> None:
     """A message that came since then has a number among those that were asked about."""
     with scripted({ASKED: _structures(4)}) as server:
         connector = server.connector()
@@ -166,7 +166,7 @@ def test_listing_asks_for_structures_again() -> None:
         _structures(4, kind=b'"image" "png"'),
     ],
 )
-def test_message_may_have_attachments_unless_the_server_says_otherwise(answer: bytes) -> None:
+def test_message_may_have_attachments_unless_the_server_denies_it(answer: bytes) -> None:
     with scripted({ASKED: answer}) as server:
         connector = server.connector()
         assert not connector.is_simple(listed(connector)["INBOX/17/4.eml"])

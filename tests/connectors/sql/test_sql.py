@@ -376,7 +376,7 @@ def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @against_sqlite
-def test_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
+def test_row_of_many_megabytes_fails_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path, max_size=1_000_000)
     world.put("large.md", b"x" * 60_000_000)
     world.put("a.md", b"sound")

@@ -90,7 +90,7 @@ def test_cut_feed_keeps_all_entries(server: Site, tmp_path: Path) -> None:
     assert listed(connector) == first
 
 
-def test_changed_option_looks_at_everything_again(server: Site, tmp_path: Path) -> None:
+def test_changed_option_processes_everything_again(server: Site, tmp_path: Path) -> None:
     tell(server, "a", "b")
     listed(feed(server, tmp_path))
     tell(server, "b")

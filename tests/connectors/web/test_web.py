@@ -302,7 +302,7 @@ def test_another_etag_of_the_same_content_keeps_the_version(server: Site, cache:
     assert listed(web(server, cache)) == items
 
 
-def test_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
+def test_lost_cache_is_refilled_by_one_reading(server: Site, cache: Path) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     first = listed(web(server, cache))

@@ -87,12 +87,12 @@ def test_address_not_public_can_be_allowed(server: Site, victim: Site, host: str
 
 
 @pytest.mark.parametrize("port", [22, 25, 6379, 8080])
-def test_other_ports_are_not_asked(server: Site, port: int) -> None:
+def test_other_ports_are_not_connected(server: Site, port: int) -> None:
     with client_of(server) as client, pytest.raises(AddressRefused, match="port"):
         client.get(f"http://127.0.0.2:{port}/")
 
 
-def test_address_that_was_judged_is_the_one_that_is_asked(server: Site, victim: Site) -> None:
+def test_address_that_was_checked_is_the_one_that_is_requested(server: Site, victim: Site) -> None:
     """The name says something else from the second time on, and the system knows no such name at all."""
     asked: list[str] = []
     answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.1"])
@@ -121,7 +121,7 @@ def test_connection_is_not_used_for_another_name(server: Site) -> None:
     assert server.connections == 2
 
 
-def test_no_proxy_of_the_environment_is_asked(
+def test_proxy_of_the_environment_is_not_used(
     server: Site, victim: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):

@@ -142,7 +142,7 @@ def test_requests_are_sent_in_parallel_and_no_more_than_allowed() -> None:
     assert (endpoint.calls, most) == (9, 3)
 
 
-def test_dimensions_are_learned_by_one_word_and_asked_once() -> None:
+def test_dimensions_are_determined_once_by_one_word() -> None:
     with serving(embedding) as endpoint:
         embedder = built(endpoint.base_url)
         assert (embedder.dimensions, embedder.dimensions) == (8, 8)
@@ -253,7 +253,7 @@ def test_batch_that_is_too_large_is_halved() -> None:
 
 
 @pytest.mark.parametrize("numbers", [[0.0] * 8, [float("nan")] * 8, [None] * 8])
-def test_text_without_a_vector_is_asked_alone_and_then_bad(numbers: list[Any]) -> None:
+def test_text_without_a_vector_is_requested_alone_and_then_bad(numbers: list[Any]) -> None:
     def script(body: dict[str, Any]) -> Reply:
         return embedded([numbers if "poison" in text else vector(text) for text in body["input"]])
 

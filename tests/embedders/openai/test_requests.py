@@ -241,7 +241,7 @@ def test_error_of_the_server_is_that_of_all_texts(error: Exception) -> None:
     assert len(server.sent) == 1
 
 
-def test_server_that_refuses_everything_says_nothing_about_a_text() -> None:
+def test_server_that_refuses_everything_blames_no_text() -> None:
     server = Server(picky=True)
     found = resolve(range(8), server.send, server.check)
     assert {type(error) for error in found.values()} == {NeedsHuman}

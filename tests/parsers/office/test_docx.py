@@ -26,7 +26,7 @@ def found(document: Document) -> list[tuple[str, str]]:
     return [(block.kind, text) for block, text in zip(document.blocks, texts(document), strict=True)]
 
 
-def test_comments_follow_their_block_where_they_are_asked_for() -> None:
+def test_comments_follow_their_block_if_configured() -> None:
     noted = '<w:p><w:r><w:t>A claim.</w:t><w:commentReference w:id="7"/></w:r></w:p>' + paragraph("More.")
     comment = '<w:comment w:id="7" w:author="Bo"><w:p><w:r><w:t>Says who?</w:t></w:r></w:p></w:comment>'
     file = docx(noted, comments=comment)

@@ -20,7 +20,7 @@ def parse(data: bytes, **options: bool) -> Document:
     return document
 
 
-def test_comments_end_their_slide_where_they_are_asked_for() -> None:
+def test_comments_end_their_slide_if_configured() -> None:
     file = (GOLDEN / "figures.pptx").read_bytes()
     assert "Is this so?" not in parse(file).text
     document = parse(file, comments=True)

@@ -45,7 +45,7 @@ def test_escapes_of_excel_are_characters(written: str, shown: str) -> None:
     assert texts(document)[1] == f"| {shown} | {shown} | {shown} |\n| --- | --- | --- |"
 
 
-def test_hidden_sheets_and_comments_are_read_where_they_are_asked_for() -> None:
+def test_hidden_sheets_and_comments_are_read_if_configured() -> None:
     cells = '<row><c t="inlineStr"><is><t>cell</t></is></c></row>'
     file = Blob(xlsx({"A": cells, "hidden": cells}), "a.xlsx")
     assert texts(PARSER.parse(file)) == ["A", "cell"]

@@ -74,7 +74,7 @@ def test_header_below_a_changing_line_goes_from_every_page(drift: float) -> None
     assert [page.lines for page in without_furniture(document)] == list(zip(own, body, strict=True))
 
 
-def test_figures_of_a_table_that_stands_at_the_edge_of_every_page_are_kept() -> None:
+def test_figures_of_a_table_at_the_edge_of_every_page_are_kept() -> None:
     totals = [line("Total", 30, rows=(("Total", f"{n}.50"), ("Tax", "19 %"))) for n in range(6)]
     document = [PageLines(str(n), 800, (*page.lines, totals[n])) for n, page in enumerate(pages())]
     assert without_furniture(document) == document

@@ -174,7 +174,7 @@ def test_combining_marks_stay_with_their_letters() -> None:
 
 
 @pytest.mark.parametrize("name", ["hindi.pdf", "scripts.pdf"])
-def test_no_space_stands_before_a_mark_or_after_a_joining_one(name: str) -> None:
+def test_space_is_removed_before_a_mark_and_after_a_joining_one(name: str) -> None:
     data = (GOLDEN / name).read_bytes()
     words = PARSER.parse(Blob(data, name)).text.split()
     assert len(words) > 20

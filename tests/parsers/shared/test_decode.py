@@ -48,7 +48,7 @@ def test_legacy_encoding_is_recognized(text: str, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_reads_unicode_with_and_without_mark(encoding: str) -> None:
+def test_unicode_text_is_read_with_and_without_mark(encoding: str) -> None:
     text = "First line\r\nsecond: größer, 日本語, \U0001f600\r\rlast\x0c"
     assert decode(text.encode(encoding)) == text
 
@@ -90,7 +90,7 @@ def test_stray_control_character_is_no_garbage() -> None:
     assert decode(b"a\x01b\x02") == "a\x01b\x02"
 
 
-def test_keeps_what_terminals_and_page_printers_write() -> None:
+def test_controls_of_terminals_and_page_printers_are_kept() -> None:
     log = "\x1b[31mred\x1b[0m and back\x08\x0cnext page\v\n" * 10
     assert decode(log.encode()) == log
 
