@@ -212,7 +212,7 @@ class Loop:
     _count_after: float = 0.0  # seconds by ``ticks``
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
-    _previous: Running | None = None  # under the config before, until the new one is taken over
+    _previous: Running | None = None  # under the earlier config, until the new one is applied
     _restarts: int = 0  # of Chroma, after which its collections were examined
     _meter: Meter = field(init=False)
 
@@ -466,7 +466,7 @@ class Loop:
 
 
 def _log_refused(error: Exception) -> None:
-    """Log why a changed config is not taken over. Only an unknown error has a traceback."""
+    """Log why a changed config is not applied. Only an unknown error has a traceback."""
     trace = None if isinstance(error, NeedsHuman) else error
     log.error(
         "changed config rejected, the previous config stays in force: %s",

@@ -132,5 +132,5 @@ def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
 
 
 def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    """Encode an instruction. ``then``, ``otherwise``: number of steps to skip."""
+    """Encode an instruction. ``then``, ``otherwise``: steps to skip if its test holds, or fails."""
     return operation.to_bytes(2, "little") + bytes([then, otherwise]) + value.to_bytes(4, "little")

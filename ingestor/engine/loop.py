@@ -214,7 +214,7 @@ class Engine:
     def _tidy(self) -> None:
         """Remove vanished documents that no listing can find under another name; then cut drifted ones again.
 
-        All new documents are read by then, so the statistic stands still while others are cut for it.
+        All new documents are read by then, so the statistic is constant while others are cut for it.
         """
         ready = self._ready()
         if not (ready or self.leaving or self.losing):

@@ -212,7 +212,7 @@ class Scanner:
         return {name: watch.progress for name, watch in self._watches.items() if watch.phase in AT_WORK}
 
     def incomplete_sources(self) -> set[SourceName]:
-        """Return the sources of whose last listing the journal has only a part."""
+        """Return the sources whose last listing is only partly in the journal."""
         return {name for name, watch in self._watches.items() if watch.phase is WatchPhase.TAKING_OVER}
 
     def sources_not_listed(self) -> set[SourceName]:

@@ -112,9 +112,10 @@ class Strategy:
 
 
 def most_common_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
-    """Build the strategy that the sources of a collection configure; there is at least one source.
+    """Build the strategy of a collection's config: the chunking of most sources, and exceptions for the
+    others.
 
-    The strategy has the name of the most common chunking.
+    ``chunkings``: of one source or more.
     """
     choices = list(chunkings.values())
     most = max(choices, key=lambda choice: sum(is_same_choice(choice, other) for other in choices))

@@ -69,7 +69,7 @@ class Filling:
                     extra=event("words_complete"),
                 )
         elif not (self._moved or surplus):
-            raise Transient("a collection does not list as many records as it counts")
+            raise Transient("Chroma lists fewer records of a collection than it counts")
 
 
 class Upkeep:

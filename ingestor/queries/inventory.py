@@ -86,7 +86,7 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 def adopt(config: Config, name: str) -> CollectionInfo:
     """Delete the collection of a lost state, so that ours can take its name.
 
-    If a copy of this state wrote it elsewhere, take over all collections of that copy with their records.
+    If a copy of this state wrote it elsewhere, adopt all collections of that copy with their records.
     The next pass compares them with the journal. Raises BadRequest unless the config names it and another
     ingestor wrote it.
     """

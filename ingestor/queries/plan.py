@@ -95,7 +95,7 @@ class SyncPlan:
     unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
     running: bool = False  # whether a daemon or a sync runs
     follows: str | None = None  # the config file of what runs, if it is another one
-    restart: tuple[str, ...] = ()  # keys for which what runs takes over nothing of the config
+    restart: tuple[str, ...] = ()  # keys that need a restart: until then nothing of the config takes effect
 
     @property
     def complete(self) -> bool:

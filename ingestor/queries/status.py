@@ -88,7 +88,7 @@ class Status:
     chroma: str = ""
     config_error: str | None = None  # why an older config is in force, and not the config file
     config_restart: tuple[str, ...] = ()  # keys in which the config file waits for a restart
-    config_since: float | None = None  # POSIX seconds: when the config in force was taken over
+    config_since: float | None = None  # POSIX seconds: when the config in force took effect
     sources: Mapping[str, SourceStatus] = field(default_factory=dict)
     collections: Mapping[str, CollectionStatus] = field(default_factory=dict)
     failures: tuple[FailedDocument, ...] = ()

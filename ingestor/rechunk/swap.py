@@ -360,7 +360,7 @@ def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
 
 
 def _log(level: int, name: Event, serves: CollectionName, words: str, reason: object = None) -> None:
-    """Log what befell a collection, and why."""
+    """Log an event of a collection, with its reason."""
     about = event(name, collection=str(serves), reason=None if reason is None else str(reason))
     if reason is None:
         log.log(level, "collection %s: %s", serves, words, extra=about)

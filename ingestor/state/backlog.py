@@ -26,7 +26,7 @@ AWAITED = f"""(since > {NOW} - {LONGEST}
 
 
 def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entry | None:
-    """Return the vanished document with this content whose records a new one takes over, or None. Any thread.
+    """Return the vanished document with this content whose records a new one reuses, or None. Any thread.
 
     ``moved``: judges versions in the new document's source.
     """

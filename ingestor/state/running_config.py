@@ -33,8 +33,8 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 class InForce:
     """The config in force. ``error``: of the config file, if that is not what runs.
 
-    ``since``: when ``config`` was taken over, POSIX seconds. ``restart``: the keys of a file without mistakes
-    for which it is not in force.
+    ``since``: time at which ``config`` took effect, in POSIX seconds. ``restart``: the keys of a file without
+    mistakes for which it is not in force.
     """
 
     config: Config
@@ -46,7 +46,7 @@ class InForce:
 def keys_needing_restart(old: Config, new: Config) -> tuple[str, ...]:
     """Return the keys that differ and need a restart.
 
-    Where there are any, nothing of ``new`` is taken over.
+    If any differs, nothing of ``new`` takes effect.
     """
     return tuple(key for key in _AT_START if getattr(old, key) != getattr(new, key))
 

@@ -234,7 +234,7 @@ def test_another_question_has_another_key(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("more", [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}])
-def test_key_of_a_question_is_the_same_at_every_address(more: dict[str, Any]) -> None:
+def test_key_of_a_question_ignores_options_of_the_connection(more: dict[str, Any]) -> None:
     assert key_of(**more) == key_of()
 
 

@@ -20,7 +20,7 @@ from ingestor.registry import Options, Plugin
 
 _SEPARATOR = re.compile(r"\"?sep=([^\r\n\"\w])\"?[^\S\r\n]*(?:\r\n?|\n|\Z)", re.IGNORECASE)
 _DELIMITERS = ",;\t|"
-_SAMPLE = 16_384  # characters by which the delimiter is told
+_SAMPLE = 16_384  # characters that decide the delimiter
 _SMALL, _LARGE = 300, 1200  # characters of a table: it may end from the one on, and ends at the other
 _RAGGED = 5  # times as many cells with the empty ones that are missing
 _ONE_IN = 3  # rows at which a table that may end does

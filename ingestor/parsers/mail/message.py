@@ -1,4 +1,4 @@
-"""E-mail messages as the standard library reads them: headers decoded, body found, attachments told apart.
+"""E-mail messages as the standard library reads them: decoded headers, body and attachments.
 
 Nothing here raises for what people send; only a message that is nested beyond all reason is refused.
 """

@@ -1,4 +1,4 @@
-"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), told apart by the streams in them."""
+"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), distinguished by their streams."""
 
 import struct
 from collections.abc import Callable
