@@ -28,7 +28,7 @@ from ingestor.preview.preview import CountedEmbedding, Cut, answers, cut, read, 
 from ingestor.preview.view import Beside, Part, beside, flow_lines, parts, show_controls
 from ingestor.queries.access import BadRequest
 from ingestor.registry import Group, Options
-from ingestor.units import counted
+from ingestor.units import quantity
 
 
 def show(

@@ -157,10 +157,10 @@ def _show(trial: Trial, answer: "Answer") -> None:
     from ingestor.cli.output import console, excerpt
     from ingestor.units import quantity
 
-    total = f"{counted(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
+    total = f"{quantity(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
     print(f"{trial.folder}: {total}, {trial.bytes / 1e6:,.1f} MB")
     spent = console.duration(trial.seconds)
-    print(f"Indexed {trial.indexed:,} of them as {counted(trial.chunks, 'chunk')}, in {spent}.")
+    print(f"Indexed {trial.indexed:,} of them as {quantity(trial.chunks, 'chunk')}, in {spent}.")
     if trial.unsupported:
         print(f"No parser reads {_list_kinds(trial.unsupported)} of the sample.")
     for document, reason in islice(trial.problems.items(), 3):

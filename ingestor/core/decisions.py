@@ -53,7 +53,7 @@ class QueueTurns:
         self._members = Counter[str]()
 
     def of(self, item: Item) -> float:
-        """The place of the next document, as the POSIX seconds from which on it is due.
+        """Return the place of the next document, as the POSIX seconds from which on it is due.
 
         Small documents go first, large ones last. Members of a container have 1, 2, ...: an archive of
         thousands of files makes no other document wait. Two archives are read side by side.

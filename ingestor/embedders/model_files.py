@@ -80,7 +80,8 @@ def transformer(folder: Path) -> Path | None:
 
 
 def prompts(folder: Path, model: str) -> Prompts:
-    """The model's own prompts, chosen as sentence-transformers' encode_document and encode_query do.
+    """Return the model's own prompts, by the rules of sentence-transformers' encode_document and
+    encode_query.
 
     ``model``: name of the model. The files of E5 do not state the prompts that it was trained with.
     """

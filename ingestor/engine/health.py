@@ -79,7 +79,7 @@ class CollectionHealth:
         self._hold_sources = hold_sources
         self.of = defaultdict[EditionName, Health](Health)
 
-    def paused(self) -> set[EditionName]:
+    def collections_paused(self) -> set[EditionName]:
         now = self._clock()
         return {name for name, health in self.of.items() if now < health.not_before}
 

@@ -164,7 +164,7 @@ class Engine:
         return bool(
             self.backlog.due(ready, now, 1)
             or self._removable(ready, 1, NEVER, unknown=True)
-            or self._drifted(ready, 1, ())
+            or self._find_drifted(ready, 1, ())
         )
 
     def _dispatch(self) -> None:
@@ -185,7 +185,7 @@ class Engine:
         self._looked = self.journal.mark(), self.clock(), len(self._begun()) * 7 / 8
 
     def _may_begin(self) -> bool:
-        """Whether to look for due documents: after a write to the journal, or once some work has ended."""
+        """Return whether to query due documents: after a write to the journal, or once some work ended."""
         mark, at, few = self._looked
         return (
             len(self._begun()) <= few
@@ -235,7 +235,7 @@ class Engine:
         self.writer.remove(gone)
         most = max(self.parts.ahead, self.parts.workers)
         if quiet and not gone and 2 * len(again) <= most:
-            drifted = self._drifted(ready, most - len(again), again)
+            drifted = self._find_drifted(ready, most - len(again), again)
             if not (drifted or again):  # else a count that restarts between a few would never grow
                 sources = sorted({name for name, _ in ready})
                 self.flow.guard.settle(sources)
@@ -246,10 +246,10 @@ class Engine:
 
     def _removable(self, ready: Sequence[Feed], limit: int, until: float, *, unknown: bool) -> list[Entry]:
         """Return vanished documents whose time has come, and that no waiting one can be: see Backlog.gone."""
-        part = self.scanner.taking_over()
-        losing = self._losing([feed for feed in ready if feed.source not in part])
-        return self.backlog.gone(
-            losing, until, limit, self.flight.rows(), self.health.paused(), unknown=unknown
+        part = self.scanner.incomplete_sources()
+        losing = self._sources_losing_documents([feed for feed in ready if feed.source not in part])
+        return self.backlog.documents_gone(
+            losing, until, limit, self.flight.rows(), self.health.collections_paused(), unknown=unknown
         )
 
     def _start(self, entry: Entry, *, again: bool = False) -> None:
@@ -458,11 +458,11 @@ class DocumentFlow:
         self._flight.land(document)
 
     def _has_new_source(self, entry: Entry) -> bool:
-        """Whether its source was renamed meanwhile: the document is due again under the new name."""
+        """Return whether the document's source was renamed: the document is due again under the new name."""
         return source_of(self._journal, entry.row) not in (None, entry.source)
 
     def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
-        """Whether its records may be removed; else the document waits until a person accepts the loss."""
+        """Return whether the document's records may be removed; else a person must accept the loss first."""
         entry = document.entry
         source = self._sources.get(entry.feed)
         if (
@@ -475,8 +475,8 @@ class DocumentFlow:
         self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
-    def wanted_recipe(self, prepared: Prepared) -> str:
-        """The recipe that today's config asks of it. None fits what was prepared under an old name."""
+    def current_recipe(self, prepared: Prepared) -> str:
+        """Return the recipe by today's config. A document prepared under an old name fits no recipe."""
         if self._has_new_source(prepared.entry):
             return ""
         source = self._sources.get(prepared.entry.feed)

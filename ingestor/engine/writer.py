@@ -1,13 +1,13 @@
 """Writes prepared documents in batches by a write-ahead protocol, and removes documents that vanished.
 
-A document with many records is written a slice at a time, in turn with others of its kind, and small ones go
+A document with many records is written a slice at a time, in turn with others of its kind. Small documents go
 before each slice. Below the writer stands the protocol: intent into the journal, write to the index, receipt
 into the journal. Slots are *in doubt* (``unsure`` in the journal) before the index is written. So a crash at
 any point leaves no record that the journal does not know, and no document that wrongly counts as settled.
 Every step is idempotent.
 
-Each write also renews the collection's generation (core/backend.py): the journal expects the new one
-before the collection gets it, and the old one no longer once the records are written. A write of several
+Each write also renews the collection's generation (core/backend.py). The journal expects the new generation
+before the collection gets it. The journal drops the old one once the records are written. A write of several
 requests renews it again at its end, so that no half of it has the generation of the whole.
 """
 
@@ -37,7 +37,7 @@ from ingestor.ports import Foreign, Index, NeedsHuman, Transient
 from ingestor.state.backlog import still_wanted
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.units import counted
+from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.engine.loop import DocumentFlow
@@ -206,7 +206,7 @@ class Writer:
 
     def _begin(self, collection: EditionName, writes: Sequence[Prepared]) -> Slices:
         index, home = self._collections.open(collection), self._collections.home
-        return Slices(index, write(self._journal, index, writes, self._flow.wanted_recipe, home))
+        return Slices(index, write(self._journal, index, writes, self._flow.current_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents prepared by today's recipe, from records that the journal still knows.
@@ -299,7 +299,7 @@ def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
-    """Documents that can be written together: each row of the journal occurs once.
+    """Return documents that can be written together: each row of the journal occurs once.
 
     Several copies of a renamed document can claim the same row. Each was compared with the journal before the
     batch, so only the first comparison stays valid; the others are prepared again.
@@ -375,12 +375,12 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 def _begin(
     journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
-    """Renew the generation together with the intents. Returns what holds once the records are written.
+    """Renew the generation together with the intents. Return the one that holds once the records are written.
 
     Raises Transient if the collection has another generation than the last write gave it.
     """
     facts = index.facts()
-    if judge(facts, Editions(journal).named(collection).generations, home) != "same":
+    if judge(facts, Editions(journal).of_name(collection).generations, home) != "same":
         raise Transient("another program changed the collection; comparing records with the journal")
     present, fresh = generation_of(facts), token_hex(8)
     expected = (fresh,) if present is None else (present, fresh)

@@ -469,5 +469,5 @@ def _keywords(text: str, times: Mapping[str, int]) -> str:
 
 
 def _is_keyword(word: str) -> bool:
-    """Whether a word likely has a meaning: few letters of an alphabet have none, and neither have digits."""
+    """Return whether a word likely has a meaning; few letters of an alphabet, and digits, have none."""
     return not re.search(r"\d", word) and (len(word) > 3 or not re.match("[a-zà-ʯͰ-ӿ]", word, re.I))

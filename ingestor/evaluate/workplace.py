@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.parts import Parts, Places, made_by
+from ingestor.app.parts import Parts, Places, embedder_recipes_of
 from ingestor.config.models import Choice, Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.vectors.embedding import Embedding, Embeddings

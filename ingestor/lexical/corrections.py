@@ -13,16 +13,16 @@ from ingestor.lexical.tables import may_be_mistyped, read_held
 from ingestor.lexical.terms import all_stems
 
 _ALIKE = 100  # terms with the most trigrams in common that are compared
-_MOST = 3  # words that one may have meant
+_MOST = 3  # words that correct a mistyped one
 _LONG = 8  # letters of a word that may have two mistakes
-_SHORTEST = 3  # letters of a stem: of a word that nobody meant a shorter one is left too often
+_SHORTEST = 3  # letters of a stem: wrong words too often have a shorter one
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """``held``: how many records hold each term of the words that were probably meant.
+    """Terms that probably correct a word. ``held``: number of records that hold each.
 
-    ``trust``: what these terms count, from 0 to 1. A mistake in a short word leaves little to tell it by.
+    ``trust``: weight of these terms, from 0 to 1; lower for short words, whose mistakes are less certain.
     """
 
     held: Mapping[str, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def correct(
 def _best(
     db: sqlite3.Connection, number: int, words: Sequence[str], languages: Sequence[str]
 ) -> dict[str, int]:
-    """Return the terms of those of the words that most records hold."""
+    """Return the terms of the most frequent words, with their numbers of records."""
     forms = all_stems(words, languages)
     terms = (term for each in forms.values() for term in each if len(term) >= _SHORTEST)
     held = read_held(db, number, list(terms))
@@ -84,7 +84,7 @@ def _edits(word: str, letters: Iterable[str]) -> Iterator[str]:
 
 
 def distance(one: str, other: str) -> int:
-    """Edits between two words: a letter put in, left out or changed, or two neighbours in the wrong order."""
+    """Count the edits between two words: a letter inserted, omitted or changed, or two neighbours swapped."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):

@@ -28,7 +28,7 @@ from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.documents import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.reports import FEW, failed_rows, find_named
+from ingestor.state.reports import FEW, find_named, rows_of_failed
 from ingestor.units import quantity
 
 LONGEST = 4_000_000  # bytes that are read of a plan's output
@@ -174,7 +174,7 @@ def retry(config: Config, form: Form) -> FormResult:
                 source = kind = None
             if not (isinstance(source, str) and isinstance(kind, str)):
                 raise RequestProblem.at("reason", 422, "the form names no reason")
-            rows = [row for row, reason in failed_rows(journal, source) if kind_of(reason) == kind]
+            rows = [row for row, reason in rows_of_failed(journal, source) if kind_of(reason) == kind]
         elif wanted:
             rows = [entry.row for entry in find_named(journal, wanted)]
         count = journal.retry(rows)

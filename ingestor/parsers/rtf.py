@@ -233,7 +233,7 @@ def _about(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _decode(text: str, encoding: str) -> str:
-    """Return text whose characters stand as bytes or numbers."""
+    """Text whose characters stand as bytes or numbers."""
     parts = re.split(r"\\u(-?\d{1,6}) ?(?:\\'..|[^\\])?", text)
     parts[1::2] = [chr(int(number) & 0xFFFF) for number in parts[1::2]]
     for at in range(0, len(parts), 2):

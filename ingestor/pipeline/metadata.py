@@ -285,7 +285,7 @@ def _value(value: Value) -> Value:
 
 
 def _text(text: str) -> str:
-    """Return text without lone surrogates, by which Python represents invalid bytes of file names."""
+    """Text without lone surrogates, by which Python represents invalid bytes of file names."""
     text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 

@@ -124,7 +124,7 @@ class Reader:
         return combine(detect.rules(), self.types, self.origin, item.version, item.uri)
 
     def recipe(self, parser: str) -> Fingerprint:
-        """The recipe of documents read by that parser; "" for a document that none could read."""
+        """Return the recipe of documents read by that parser; "" for a document that none could read."""
         recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
         if not self.types or detect.is_binary(parser):
             return recipe

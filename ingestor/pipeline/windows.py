@@ -27,7 +27,7 @@ def endless(texts: Sequence[str]) -> list[bool]:
 
 
 def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
-    """Whether each text exceeds the window. Short texts are not counted: a code point has at most four
+    """Return whether each text exceeds the window. Short texts are not counted: a code point has at most four
     tokens."""
     may_be = [text for text in texts if 4 * len(text) > embedder.window]
     if not may_be:
@@ -69,7 +69,7 @@ def parts(text: str, beyond: Beyond) -> list[str]:
 
 
 def _middle(text: str) -> int:
-    """The place nearest to the middle of the strongest kind that the middle half has."""
+    """Return the place nearest to the middle of the strongest kind that the middle half has."""
     middle, low, high = len(text) // 2, len(text) // 4, len(text) - len(text) // 4
     for border in _BORDERS:
         places = [at.end() for at in border.finditer(text, low, high) if 0 < at.end() < len(text)]

@@ -25,7 +25,7 @@ def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | N
 
 
 def label(answer: Answer, collection: str) -> Answer:
-    """The answer with the collection's name in every hit, passage and near-duplicate."""
+    """Return the answer with the collection's name in every hit, passage and near-duplicate."""
 
     def own(copies: Sequence[Copy]) -> tuple[Copy, ...]:
         return tuple(replace(copy, collection=collection) for copy in copies)

@@ -87,7 +87,7 @@ class Backlog:
     def queue(
         self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry]
     ) -> list[Queued]:
-        """Documents to ingest that are not in flight, the longest waiting first, alike of all feeds."""
+        """Return documents to ingest that are not in flight, the longest waiting first, of all feeds."""
         rows = {entry.row for entry in in_flight}
         begun = Counter([(entry.source, entry.collection) for entry in in_flight])
         part = max(100, limit // max(1, len(feeds)))
@@ -109,7 +109,7 @@ class Backlog:
         return self._journal.select(query, (*feed, now, limit))
 
     def any_gone(self, edition: EditionName) -> bool:
-        """Whether a document of this edition vanished and is not removed yet."""
+        """Return whether a document of this edition vanished and is not removed yet."""
         query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
         return bool(self._journal.select(query, (edition,)))
 
@@ -123,7 +123,7 @@ class Backlog:
         *,
         unknown: bool = False,
     ) -> list[Entry]:
-        """Documents to remove, the longest gone first: about as many as have ``limit`` records.
+        """Return documents to remove, the longest gone first: about as many as have ``limit`` records.
 
         No document that waits to be read can be one of them. ``now``: POSIX seconds. ``without``: rows, and
         ``paused``: editions, that are left out. ``unknown``: whether documents of unknown size go, too: a

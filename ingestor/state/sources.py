@@ -139,7 +139,7 @@ class SourceRows:
         return [key for (key,) in rows]
 
     def places(self) -> list[tuple[SourceName, str | None, CollectionName]]:
-        """Return name, origin and collections of sources that have documents, the last listed first."""
+        """Name, origin and collections of sources that have documents, the last listed first."""
         return self._journal.select(
             """SELECT DISTINCT source, origin, COALESCE(serves, collection)
                FROM (SELECT DISTINCT source, collection FROM documents)

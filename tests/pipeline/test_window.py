@@ -22,7 +22,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, embedded_texts, prepare
+from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare, texts_to_embed
 from ingestor.pipeline.windows import embed_whole, exceeds_window, parts
 from ingestor.ports import Embedder
 from ingestor.registry import find, kinds

@@ -77,9 +77,9 @@ def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     statements: list[str] = []
     journal._db.set_trace_callback(statements.append)
     Backlog(journal).due([Feed(S, C)], 1.0, 5)
-    Backlog(journal).gone([S], 1.0, 5)
-    Backlog(journal).gone([S], 1.0, 5, unknown=True)
-    Backlog(journal).drifted([S], C, "mean", 3, 5)
+    Backlog(journal).documents_gone([S], 1.0, 5)
+    Backlog(journal).documents_gone([S], 1.0, 5, unknown=True)
+    Backlog(journal).find_drifted([S], C, "mean", 3, 5)
     Backlog(journal).next_retry([Feed(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]

@@ -23,7 +23,7 @@ def listed(
 
 
 def removed(journal: Journal, now: float = NOW) -> list[str]:
-    return [entry.key for entry in Backlog(journal).gone([S], now, 9)]
+    return [entry.key for entry in Backlog(journal).documents_gone([S], now, 9)]
 
 
 def vanish(journal: Journal, *keys: str, size: int | None = 7, ago: float = 0.0) -> None:

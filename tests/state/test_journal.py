@@ -50,10 +50,10 @@ def test_vanished_document_waits_to_be_found_under_another_name(journal: Journal
     settle(journal, "a", digest="same")
     before = one(journal, "a")
     observe(journal, gone=("a",))
-    assert Backlog(journal).gone([S], now=99.0, limit=5) == []
-    assert [entry.key for entry in Backlog(journal).gone([S], now=100.0, limit=5)] == ["a"]
+    assert Backlog(journal).documents_gone([S], now=99.0, limit=5) == []
+    assert [entry.key for entry in Backlog(journal).documents_gone([S], now=100.0, limit=5)] == ["a"]
     observe(journal, "b")
-    assert Backlog(journal).gone([S], now=100.0, limit=5) == []
+    assert Backlog(journal).documents_gone([S], now=100.0, limit=5) == []
     found = predecessor(journal, untold, one(journal, "b"), "same")
     assert found is not None
     assert found.row == before.row

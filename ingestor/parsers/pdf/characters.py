@@ -70,7 +70,7 @@ _TURNED = re.compile(  # brackets on the wrong sides of what they hold, or of th
 
 
 def is_from_right(seen: str, mostly: bool) -> bool:
-    """Whether a line, seen from left to right, is read from right to left.
+    """Return whether a line, seen from left to right, is read from right to left.
 
     ``mostly``: whether its page is. On such a page a line of Latin words begins at its left. Its full stop
     shows that, or four of them for each other word.
@@ -81,7 +81,7 @@ def is_from_right(seen: str, mostly: bool) -> bool:
     return right >= latin or (mostly and not turned)
 
 
-def reading_order(seen: Sequence[str], right: bool) -> list[int]:
+def order_for_reading(seen: Sequence[str], right: bool) -> list[int]:
     """Return the places of characters, seen from left to right, in the order in which they are read.
 
     ``right``: whether the text as a whole is read from right to left.

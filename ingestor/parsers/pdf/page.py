@@ -292,7 +292,7 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
     places, ends = dict[int, int](), list[float]()
     blank, again = set[int](), set[int]()
     replaced = set[int]()  # marks that state the characters of their pieces
-    for address, left, right, name in _painted(page, text):
+    for address, left, right, name in _iterate_painted(page, text):
         places[address] = len(ends)
         if left == right:
             blank.add(len(ends))
@@ -306,7 +306,7 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
 
 def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
     """Return the left and right ends of what is painted for one letter with its marks, by its address."""
-    painted = list(_painted(page, text))
+    painted = list(_iterate_painted(page, text))
     extents = dict[int, tuple[float, float]]()
     for _, left, right, name in painted:
         least, most = extents.get(name, (left, right))
@@ -314,7 +314,7 @@ def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
     return {address: extents[name] for address, _, _, name in painted if name}
 
 
-def _painted(page: "PdfPage", text: PageText) -> Iterator[tuple[int, float, float, int]]:
+def _iterate_painted(page: "PdfPage", text: PageText) -> Iterator[tuple[int, float, float, int]]:
     """Yield each piece of text: address, left and right end, and the mark that states its characters."""
     box = c_float(), c_float(), c_float(), c_float()
     kind = c_int()

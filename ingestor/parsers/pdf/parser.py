@@ -186,10 +186,12 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         text.lines = [[filled.fill(word) for word in line] for line in text.lines]
         upright = [filled.fill(word) for word in upright]
     grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
-    found = drawn.apart([*drawn.tagged(upright, told.cells, mark), *drawn.ruled(upright, grids)])
-    lines = (*tables.arranged(text, text.lines, found), *filled.lines)
-    if told.known:
-        lines = tuple(_tagged(line, mark, told) for line in lines)
+    drawn_tables = drawn.apart(
+        [*drawn.tables_by_tags(upright, structured.cells, mark), *drawn.tables_by_lines(upright, grids)]
+    )
+    lines = (*tables.arrange(text, text.lines, drawn_tables), *filled.lines)
+    if structured.has_tags:
+        lines = tuple(_add_tags(line, mark, structured) for line in lines)
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
         lines = recognise(page) if ocr else ()
         read.recognised += bool(lines)
@@ -198,14 +200,14 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     return PageLines(label, text.height, tuple(lines), comments, structured.figures)
 
 
-def _tagged(line: Line, mark: Mapping[int, int], told: "Tags") -> Line:
+def _add_tags(line: Line, mark: Mapping[int, int], tags: "Tags") -> Line:
     """Return the line with its list item, and with the tagged heading that holds all of it."""
     if not line.words:
         return line
     first, last = (mark.get(word.first, -1) for word in (line.words[0], line.words[-1]))
-    heading = told.headings.get(first)
-    whole = heading is not None and heading == told.headings.get(last)
-    return replace(line, tagged=heading if whole else None, item=told.items.get(first, 0))
+    heading = tags.headings.get(first)
+    whole = heading is not None and heading == tags.headings.get(last)
+    return replace(line, tagged=heading if whole else None, item=tags.items.get(first, 0))
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:

@@ -48,7 +48,7 @@ class Tags:
     figures: tuple[str, ...] = ()
 
     @property
-    def known(self) -> bool:
+    def has_tags(self) -> bool:
         return bool(self.headings or self.cells or self.items)
 
 

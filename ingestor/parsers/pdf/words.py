@@ -15,7 +15,7 @@ from unicodedata import category, combining
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf.characters import RTL, is_from_right, plain_word, reading_order
+from ingestor.parsers.pdf.characters import RTL, is_from_right, order_for_reading, plain_word
 from ingestor.parsers.pdf.lines import SOFT, Line, Word
 from ingestor.parsers.pdf.page import (
     GONE,
@@ -146,7 +146,7 @@ def _extent(text: PageText, spans: Sequence[_Span]) -> tuple[float, float, float
 
 
 def _is_beside(one: tuple[float, float, float], other: tuple[float, float, float], size: float) -> bool:
-    """Whether two parts of a line stand at one height, without a gap wider than between words."""
+    """Return whether two parts of a line stand at one height, without a gap wider than between words."""
     gap = max(one[0] - other[1], other[0] - one[1])
     return abs(one[2] - other[2]) < 0.6 * size and -0.3 * size < gap < 0.5 * size
 
@@ -170,7 +170,7 @@ def _word(text: PageText, spans: Sequence[_Span]) -> Word:
     )  # fmt: skip
 
 
-def _grouped(text: PageText, spans: Sequence[_Span]) -> Iterator[list[_Span]]:
+def _group(text: PageText, spans: Sequence[_Span]) -> Iterator[list[_Span]]:
     """Yield the parts of each word: pdfium's words, joined and split by the gaps between letters."""
     chars, lefts, rights = text.chars, text.lefts, text.rights
     inside = [lefts[at + 1] - rights[at] for start, end in spans for at in range(start, end - 1)]
@@ -257,7 +257,7 @@ def _logical(text: PageText, spans: Sequence[_Span], mostly: bool) -> list[Word]
         seen.append(at)
         end = max(end, rights[at])
     signs = [" " if at is None else chars[at] for at in seen]
-    order = [seen[at] for at in reading_order(signs, is_from_right("".join(signs), mostly))]
+    order = [seen[at] for at in order_for_reading(signs, is_from_right("".join(signs), mostly))]
     words, places = list[Word](), list[int]()
     for place in [*order, None]:
         if place is not None:

@@ -112,7 +112,7 @@ def _decode_damaged(data: bytes) -> str | None:
 
 
 def _legacy(data: bytes) -> str:
-    """Return text in one of the encodings from before Unicode."""
+    """Text in one of the encodings from before Unicode."""
     first = _HIGH.search(data)
     assert first is not None  # else it would have been UTF-8
     near = max(0, first.start() - 1024)
