@@ -235,7 +235,7 @@ def expected(project: Project, flavour: str) -> dict[str, list[float]]:
     return {text: plain_vector(text, f"{flavour}none-that-readers-could-load").tolist() for text in texts}
 
 
-def test_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:
+def test_text_beyond_the_model_fails_its_own_document_alone(plain: Project, ask: Ask) -> None:
     (plain.docs / "bad.txt").write_text("This document is poison.")
     answer = json.loads(ask("sync", "--json").out)
     assert (answer["documents"]["added"], answer["documents"]["quarantined"]) == (DOCUMENTS, 1)

@@ -257,9 +257,7 @@ def test_records_that_are_written_again_stay_in_every_answer(tmp_path: Path) -> 
     write_again(tmp_path)
 
 
-def test_a_writer_that_drops_records_first_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writer_that_drops_records_first_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "write", _dropped_first)
     with pytest.raises(LawBroken) as found:
         write_again(tmp_path)

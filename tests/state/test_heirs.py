@@ -76,7 +76,7 @@ def test_retried_heir_is_still_awaited(journal: Journal) -> None:
     assert removed(journal) == []
 
 
-def test_nothing_waits_for_ever(journal: Journal) -> None:
+def test_simulation_without_faults_settles(journal: Journal) -> None:
     vanish(journal, "long ago", ago=LONGEST + 1)
     vanish(journal, "lately", ago=LONGEST - 100)
     listed(journal, "new", 7)
