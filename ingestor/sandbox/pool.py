@@ -96,7 +96,7 @@ class Isolation:
         request = [
             "parse",
             kind,
-            packed_options(options),
+            pack_options(options),
             blob.name,
             blob.content_type,
             blob.configured_type,
@@ -282,7 +282,7 @@ class Opener:
         return self._open(blob, archives)
 
 
-def packed_options(options: Options) -> str:
+def pack_options(options: Options) -> str:
     """Return options as JSON with their secrets, which pydantic hides: a parser needs its own password."""
 
     def plain(value: object) -> object:

@@ -86,7 +86,7 @@ def test_engine_that_forgets_withdrawals_breaks_the_law_of_losses(
             self.flow.guard.settle([name for name, _ in ready])
         return drifted(self, ready, limit, but)
 
-    monkeypatch.setattr(Engine, "_drifted", in_step)
+    monkeypatch.setattr(Engine, "_find_drifted", in_step)
     with pytest.raises(LawBroken) as found:
         broken_while_cut_again(tmp_path)
     assert found.value.law == ASKED

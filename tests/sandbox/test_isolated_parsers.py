@@ -12,7 +12,7 @@ from ingestor.config.models import Choice
 from ingestor.core.document_json import decode, encode, pack
 from ingestor.model import Blob, Block, Document
 from ingestor.registry import Options, Plugin, find, kinds
-from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation, packed_options
+from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation, pack_options
 from ingestor.sandbox.process import Limits
 from tests.bad_parser import BadParser
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
@@ -127,7 +127,7 @@ class Locked(Options):
 
 def test_options_of_a_confined_parser_keep_their_secrets() -> None:
     options = Locked(password=SecretStr("s3cret"), folder=Path("/a"))
-    assert Locked.model_validate_json(packed_options(options)) == options
+    assert Locked.model_validate_json(pack_options(options)) == options
 
 
 @pytest.mark.usefixtures("bad_parser")

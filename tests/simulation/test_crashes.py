@@ -253,7 +253,7 @@ BROKEN: Variants = {
     "any collection of that name is believed": (
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
     ),
-    "statistics that moved disturb nobody": (Backlog, "drifted", lambda self, *args: [], {EXACT}),
+    "statistics that moved disturb nobody": (Backlog, "find_drifted", lambda self, *args: [], {EXACT}),
     "a batch waits until nothing else is prepared": (flight, "LINGER", 1e6, {AT_ONCE}),
     "a stale preparation is written": (
         writer, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},

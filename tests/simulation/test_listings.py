@@ -205,7 +205,7 @@ def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
 def test_removal_of_what_vanished_without_waiting_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Scanner, "taking_over", lambda self: set())
+    monkeypatch.setattr(Scanner, "incomplete_sources", lambda self: set())
     with pytest.raises(LawBroken) as found:
         rename_a_folder(tmp_path)
     assert found.value.law == MOVED
