@@ -200,7 +200,7 @@ class Project:
             with open_service(config.http, journal_path(config), loop.view, paging) as unopened:
                 if unopened:
                     loop.go_without_service(unopened)
-                loop.run(reloader.changed, lambda live: ready(_ready(live, loop)) if ready else None)
+                loop.run(reloader.next_config, lambda live: ready(_ready(live, loop)) if ready else None)
             if stopping:
                 stopping()
 

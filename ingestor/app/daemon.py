@@ -349,7 +349,7 @@ class Loop:
             texts=embedded.texts,
             texts_stepped=stepped,
             texts_left=left,
-            loading=embedded.is_loading,
+            loading=embedded.loading,
             tokens=embedded.tokens,
             embedding_seconds=embedded.seconds,
             embedding_cost=self.running.cost_of_embedding,

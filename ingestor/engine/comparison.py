@@ -22,7 +22,7 @@ from ingestor.ports import Index
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import kept_records
+from ingestor.state.reports import journal_records
 from ingestor.units import quantity
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
@@ -85,7 +85,7 @@ def compare(
     Every record is read once. ``shards``: of the edition, in their order.
     """
     findings, present = Findings(), [KeySet() for _ in shards]
-    for page in pages(kept_records(journal, edition.name), PAGE):
+    for page in pages(journal_records(journal, edition.name), PAGE):
         expected: dict[int, Expected] = {}
         for kept in page:
             part = expected.setdefault(shard_of(kept.document_id, len(shards)), {})

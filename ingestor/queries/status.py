@@ -187,10 +187,10 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
         old = name if called != name else source.renamed_from
         known[called] = replace(source, renamed_from=old, **numbers)
     for kind in status.skipped:
-        called, source = fingerprint_of(kind.source)
+        called, source = with_new_name(kind.source)
         known[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
     for short in status.short:
-        called, source = fingerprint_of(short.source)
+        called, source = with_new_name(short.source)
         known[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
     for called, source in known.items():
         name = SourceName(source.renamed_from or called)

@@ -202,7 +202,7 @@ class Swaps:
             self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
         dropped = [(building.name, "deleted")] if building is not None else []
         self._collections.distrust_names()
-        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)
+        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
         self._match_names()
         self._notices.put("waits", serves, policy.UNDONE)
