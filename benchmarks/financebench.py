@@ -215,7 +215,7 @@ def _without(
 
 
 def _bare(path: Path) -> Document:
-    """The filing as pdfium writes its lines, without headings, tables and title."""
+    """Return the filing as pdfium writes its lines, without headings, tables and title."""
     text, blocks = "", []
     for number, page in enumerate(pdfium.PdfDocument(path)):
         written = page.get_textpage().get_text_bounded().replace("\r\n", "\n")

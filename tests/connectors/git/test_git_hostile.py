@@ -49,7 +49,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_odd_names_lead_nowhere(name: bytes, world: GitWorld, tmp_path: Path) -> None:
+def test_files_with_odd_names_stay_inside_the_cache(name: bytes, world: GitWorld, tmp_path: Path) -> None:
     before = files_below(tmp_path / "cache") if (tmp_path / "cache").exists() else set()
     blob = stored(world, "blob", b"some text")
     committed(world, tree(world, ("100644", name, blob)))
