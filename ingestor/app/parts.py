@@ -75,8 +75,8 @@ def _isolation_of(choice: Choice) -> bool | Literal["large"]:
 
     Only a parser that needs no walls by its own word runs here.
     """
-    found = getattr(choice.plugin.build, "isolated", True)
-    return found if found is False or found == "large" else True
+    isolated = getattr(choice.plugin.build, "isolated", True)
+    return isolated if isolated is False or isolated == "large" else True
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:

@@ -108,7 +108,7 @@ def test_source_whose_documents_rest_leaves_threads_to_other_sources() -> None:
     with ExitStack() as stack:
         for _ in range(3 * BEGUN):
             assert turns.get() is not None
-            stack.enter_context(turns.resting(parsed))
+            stack.enter_context(turns.release_turn(parsed))
         turns.put(WorkItem("", lambda: None, other))
         task = turns.get()
     assert task is not None and task.lane == other

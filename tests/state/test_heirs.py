@@ -124,10 +124,10 @@ def test_heir_of_a_retried_document_waits_with_nothing_due(
     vanish(journal, "old", size=size)
     listed(journal, "new", None if size is None else 7)
     journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
-    assert [entry.key for entry in backlog.gone([S], NOW, 9, unknown=True)] == ["old"] * goes
+    assert [entry.key for entry in backlog.documents_gone([S], NOW, 9, unknown=True)] == ["old"] * goes
     assert goes or backlog.next_retry([Feed(S, C)]) == NOW + 99, "it wakes nobody"
     settle(journal, "new")
-    assert [entry.key for entry in backlog.gone([S], NOW, 9, unknown=True)] == ["old"]
+    assert [entry.key for entry in backlog.documents_gone([S], NOW, 9, unknown=True)] == ["old"]
 
 
 def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
@@ -136,7 +136,7 @@ def test_heirs_are_looked_for_once_between_two_writes(journal: Journal) -> None:
     backlog, statements = Backlog(journal), list[str]()
     journal._db.set_trace_callback(statements.append)
     for _ in range(3):
-        assert backlog.gone([S], NOW, 9) == []
+        assert backlog.documents_gone([S], NOW, 9) == []
     journal._db.set_trace_callback(None)
     assert sum("AS heir" in one for one in statements) == 1
 

@@ -1,8 +1,8 @@
 """Texts and slides of OpenDocument, prepared for anydoc, which reads them afterwards.
 
-Parts that the library has no place for are written as text: titles, captions, code and quotes by their
-styles, formulas, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations are
-left out.
+Parts that the library cannot represent are written as text. They are titles, captions, code and quotes by
+their styles, formulas, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations
+are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
