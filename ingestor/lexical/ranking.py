@@ -88,7 +88,7 @@ def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str
     """Return the documents that a question names by their titles: the titles with nearly the greatest weight.
 
     A word has the same weight as in texts; a word in no text has the weight of the rarest word. The certainty
-    is the weight of a title's words as a share of ``_CERTAIN``, whatever the size of the collection: in a
+    is the weight of a title's words as a share of ``_CERTAIN``, whatever the size of the collection. In a
     small one any ordinary word is among the rarest.
     """
     rarest = _weight(1, asked.records)

@@ -72,7 +72,7 @@ def test_documents_of_next_sync_are_due_once(journal: Journal, copy: Journal) ->
     assert [entry.key for entry in entries] == DUE
     assert [entry.item and entry.item.version for entry in entries] == ["2", "2", "1", "1", "1", "1"]
     assert Unsettled(copy).due(FEED) == (6, 4 * 7 + 2 * 3)
-    assert Unsettled(copy).gone(SOURCE) == (2, 0)
+    assert Unsettled(copy).count_gone(SOURCE) == (2, 0)
     assert Unsettled(copy).examples(FEED, 4) == ["gone", "old and gone", "edited", "old and edited"]
     assert [each.key for each in Unsettled(journal).due_at(FEED, range(6))] == ["never done"]
 
