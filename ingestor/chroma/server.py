@@ -125,7 +125,7 @@ class ChromaServer:
         return self.look()
 
     def look(self, *, answers: bool = False) -> Look:
-        """Return the time, and how much the server has worked so far."""
+        """Return an observation of the server: monotonic time and processor seconds so far."""
         spent = processor_seconds(self.pid) if self.pid else None
         return Look(time.monotonic(), spent, answers)
 

@@ -89,7 +89,7 @@ def test_scores_stay_between_0_and_1(named: dict[str, float]) -> None:
     assert found[0].score > 0.9 or named.get("a") == 0.5
 
 
-def test_one_ordinary_word_of_a_title_names_a_document_with_doubt(tmp_path: Path) -> None:
+def test_single_ordinary_word_of_a_title_names_a_document_with_doubt(tmp_path: Path) -> None:
     """In a small collection any word of a title is among the rarest."""
     with searcher(tmp_path) as (search, _):
         words = search.words

@@ -162,7 +162,7 @@ class Files:
             info = self._request(lambda system, root: dict(system.info(info["name"])))
             mark = version(info)
         if mark is None:
-            raise NeedsHuman("the server gives neither an ETag nor a time of change")
+            raise NeedsHuman("the server gives neither an ETag nor a time of change: use another server")
         changed = time_of_change(info)
         if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
             mark += f" seen {time.time()}"  # forces another reading: a later change may leave the same time
