@@ -285,12 +285,13 @@ class ClientConnection(Peer):
         try:
             while isinstance(event := await chroma.next(), h11.InformationalResponse):
                 pass
-            assert isinstance(event, h11.Response)
+            if not isinstance(event, h11.Response):
+                raise ConnectionError("Chroma ended the connection before its response")
             headers = headers_to_forward(event.headers)
             head = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
             await self.send(head, chroma.pieces())
-        except (h11.RemoteProtocolError, AssertionError) as error:
-            raise ConnectionError("Chroma ended the connection") from error
+        except h11.RemoteProtocolError as error:
+            raise ConnectionError("Chroma ended the connection within its response") from error
 
     async def _refuse(self, refusal: Refusal) -> None:
         """Answer why a request is refused, unless its response has begun."""
