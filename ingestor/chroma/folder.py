@@ -77,8 +77,8 @@ def move_aside(path: Path) -> Path | None:
         path.rename(aside)
     except OSError as error:
         raise NeedsHuman(
-            f"can't rename Chroma's folder {path} to {aside}: {error.strerror}; move what is in it elsewhere "
-            "and run `ingestor sync`, which writes everything again"
+            f"can't rename Chroma's folder {path} to {aside}: {error.strerror}; move the files in {path} "
+            "elsewhere, then run `ingestor sync`, which writes all collections again"
         ) from error
     finally:
         lock.release()

@@ -179,7 +179,7 @@ MetadataSetting = Literal["full", "lean"] | list[Annotated[str, Field(min_length
 
 
 class Settings(Options):
-    """The top level of the file."""
+    """Options at the top level of the config file."""
 
     state: Path = Field(
         default=Path(".ingestor"), description="folder of the journal, the cache and the lock"

@@ -101,7 +101,7 @@ class EditionIndex(Shards[Index]):
         self.words, self.uuids, self._model = words, uuids, model
 
     def is_made_for(self, model: Model) -> bool:
-        """Return whether Chroma knows this model's function, and its vectors are wanted."""
+        """Return whether the model, and its function for readers, are those of the collection."""
         mine = self._model
         return mine is not None and (mine.recipe, mine.reader) == (model.recipe, model.reader)
 

@@ -23,7 +23,8 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     if pick.extras:
         raise NeedsHuman(
-            f"the config is not changed, because {pick.name} sets more than chunking: paste the YAML"
+            f"the config file is unchanged, since {pick.name} sets more than chunking: "
+            "copy the printed YAML into it"
         )
     own = {
         each.name: each.chunking

@@ -274,7 +274,7 @@ class LexicalReaders:
                 self._idle.pop()[1].close()
 
     def _take(self, file: _File) -> tuple[_File, sqlite3.Connection]:
-        """Take a connection to the present file, which may have replaced an earlier one."""
+        """Take a connection to the file that is now at this path. Return it with that file."""
         with self._lock:
             while self._idle:
                 of, db = self._idle.pop()

@@ -129,7 +129,10 @@ def unpack(data: bytes) -> Any:
 
 
 def find_plugin(group: Group, kind: str) -> Plugin:
-    """Return the plugin of that name of this process. Raises NeedsHuman if it is not installed."""
+    """Return the plugin of a group by its kind, as loaded in this process.
+
+    Raises NeedsHuman if it is not installed.
+    """
     try:
         return find(group, kind)
     except (UnknownKind, ImportError) as error:

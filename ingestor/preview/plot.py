@@ -182,7 +182,10 @@ def sizes(tokens: Sequence[int], scale: Run) -> str:
 
 
 def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> tuple[str, str]:
-    """Draw the matrix and the curve. ``lent_by``: strategy whose vectors are shown, if another one."""
+    """Draw the matrix of similarities and their curve.
+
+    ``lent_by``: strategy whose vectors are shown, if the document's strategy has none.
+    """
     low, high = preview_plot.contrast(saw.vectors)
     ramp = f'<span>{low:.2f}</span><span class="ramp"></span><span>{high:.2f}</span>'
     matrix = _figure("alike", preview_plot.matrix(saw.vectors, units), ramp + _LARGER)

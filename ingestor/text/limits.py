@@ -101,7 +101,7 @@ class Ruler:
         return bisect_left(self.edges, at)
 
     def size(self, span: Span) -> int:
-        """Count the tokens of a part inside the whole text."""
+        """Count the tokens of a span, as the whole text is tokenized."""
         return self.index(span[1]) - self.index(span[0])
 
     def at(self, index: int) -> int:

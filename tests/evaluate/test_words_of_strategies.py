@@ -173,7 +173,7 @@ def test_recommendation_of_more_than_chunking_is_pasted_by_hand(pages: Project, 
     before = pages.config.read_bytes()
     answer = ask("evaluate", "--write", "--strategies", "fixed:parsing.html.mode=full")
     assert answer.code == 4, answer
-    assert "paste the YAML" in answer.err
+    assert "copy the printed YAML into it" in answer.err
     assert "parsing:\n  html:\n    mode: full" in answer.out
     assert pages.config.read_bytes() == before
     same = ask("evaluate", "--write", "--strategies", "configured:search=hybrid")

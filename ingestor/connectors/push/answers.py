@@ -145,7 +145,7 @@ class PushApp:
             raise RequestRefused(
                 400, "`under` must be a key of that source, or the beginning of keys up to a /"
             )
-        _log.info("hint for %r of source %r received", under or "everything", source)
+        _log.info("source %r: %r may have changed; listing it soon", source, under or "everything")
         self.requested_hints.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
 

@@ -386,7 +386,7 @@ class Embedding:
 
 
 def _turn(texts: int) -> int:
-    """Return when the document in hand has its turn, with this many texts."""
+    """Return the place in the queue of the document that this thread prepares, with ``texts`` texts."""
     task = CURRENT.get()
     return 0 if task is None else task.number + texts // LATER
 

@@ -231,7 +231,7 @@ def _in_tex(description: str) -> str:
 
 
 def _formula(math: Node) -> str:
-    """Return a formula without TeX as a line; a formula that is nested too deep as bare text."""
+    """Return a formula that has no TeX annotation as a line; its bare text if it is nested too deep."""
     root = Element("math")
     todo = [(math, root, 0)]
     while todo:
