@@ -1,4 +1,4 @@
-"""Strategy ``cluster``: joins neighbouring pieces that are more alike than pieces of the collection on average.
+"""Strategy ``cluster``: joins neighbours that are more alike than pieces of the collection on average.
 
 The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to
 max_tokens / min_tokens neighbouring pieces, and the best of all divisions is computed
