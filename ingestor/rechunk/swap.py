@@ -70,6 +70,8 @@ class Swaps:
         """
         self._judged.clear()
         self._max_loss = max_loss
+        for serves in self._notices.all("waits").keys() - {now.editions[0].serves for now in collections}:
+            self._notices.put("waits", serves, None)  # no source of the config has it any more
         return [setup for now in collections for setup in self._arrange_one(now, settings)]
 
     def _arrange_one(self, now: CollectionSituation, settings: Rechunk) -> list[EditionSetup]:

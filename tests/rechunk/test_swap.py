@@ -259,6 +259,13 @@ def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) ->
     assert requests.all("prune") == {"other": "yes"}
 
 
+def test_change_of_a_collection_that_left_the_config_no_longer_waits(journal: Journal) -> None:
+    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    Notices(journal).put("waits", "former", "2 chunks exceed the limit of 0")
+    arrange(swaps, journal, NEW, Rechunk())
+    assert Notices(journal).all("waits") == {}
+
+
 def test_request_for_a_name_is_carried_out_once(journal: Journal) -> None:
     Requests(journal).arrange()  # before the start, which arranges all
     swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
