@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 SAMPLE = 200  # documents
 FIRST = 20  # documents that are indexed first, so that also a slow machine has a cross-section
 BUDGET = 30.0  # seconds of indexing before the first answer
-RESTING = 5.0  # seconds after which a folder that could not be listed is not tried again
 READ = 100  # documents that are read to estimate all documents
 LISTED = 200_000  # files after which the listing ends
 PREFIX = "ingestor-try-"
@@ -232,30 +230,16 @@ def _index(
     from ingestor.queries.summary import SyncReport
     from ingestor.units import quantity
 
-    reports = list[SyncReport]()
+    stop, reports = Stop(), list[SyncReport]()
 
-    def index(documents: "list[Item]") -> SyncReport:
-        stop = Stop()
-        resting = Timer(RESTING, stop.set)
+    def watch(progress: "SyncProgress") -> None:
+        note(f"{quantity(progress.done, 'document')} done, {quantity(progress.texts, 'text')} embedded")
+        if time.monotonic() > deadline and (reports or progress.records):
+            stop.set()
 
-        def watch(progress: "SyncProgress") -> None:
-            nonlocal resting
-            note(f"{quantity(progress.done, 'document')} done, {quantity(progress.texts, 'text')} embedded")
-            if time.monotonic() > deadline and (reports or progress.records):
-                stop.set()
-            resting.cancel()
-            if not (progress.waiting or progress.listing or progress.loading):
-                resting = Timer(RESTING, stop.set)
-                resting.start()
-
-        try:
-            return _project(folder, place, documents).sync(progress=watch, stop=stop)
-        finally:
-            resting.cancel()
-
-    reports.append(index(order[:FIRST]))
-    if len(order) > FIRST and time.monotonic() < deadline:
-        reports.append(index(order))
+    for documents in (order[:FIRST], order):
+        if not reports or (len(order) > FIRST and not stop.is_set()):
+            reports.append(_project(folder, place, documents).sync(progress=watch, stop=stop))
     return reports
 
 
