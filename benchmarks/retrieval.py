@@ -133,7 +133,7 @@ def load() -> tuple[dict[str, Document], list[Question]]:
 
 
 class Reading:
-    """``Embed`` that counts the tokens of embedded texts; a repeated text counts once."""
+    """Embeds texts, and counts their tokens; a repeated text counts once."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

@@ -63,7 +63,7 @@ class ByType:
 
 
 class CollectiveByType(ByType):
-    """``ByType`` whose main strategy keeps a statistic of the collection."""
+    """Strategies by type, of which the main one keeps a statistic of the collection."""
 
     def __init__(
         self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker], collective: Collective

@@ -1,4 +1,4 @@
-"""``ingestor try``: indexes a sample of a folder in a temporary state, which is removed at the end.
+"""Command ``try``: indexes a sample of a folder in a temporary state, which is removed at the end.
 
 The time to the first answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first record if
 that comes later. Then the records are searched. A shell in a session of its own waits for the end of this

@@ -182,7 +182,8 @@ class Engine:
             entries = self.journal.of_rows(rows)
             for entry in [entries[row] for row in rows if row in entries]:
                 self._start(entry)
-        self._looked = self.journal.mark(), self.clock(), len(self._begun()) * 7 / 8
+        few = len(self._begun()) * 7 / 8  # the queue is read again once an eighth of the work has ended
+        self._looked = self.journal.mark(), self.clock(), few
 
     def _may_begin(self) -> bool:
         """Return whether to query due documents: after a write to the journal, or once some work ended."""

@@ -1,1 +1,1 @@
-"""``ingestor evaluate``: measures which chunking retrieves most in people's own documents."""
+"""Command ``evaluate``: measures which chunking retrieves most in people's own documents."""

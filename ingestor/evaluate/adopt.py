@@ -1,4 +1,4 @@
-"""``ingestor evaluate --write``: writes the recommendation into the config file."""
+"""Writes the recommendation of ``ingestor evaluate --write`` into the config file."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""``ingestor evaluate --check``: measures recall of the live collection by saved questions.
+"""Measures recall of the live collection by saved questions, for ``ingestor evaluate --check``.
 
 The recall of each question is stored beside the questions, and a later check compares with it.
 """

@@ -137,7 +137,7 @@ class SampleCut:
 
 
 class Recording:
-    """``Embed`` that records the texts and the time of all calls."""
+    """Embeds texts, and records the texts and the time of all calls."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed

@@ -75,7 +75,7 @@ class Asking(Protocol):
 
 
 class DirectAnswers:
-    """``Answers`` that send every question to the model and store nothing."""
+    """Sends every question to the model, and stores no answer."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text

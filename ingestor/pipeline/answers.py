@@ -14,7 +14,7 @@ _TURNS = 256
 
 
 class CachedAnswers:
-    """``Answers`` through the cache. Equal requests at the same time are sent once.
+    """Answers questions from the cache, else by the model. Equal requests at the same time are sent once.
 
     Counts the requests that were sent, and the tokens that the servers reported.
     """

@@ -1,1 +1,1 @@
-"""``ingestor chunk``: how strategies would cut a file."""
+"""Shows how strategies would cut a file, for ``ingestor chunk``."""

@@ -13,7 +13,7 @@ Say = Callable[[Messages], str | None]
 
 
 class Scripted:
-    """``Answers`` that ask nobody."""
+    """Answers by a script, and asks no model."""
 
     def __init__(self, say: Say) -> None:
         self._say = say

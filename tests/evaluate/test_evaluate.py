@@ -1,4 +1,4 @@
-"""``ingestor evaluate`` as a person runs it."""
+"""Runs ``ingestor evaluate`` as a person does."""
 
 import json
 import re
