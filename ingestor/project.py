@@ -139,11 +139,13 @@ class Project:
         progress: Callable[[SyncProgress], None] | None = None,
         stop: Stop | None = None,
         handle_signals: bool = False,
+        patience: float | None = None,
     ) -> SyncReport:
         """Bring all collections in step once.
 
         ``progress``: called about once a second. ``stop``: an event that ends the sync early; the next one
-        resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only.
+        resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only. ``patience``:
+        seconds for which failures are retried while nothing else succeeds; default: 30.
         """
         from ingestor.app.daemon import Loop, Signals
         from ingestor.app.wiring import open_state
@@ -157,7 +159,7 @@ class Project:
             open_state(config, serve=False) as running,
         ):
             loop, before = Loop(running, signals, _watcher(progress)), documents_not_in_config(running)
-            loop.sync()
+            loop.sync(patience)
             seconds = time.monotonic() - begun
             return report_sync(running, seconds, before, interrupted=signals.stop)
 

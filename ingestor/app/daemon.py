@@ -228,9 +228,12 @@ class Loop:
         """Return POSIX seconds."""
         return self.running.ports.clock()
 
-    def sync(self) -> None:
-        """Run until everything is settled or quarantined, or nothing has succeeded for PATIENCE seconds."""
-        running = self.running
+    def sync(self, patience: float | None = None) -> None:
+        """Run until everything is settled or quarantined, or nothing has succeeded for ``patience`` seconds.
+
+        ``patience``: time for which failures are retried without progress; default: PATIENCE.
+        """
+        running, patience = self.running, PATIENCE if patience is None else patience
         engine = running.engine
         running.configure(watch=False)
         engine.journal.hasten()
@@ -243,7 +246,7 @@ class Loop:
             at_work = running.lexical.due() or running.swaps.emptying
             if stepped and (at_work or not (engine.is_resting() or engine.health.collections_paused())):
                 continue
-            deadline = min(deadline, self.now() + PATIENCE)
+            deadline = min(deadline, self.now() + patience)
             if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
                 break
         engine.flush()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SAMPLE = 200  # documents
 FIRST = 20  # documents that are indexed first, so that also a slow machine has a cross-section
 BUDGET = 30.0  # seconds of indexing before the first answer
+RETRIED = 1.0  # seconds for which a failure is retried, such as an unlistable folder
 READ = 100  # documents that are read to estimate all documents
 LISTED = 200_000  # files after which the listing ends
 PREFIX = "ingestor-try-"
@@ -239,7 +240,8 @@ def _index(
 
     for documents in (order[:FIRST], order):
         if not reports or (len(order) > FIRST and not stop.is_set()):
-            reports.append(_project(folder, place, documents).sync(progress=watch, stop=stop))
+            project = _project(folder, place, documents)
+            reports.append(project.sync(progress=watch, stop=stop, patience=RETRIED))
     return reports
 
 
