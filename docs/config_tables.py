@@ -84,7 +84,7 @@ def _refer(section: str) -> str:
         cells = row.split(" | ")
         if len(cells) == 3 and len(cells[2].split()) > _LONG:
             known = explained.setdefault((cells[0], cells[2]), kind)
-            cells[2] = cells[2] if known == kind else f"as for [`{known}`](#{known}) |"
+            cells[2] = cells[2] if known == kind else f"see [`{known}`](#{known}) |"
         rows.append(" | ".join(cells))
     return "\n".join(rows)
 
@@ -111,7 +111,7 @@ def _plugin(plugin: Plugin) -> str:
         alike = [name for name in fields if repr(fields[name]) == repr(model.model_fields.get(name))]
         if len(set(alike) - known) > 2:
             keys = ", ".join(f"`{name}`" for name in alike if name not in known)
-            more += f"\nAs for [`{section}`](#{section}): {keys}.\n"
+            more += f"\nFurther keys, explained under [`{section}`](#{section}): {keys}.\n"
             known |= {*alike}
     own = [name for name in fields if name not in known]
     return f"### `{plugin.kind}`\n\n{_about(plugin)}\n\n{_table(plugin.options, own)}{more}"
