@@ -53,7 +53,7 @@ def ask_questions(
     texts, done = _texts(place), count(1)
     place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
     manner = Manner(
-        LanguageModel(endpoint, place.answers),
+        LanguageModel(endpoint, place.answers, _FIELDS),
         endpoint.concurrency,
         place.answers.stop,
         lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(number, 'question')}"),
@@ -67,7 +67,7 @@ def estimate_questions(place: Workplace, endpoint: Endpoint, number: int) -> Mod
     """Estimate the requests for ``number`` questions without sending any."""
     texts = _texts(place)
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
-    manner = Manner(LanguageModel(endpoint, dry_run), 1, lambda: None, lambda: None)
+    manner = Manner(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
     write_questions(texts, passages(texts, number), manner)
     return of_questions(endpoint, dry_run.calls, dry_run.prompt_tokens)
 
@@ -173,6 +173,11 @@ Then quote from the passage what is needed to answer it: one to five excerpts, e
 each of one sentence or a few.
 Answer with a JSON object and nothing else:
 {"question": "...", "excerpts": ["...", "..."]}"""
+
+_FIELDS = {
+    "question": {"type": "string"},
+    "excerpts": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": _MOST},
+}
 
 Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their document
 

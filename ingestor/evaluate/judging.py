@@ -168,7 +168,11 @@ mostly wrong or missing, 1 wrong or no answer;
 not tell is faithful.
 Answer with a JSON object and nothing else:
 {"correctness": 4, "relevant": true, "faithful": true}"""
-_KEYS = {"correctness", "relevant", "faithful"}
+_FIELDS = {
+    "correctness": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+    "relevant": {"type": "boolean"},
+    "faithful": {"type": "boolean"},
+}
 
 
 def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
@@ -199,7 +203,7 @@ def judge_request(question: str, reference: str, context: str, answer: str, *, t
 def read_verdict(answer: str) -> JudgedAnswer:
     """Parse a verdict. Raises ValueError with a message for the model."""
     fields = json_object(answer)
-    if fields.keys() != _KEYS:
+    if fields.keys() != _FIELDS.keys():
         raise ValueError("the object must have the keys correctness, relevant and faithful")
     correctness, relevant, faithful = fields["correctness"], fields["relevant"], fields["faithful"]
     if type(correctness) is not int or not 1 <= correctness <= 5:
@@ -229,13 +233,14 @@ def judge(
     """
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     chosen = sorted(order[:number])  # a larger choice contains every smaller one
-    model, done = LanguageModel(endpoint, place.answers), count(1)
+    model, judging = (LanguageModel(endpoint, place.answers, fields) for fields in (None, _FIELDS))
+    done = count(1)
     pairs = [(at, cut, ranked) for at in chosen for cut, ranked in rankings]
 
     def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
-        made = _judgement(model, questions[at].text, references[at], shown)
+        made = _judgement(model, judging, questions[at].text, references[at], shown)
         place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(len(pairs), 'answer')}")
         return made
 
@@ -246,7 +251,7 @@ def judge(
     return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
 
 
-def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
+def _judgement(model: Ask, judging: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
     """Return the answer ("" if there is none) and its judgement, still without similarity."""
     answer = (model(answer_request(question, shown)) or "").rpartition("</think>")[2].strip()
     if not answer:
@@ -254,7 +259,7 @@ def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[s
     twice = int(text_digest(question), 16) % TWICE == 0
     verdicts = [
         ask_until_valid(
-            model, judge_request(question, reference, shown, answer, turned=turned), read_verdict, _TIMES
+            judging, judge_request(question, reference, shown, answer, turned=turned), read_verdict, _TIMES
         )
         for turned in ((False, True) if twice else (False,))
     ]

@@ -23,6 +23,8 @@ Message = tuple[str, str]  # role (system, user or assistant) and content
 Messages = tuple[Message, ...]
 
 _LONGEST_ANSWER = 4_000_000  # bytes
+_FORM = "response_format"
+_FORM_REFUSED = (400, 422)  # statuses
 _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_context_size")
 
 
@@ -85,10 +87,22 @@ class DirectAnswers:
 
 
 class LanguageModel:
-    """An ``Ask`` that threads may share. Raises Transient, or NeedsHuman if the config must change."""
+    """An ``Ask`` that threads may share. Raises Transient, or NeedsHuman if the config must change.
 
-    def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
+    ``fields``: JSON schema of each field, if every answer is a JSON object. Servers with structured outputs
+    obey it; if a server refuses it, requests leave it out.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, answers: Answers, fields: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self._endpoint, self._answers = endpoint, answers
+        self._form: Mapping[str, Any] = {}
+        if fields is not None and _FORM not in endpoint.parameters:
+            schema = {"type": "object", "properties": fields, "required": list(fields)}
+            named = {"name": "answer", "strict": True, "schema": {**schema, "additionalProperties": False}}
+            self._form = {_FORM: {"type": "json_schema", "json_schema": named}}
+        self._form_refused = False
         self._requests = ModelRequests(endpoint, "the language model", endpoint.model)
 
     def __call__(self, messages: Messages) -> str | None:
@@ -105,6 +119,7 @@ class LanguageModel:
             "temperature": 0,
             "seed": 0,
             "max_tokens": self._endpoint.answer_tokens,
+            **self._form,
             **self._endpoint.parameters,
         }
         return {name: value for name, value in body.items() if value is not None}
@@ -118,12 +133,18 @@ class LanguageModel:
             raise NeedsHuman(self._requests.describe(refused)) from None
 
     def _once(self, body: Mapping[str, Any]) -> Completion:
+        bare = {name: value for name, value in body.items() if name not in self._form}
+        sent = bare if self._form_refused else body
         try:
-            return self._answer(self._requests.post("/chat/completions", body, _LONGEST_ANSWER))
+            return self._answer(self._requests.post("/chat/completions", sent, _LONGEST_ANSWER))
         except RequestNotTaken as refused:
             if any(mark in refused.code for mark in _ABOUT_THIS_TEXT):
                 return Completion("")
-            raise
+            if sent == bare or refused.status not in _FORM_REFUSED:
+                raise
+        completion = self._once(bare)
+        self._form_refused = True
+        return completion
 
     def _answer(self, content: bytes) -> Completion:
         try:

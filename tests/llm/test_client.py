@@ -74,6 +74,61 @@ def test_parameters_are_added_and_null_leaves_one_out() -> None:
     assert sent == {"seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
 
 
+FIELDS = {"city": {"type": "string"}}
+
+
+def test_fields_of_answers_are_sent_as_json_schema() -> None:
+    with serving(in_turn([said('{"city": "Lima"}')])) as endpoint:
+        model = LanguageModel(options(endpoint.base_url), Noted(), FIELDS)
+        assert model(MESSAGES) == '{"city": "Lima"}'
+    assert endpoint.bodies[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "answer",
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": FIELDS,
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_server_without_structured_outputs_is_asked_without_schema(status: int) -> None:
+    def plain(body: dict[str, Any]) -> Reply:
+        formed = "response_format" in body
+        return refused(status, "response_format is not supported") if formed else said("Lima.")
+
+    with serving(plain) as endpoint:
+        noted = Noted()
+        model = LanguageModel(options(endpoint.base_url), noted, FIELDS)
+        assert [model(MESSAGES), model(MESSAGES)] == ["Lima.", "Lima."]
+    assert ["response_format" in body for body in endpoint.bodies] == [True, False, False]
+    assert len({question.key for question in noted.questions}) == 1
+
+
+def test_refusal_for_another_reason_than_the_schema_is_raised() -> None:
+    with serving(in_turn([refused(400, "temperature is not supported")])) as endpoint:
+        model = LanguageModel(options(endpoint.base_url), Noted(), FIELDS)
+        with pytest.raises(NeedsHuman, match="temperature is not supported"):
+            model(MESSAGES)
+    assert ["response_format" in body for body in endpoint.bodies] == [True, False]
+
+
+@pytest.mark.parametrize("own", [None, {"type": "json_object"}])
+def test_own_response_format_replaces_the_schema(own: dict[str, str] | None) -> None:
+    with serving(in_turn([refused(400, "no")])) as endpoint:
+        model = LanguageModel(
+            options(endpoint.base_url, parameters={"response_format": own}), Noted(), FIELDS
+        )
+        with pytest.raises(NeedsHuman):
+            model(MESSAGES)
+    assert [body.get("response_format") for body in endpoint.bodies] == [own]
+
+
 def test_key_absent_is_not_sent() -> None:
     _, endpoint, _ = ask(in_turn([said("Lima.")]), api_key=None)
     assert "authorization" not in endpoint.headers[0]
