@@ -93,9 +93,7 @@ class LanguageModel:
     obey it; if a server refuses it, requests leave it out.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, answers: Answers, fields: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, answers: Answers, fields: Mapping[str, Any] | None = None) -> None:
         self._endpoint, self._answers = endpoint, answers
         self._form: Mapping[str, Any] = {}
         if fields is not None and _FORM not in endpoint.parameters:
