@@ -15,7 +15,7 @@ from secrets import token_hex
 
 from benchmarks.scale import configure, run
 from ingestor.connectors.folder.connector import Folder, FolderOptions
-from ingestor.state.rows import item_columns
+from ingestor.state.tables import item_columns
 
 FOLDER = 500  # files
 COMMANDS = ("sync", "status", "plan", "verify")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ingestor.queries.access import BadRequest as BadRequest
     from ingestor.queries.plan import SyncPlan as SyncPlan
     from ingestor.queries.status import Status as Status
-    from ingestor.queries.summary import SyncReport as SyncReport
+    from ingestor.queries.status import SyncReport as SyncReport
     from ingestor.queries.verification import Verification as Verification
     from ingestor.search.values import Answer as Answer
     from ingestor.state.files import Locked as Locked
@@ -30,8 +30,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "ingestor.queries.plan": ("SyncPlan",),
     "ingestor.queries.access": ("BadRequest",),
-    "ingestor.queries.status": ("Status",),
-    "ingestor.queries.summary": ("SyncReport",),
+    "ingestor.queries.status": ("Status", "SyncReport"),
     "ingestor.queries.verification": ("Verification",),
     "ingestor.config.models": ("ConfigError",),
     "ingestor.ports": ("BadDocument", "Gone", "IngestorError", "NeedsHuman", "Torn", "Transient"),

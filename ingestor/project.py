@@ -26,17 +26,14 @@ from ingestor.ports import NeedsHuman, Stop
 if TYPE_CHECKING:
     from ingestor.app.daemon import Loop, Signals
     from ingestor.config.models import Config
-    from ingestor.queries.documents import Shown
     from ingestor.queries.inventory import CollectionInfo
     from ingestor.queries.plan import SyncPlan
-    from ingestor.queries.search import Searching
-    from ingestor.queries.status import Status
-    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.reading import Searching, Shown
+    from ingestor.queries.status import Status, SyncReport
     from ingestor.queries.verification import Verification
     from ingestor.search.values import Answer, Expand, Mode
     from ingestor.state.reports import Event, Listed
-    from ingestor.state.run_status import Live, SyncProgress
-    from ingestor.state.running_config import InForce
+    from ingestor.state.run_status import InForce, Live, SyncProgress
 
 log = logging.getLogger("ingestor")
 
@@ -122,7 +119,7 @@ class Project:
         ones. ``everything``: read all new documents.
         """
         from ingestor.queries.plan import Sampling, make_plan, silently
-        from ingestor.state.running_config import config_file_in_use, in_force
+        from ingestor.state.run_status import config_file_in_use, in_force
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
@@ -149,7 +146,7 @@ class Project:
         """
         from ingestor.app.daemon import Loop, Signals
         from ingestor.app.wiring import open_state
-        from ingestor.queries.summary import documents_not_in_config, report_sync
+        from ingestor.queries.status import documents_not_in_config, report_sync
 
         config = self._config()
         begun, signals = time.monotonic(), Signals(stop)
@@ -275,7 +272,7 @@ class Project:
         all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
         """
         from ingestor.queries.access import collection_of
-        from ingestor.queries.search import Searching, search
+        from ingestor.queries.reading import Searching, search
         from ingestor.search.values import Question
 
         config = self._in_force().config
@@ -293,14 +290,14 @@ class Project:
 
     def unsearchable(self) -> int:
         """Count the documents whose last change is not searchable yet."""
-        from ingestor.queries.search import unsearchable
+        from ingestor.queries.reading import unsearchable
 
         return unsearchable(self._in_force().config)
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return questions that a collection can answer, taken from its headings."""
         from ingestor.queries.access import collection_of, collections_of, journal_of
-        from ingestor.queries.search import suggest
+        from ingestor.queries.reading import suggest
         from ingestor.state.editions import Editions
 
         config = self._in_force().config
@@ -321,7 +318,7 @@ class Project:
         ``pattern``: a shell pattern of the key, or a part of it.
         """
         from ingestor.queries.access import journal_of
-        from ingestor.queries.documents import Wanted, select_documents
+        from ingestor.queries.reading import Wanted, select_documents
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
             yield select_documents(journal, Wanted(source, collection, state, pattern))
@@ -329,14 +326,14 @@ class Project:
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
         """Return the last ``n`` events, newest first. ``source``, ``document``: only theirs."""
         from ingestor.queries.access import journal_of
-        from ingestor.queries.documents import history
+        from ingestor.queries.reading import history
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
             return history(journal, source, document, n)
 
     def document(self, name: str) -> Shown:
         """Return a document with its records. ``name``: its key, path or id."""
-        from ingestor.queries.documents import show_document
+        from ingestor.queries.reading import show_document
 
         config = self._in_force().config
         with self._alone():
@@ -355,7 +352,7 @@ class Project:
     def retry(self, document: str | None = None) -> int:
         """Retry a failed or quarantined document, or all. Return the number of documents."""
         from ingestor.queries.access import journal_of
-        from ingestor.queries.documents import find_documents
+        from ingestor.queries.reading import find_documents
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
             rows = [entry.row for entry in find_documents(journal, document)] if document else None
@@ -363,24 +360,24 @@ class Project:
 
     def accept(self, source: str) -> None:
         """Confirm a held source's loss of documents: the next pass removes them."""
-        from ingestor.queries import decisions
+        from ingestor.queries.changes import accept_loss
 
         with _explain_errors():
-            decisions.accept(self._in_force().config, source)
+            accept_loss(self._in_force().config, source)
 
     def pause(self, source: str | None = None) -> list[str]:
         """Pause a source, or all, until it is resumed. Return the names."""
-        from ingestor.queries import decisions
+        from ingestor.queries.changes import pause_sources
 
         with _explain_errors():
-            return decisions.pause(self._in_force().config, source)
+            return pause_sources(self._in_force().config, source)
 
     def resume(self, source: str | None = None) -> list[str]:
         """Resume a paused source, or all. Return the names of the sources that were paused."""
-        from ingestor.queries import decisions
+        from ingestor.queries.changes import resume_sources
 
         with _explain_errors():
-            return decisions.resume(self._in_force().config, source)
+            return resume_sources(self._in_force().config, source)
 
     def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
         """Delete an unused collection. ``not_ours``: allow a collection that another program wrote."""
@@ -421,7 +418,7 @@ class Project:
 
     def _in_force(self) -> InForce:
         """Return the file's config, or the running daemon's config if the file has an error."""
-        from ingestor.state.running_config import in_force
+        from ingestor.state.run_status import in_force
 
         return in_force(self.path, self._env) if self._given is None else self._given
 
@@ -451,7 +448,7 @@ def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live]
 
 
 def _ready(live: Live, loop: Loop) -> Ready:
-    from ingestor.queries.search import suggest
+    from ingestor.queries.reading import suggest
     from ingestor.state.editions import Editions
     from ingestor.state.reports import Reports
     from ingestor.state.sources import SourceRows

@@ -87,7 +87,7 @@ MAY_THREAD = {
     "ingestor.chroma.shards": "readers ask all shards at the same time",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guard": "one event loop for all connections, in that process",
-    "ingestor.queries.search": "a Lock: threads that search take turns",
+    "ingestor.queries.reading": "a Lock: threads that search take turns",
     "ingestor.project": "a Lock: what searches keep open is opened and closed once",
     "ingestor.cli.log": "a hook that logs what ends a thread",
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
@@ -451,4 +451,5 @@ def test_sql_of_the_journal_is_written_in_its_folder_alone() -> None:
 
 def test_sql_of_another_folder_is_found() -> None:
     query = ast.parse('journal.select("SELECT uuid FROM collections")')
-    assert sql_outside({"ingestor.page.site": query, "ingestor.state.rows": query}) == ["ingestor.page.site"]
+    found = sql_outside({"ingestor.page.site": query, "ingestor.state.tables": query})
+    assert found == ["ingestor.page.site"]

@@ -94,11 +94,11 @@ def test_error_of_the_system_becomes_an_ingestor_error(project: Project, tmp_pat
 def test_search_inside_a_block_keeps_chroma_open_and_its_end_closes_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ingestor.queries import search
+    from ingestor.queries import reading
 
     project.sync()
-    opened, real = [], search.collections_of
-    monkeypatch.setattr(search, "collections_of", lambda *given: opened.append(1) or real(*given))
+    opened, real = [], reading.collections_of
+    monkeypatch.setattr(reading, "collections_of", lambda *given: opened.append(1) or real(*given))
     with project:
         assert project.search("mill").hits
         assert project.search("slowly").hits

@@ -22,12 +22,11 @@ from ingestor.core.events import event
 from ingestor.lexical.file import LexicalReaders
 from ingestor.ports import NeedsHuman, Stop
 from ingestor.service.daemon_view import DaemonView
-from ingestor.state import run_status, running_config
+from ingestor.state import run_status
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.journal import JournalReader
 from ingestor.state.reports import Reports, note_refused
-from ingestor.state.run_status import Live, Meter, SyncProgress
-from ingestor.state.running_config import keys_needing_restart
+from ingestor.state.run_status import Live, Meter, SyncProgress, keys_needing_restart
 
 log = logging.getLogger("ingestor")
 
@@ -290,7 +289,7 @@ class Loop:
             return
         self._previous = self._previous or self.running
         self.running, self._outdated = fresh, True
-        running_config.keep(config, self.now())
+        run_status.keep_config(config, self.now())
 
     def _configure(self, *, watch: bool) -> None:
         """Configure the engine. If plugins of a new config fail, return to the earlier config."""
@@ -304,7 +303,7 @@ class Loop:
             _log_refused(error)
             self.config_state.refused = str(error)
             self.running, self._previous = self._previous, None
-            running_config.keep(self.running.parts.config, self.now())
+            run_status.keep_config(self.running.parts.config, self.now())
             self.running.configure(watch=watch)
         self._previous, self._outdated = None, False
 
@@ -456,7 +455,7 @@ class Loop:
         before, now = self.shown, self.live()
         self._meter(now)
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
-            run_status.write(self.running.parts.config.state, now)
+            run_status.write_live(self.running.parts.config.state, now)
             self.watcher(now)
         elif now.listing:  # the first document may take long to find
             self.watcher(now)

@@ -47,7 +47,7 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.policy import EditionSetup
 from ingestor.rechunk.recipes import model_prices
 from ingestor.rechunk.swap import Swaps, situation
-from ingestor.state import files, run_status, running_config
+from ingestor.state import files, run_status
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import (
@@ -274,7 +274,7 @@ def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]
     if full := files.full_disk(config.state):
         raise NeedsHuman(full)
     with hold(lock_path(config)):
-        running_config.keep(config, ports.clock())
+        run_status.keep_config(config, ports.clock())
         with (
             ports.journal(journal_path(config)) as journal,
             closing(ports.cache(cache_path(config), config.cache_size)) as cache,
@@ -314,7 +314,7 @@ def _preparation(
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Return a test whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
-    begins = (*files, "live.", running_config.NAME, run_status.CHECK_PREFIX, EVALUATION)
+    begins = (*files, "live.", run_status.CONFIG_NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 

@@ -17,8 +17,7 @@ from uuid import UUID
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
 from ingestor.chroma.connection import ChromaConnection, connect_to_chroma
-from ingestor.chroma.index import ChromaIndex
-from ingestor.chroma.reach import probe
+from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma

@@ -32,7 +32,7 @@ from ingestor.core.events import event
 if TYPE_CHECKING:
     from ingestor.config.models import Config
     from ingestor.project import Project, Ready
-    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.status import SyncReport
 
 
 _DEFAULT_MODEL = "all-MiniLM-L6-v2"

@@ -29,7 +29,7 @@ from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, comma
 if TYPE_CHECKING:
     from ingestor.model import Item
     from ingestor.project import Project
-    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.status import SyncReport
     from ingestor.search.values import Answer
     from ingestor.state.run_status import SyncProgress
 
@@ -228,7 +228,7 @@ def _index(
 ) -> "list[SyncReport]":
     """Index the first documents, then the others until the deadline. Return the report of each pass."""
     from ingestor.ports import Stop
-    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.status import SyncReport
     from ingestor.units import quantity
 
     stop, reports = Stop(), list[SyncReport]()

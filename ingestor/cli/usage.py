@@ -101,7 +101,7 @@ def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config
 def to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
     """Return a project for commands that write, and its config. See ``read_config``."""
     from ingestor.project import Project
-    from ingestor.state.running_config import InForce
+    from ingestor.state.run_status import InForce
 
     config = read_config(path, level, logged=logged)
     return Project.of(InForce(config)), config
@@ -114,7 +114,7 @@ def to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Proje
     error; else it is printed on standard error. ``level``: see ``read_config``.
     """
     from ingestor.project import Project
-    from ingestor.state.running_config import in_force
+    from ingestor.state.run_status import in_force
 
     close_to_others()
     given = in_force(path, environ)

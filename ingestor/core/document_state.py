@@ -1,7 +1,7 @@
 """The states of a document in one edition, and the state that each event leads to. Pure.
 
 The journal stores facts (versions, recipes, attempts), from which ``state_of`` derives the state;
-state/rows.py derives the same in SQL. Every method of the journal that changes a document is one of the
+state/tables.py derives the same in SQL. Every method of the journal that changes a document is one of the
 events here. A pair of state and event that the table lacks cannot happen.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ingestor.chroma.reach import PAGE, reachable
+from ingestor.chroma.index import PAGE, reachable
 from ingestor.core.entries import Edition, EditionName, shard_of
 from ingestor.core.fingerprint import combine, metadata_digest, round_to_half, text_digest, vector_digest
 from ingestor.core.listings import KeySet, pages

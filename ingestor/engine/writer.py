@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ingestor")
 
-MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
+MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/index.py
 
 
 class Writer:

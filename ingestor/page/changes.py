@@ -22,10 +22,9 @@ from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.site import Action, Form, FormResult, keep_local
-from ingestor.queries import decisions
 from ingestor.queries.access import BadRequest, journal_of
-from ingestor.queries.changes import approve, roll_back
-from ingestor.queries.documents import history
+from ingestor.queries.changes import accept_loss, approve, pause_sources, resume_sources, roll_back
+from ingestor.queries.reading import history
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.reports import FEW, find_named, rows_of_failed
@@ -198,19 +197,19 @@ def rollback(config: Config, form: Form) -> FormResult:
 
 def accept(config: Config, form: Form) -> FormResult:
     name = form.get("source", "")
-    decisions.accept(config, name)
+    accept_loss(config, name)
     message = f"The loss in {name} is accepted: its documents are removed at the next pass"
     return FormResult(_back(form), message)
 
 
 def pause(config: Config, form: Form) -> FormResult:
-    (name,) = decisions.pause(config, form.get("source", ""))
+    (name,) = pause_sources(config, form.get("source", ""))
     return FormResult(_back(form), f"{name} is paused")
 
 
 def resume(config: Config, form: Form) -> FormResult:
     name = form.get("source", "")
-    was_paused = decisions.resume(config, name)
+    was_paused = resume_sources(config, name)
     return FormResult(_back(form), f"{name} is resumed" if was_paused else f"{name} was not paused")
 
 

@@ -1,6 +1,8 @@
-"""Effects of a changed config on each collection, and the commands ``apply`` and ``rollback``.
+"""Decisions of people: a changed config is applied or rolled back, a loss accepted, a source paused or
+resumed.
 
-Requests are written to the journal, where a running daemon reads them. Without a daemon the caller works.
+Decisions are written to the journal, where a running daemon reads them. If no daemon runs, a rollback is
+carried out here, and the next sync carries out the other decisions.
 """
 
 import time
@@ -10,7 +12,7 @@ from ingestor.app.handover import rehearse, sources_not_in_config
 from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition, EditionName
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.queries.status import undone
@@ -18,19 +20,21 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Change, metadata_change, model_prices
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions, Notices, Requests
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, sources_of
 from ingestor.state.reports import Reports
+from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import in_words, quantity
 
-PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
+PATIENCE = 30.0  # seconds that a daemon may take to carry out a rollback
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionChange:
     """Effects of a changed config on a collection.
 
-    ``metadata``: another choice of metadata keys. ``swap``: whether a second collection is built, which then
-    takes the name. ``chunks``: records of the documents that change. ``waits``: why `apply` is needed.
+    ``changes``: changed choices of chunking, parsing and embedding. ``metadata``: another choice of metadata
+    keys. ``swap``: whether a second collection is built, which then takes the name. ``chunks``: number of
+    records of the documents that change. ``waits``: why `apply` is needed.
     """
 
     collection: CollectionName
@@ -41,20 +45,24 @@ class CollectionChange:
     waits: str | None = None
 
     @property
-    def says_anything(self) -> bool:
+    def is_visible(self) -> bool:
+        """Return whether a plan must show the change."""
         return bool(self.changes or self.swap or self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Consequence of a config for a collection, as if it were approved."""
+    """Consequence of a config for a collection, as if a person had approved the config.
 
-    edition: EditionName  # to which the documents would be written
+    ``edition``: the edition to which the documents would be written.
+    """
+
+    edition: EditionName
     change: CollectionChange
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """Return the outlook of each collection of the config."""
+    """Return the consequence of the config for each of its collections."""
     return [_outlook(parts, journal, serves) for serves in parts.config.collections]
 
 
@@ -72,7 +80,7 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
 
 
 def approve(config: Config) -> list[str]:
-    """Approve every waiting change. Returns a line of text for each."""
+    """Approve every change that waits for a person. Return a line of text for each change."""
     approved = []
     with journal_of(config) as journal, rehearse(config, journal) as seen:
         parts, requests = Parts(config, embedder_recipes_of(journal)), Requests(journal)
@@ -90,10 +98,11 @@ def approve(config: Config) -> list[str]:
 
 
 def roll_back(config: Config, collection: str) -> bool:
-    """Return readers to the collection before the last swap. Returns whether that was itself a rollback.
+    """Make readers see the collection before the last swap again.
 
-    Raises BadRequest when there is none, NeedsHuman when Chroma no longer has its records, Transient when the
-    daemon does not answer in time.
+    Return whether the last swap was itself a rollback, which is now undone. Raises BadRequest if there is no
+    earlier collection, and NeedsHuman if Chroma no longer has its records. Raises Transient if the daemon does
+    not carry the rollback out in time.
     """
     serves = CollectionName(collection)
     with journal_of(config) as journal:
@@ -106,7 +115,7 @@ def roll_back(config: Config, collection: str) -> bool:
                 f"{in_words(config.rechunk.grace)} (rechunk.grace)"
             )
         latest = max(retired, key=lambda edition: edition.since)
-        _require(config, journal, latest)
+        _require_records(config, journal, latest)
         redone = undone(journal, latest)
         Requests(journal).put("roll back", serves, latest.name)
         done = _await_daemon(config, journal, serves)
@@ -121,8 +130,8 @@ def roll_back(config: Config, collection: str) -> bool:
     return redone
 
 
-def _require(config: Config, journal: Journal, edition: Edition) -> None:
-    """Raise NeedsHuman when Chroma no longer has the old collection, whatever the journal says."""
+def _require_records(config: Config, journal: Journal, edition: Edition) -> None:
+    """Raise NeedsHuman if Chroma lacks records of the old collection, whatever the journal says."""
     with collections_of(config, journal) as collections:
         index = collections.edition(edition)
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
@@ -134,7 +143,7 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
 
 
 def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
-    """Return whether the running daemon carried the request out; False when none runs any more."""
+    """Wait until the running daemon has rolled the collection back. Return False if no daemon runs."""
     until = time.monotonic() + PATIENCE
     while Requests(journal).get("roll back", serves):
         if not is_running(config):
@@ -143,3 +152,41 @@ def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> b
             raise Transient("the daemon has not run the rollback yet; see: ingestor status")
         time.sleep(0.1)
     return True
+
+
+def accept_loss(config: Config, source: str) -> None:
+    """Confirm that documents of a held source may go. Raises BadRequest if it is not held for a loss."""
+    name = SourceName(source)
+    with journal_of(config) as journal:
+        known = {*sources_of(journal), *(each.name for each in config.sources)}
+        if name not in known:
+            raise BadRequest(f"there is no source {source!r}; known: {', '.join(sorted(known))}")
+        if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):
+            raise BadRequest(f"source {source!r} is not held for a loss of documents; see: ingestor status")
+
+
+def pause_sources(config: Config, source: str | None) -> list[str]:
+    """Pause a source, or all sources if None. Return the names. Raises BadRequest for an unknown source."""
+    names = _names(config, source)
+    with journal_of(config) as journal:
+        for name in names:
+            SourceRows(journal).pause(name, time.time())
+    return [*names]
+
+
+def resume_sources(config: Config, source: str | None) -> list[str]:
+    """Resume a source, or all sources if None. Return the names of the sources that were paused.
+
+    Raises BadRequest for an unknown source.
+    """
+    names = _names(config, source)
+    with journal_of(config) as journal:
+        return [name for name in names if SourceRows(journal).resume(name)]
+
+
+def _names(config: Config, wanted: str | None) -> list[SourceName]:
+    """Return the named source, or all sources of the config if None. Raises BadRequest if it is unknown."""
+    names = [source.name for source in config.sources]
+    if wanted is not None and wanted not in names:
+        raise BadRequest(f"there is no source {wanted!r} in the config; known: {', '.join(names)}")
+    return names if wanted is None else [SourceName(wanted)]

@@ -38,7 +38,7 @@ from ingestor.queries.access import is_running, journal_or_blank
 from ingestor.queries.changes import CollectionChange, outlook
 from ingestor.queries.inventory import unusable
 from ingestor.queries.needs import Needs
-from ingestor.queries.summary import DocumentCounts, RecordCounts
+from ingestor.queries.status import DocumentCounts, RecordCounts
 from ingestor.rechunk import policy
 from ingestor.registry import find
 from ingestor.state.backlog import predecessor
@@ -423,7 +423,7 @@ def make_plan(
         embed=EmbeddingPlan(round(total.texts), tokens, rehearsal.exact),
         ask=AskingPlan(round(total.calls), round(total.prompt_tokens), round(total.cost, 6)),
         sources={name: DocumentCounts(**each.documents) for name, each in rehearsal.by_source.items()},
-        changes=tuple(each.change for each in expected if each.change.says_anything),
+        changes=tuple(each.change for each in expected if each.change.is_visible),
         leaving=staying,
         renamed={str(old): str(new) for old, new in renames.items()},
         cost=policy.cost(tokens, config.rechunk),

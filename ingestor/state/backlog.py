@@ -13,7 +13,7 @@ from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
-from ingestor.state.rows import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
+from ingestor.state.tables import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
 
 Moved = Callable[[str, str], bool]  # whether items of two versions are one under two keys
 

@@ -1,10 +1,10 @@
 """A disposable SQLite file of costly results: vectors, parsed documents, answers of language models.
 
-A damaged or foreign file is deleted and created again. With a full disk or a locked file nothing is kept, and
-no error is raised. Any thread may call any method, and several processes may share the file. A vector is
-returned bit for bit: stored as float16 if that is exact (as with the built-in embedders), else as float32. A
-row with a wrong checksum counts as missing. The checksum covers its key and its content: without the key, a
-damaged index page could lead to another row, whose content is valid.
+A damaged or foreign file is deleted and created again. If the disk is full or the file is locked, nothing is
+stored and no error is raised. Any thread may call any method, and several processes may share the file. A
+vector is returned bit for bit: stored as float16 if that is exact (as with the built-in embedders), else as
+float32. A row with a wrong checksum counts as missing. The checksum covers its key and its content: without
+the key, a damaged index page could lead to another row, whose content is valid.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Key = tuple[bytes | str, ...]
 Content = Sequence[Any]
 
@@ -41,85 +42,33 @@ Content = Sequence[Any]
 class CacheTable:
     """A table. ``key``: columns that identify a row. ``content``: columns with its value.
 
-    Every row also has ``used``, the day of its last use, and ``checksum``.
+    Every row also has ``used``, the day of its last use, and ``checksum``. ``forgotten``: the number of rows
+    that are deleted together when the file is too large.
     """
 
     name: str
     key: tuple[str, ...]
     content: tuple[str, ...]
+    forgotten: int
 
     @property
     def columns(self) -> str:
         return ", ".join((*self.key, *self.content, "used", "checksum"))
 
     @property
-    def find(self) -> str:
-        """Return a query for a row's day, checksum and content."""
-        return f"SELECT used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
-
-    @property
-    def put(self) -> str:
-        marks = ", ".join("?" * (len(self.key) + len(self.content) + 2))
-        return f"INSERT OR REPLACE INTO {self.name} ({self.columns}) VALUES ({marks})"
-
-    @property
-    def touch(self) -> str:
-        return f"UPDATE {self.name} SET used = ?, checksum = ? WHERE {self._where}"
-
-    @property
-    def drop(self) -> str:
-        return f"DELETE FROM {self.name} WHERE {self._where}"
-
-    @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Return the condition in SQL that finds a row by its key."""
         return " AND ".join(f"{column} = ?" for column in self.key)
 
 
-VECTORS = CacheTable("vectors", ("embedder", "digest"), ("width", "vector"))
-ANSWERS = CacheTable("answers", ("key",), ("text",))
-DOCUMENTS = CacheTable("documents", ("item",), ("stamp", "data"))
+VECTORS = CacheTable("vectors", ("embedder", "digest"), ("width", "vector"), 500)
+ANSWERS = CacheTable("answers", ("key",), ("text",), 500)
+DOCUMENTS = CacheTable("documents", ("item",), ("stamp", "data"), 20)
 TABLES = (VECTORS, ANSWERS, DOCUMENTS)
-
-
-def checksum(key: Key, content: Content) -> int:
-    """Return the CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
-    entries = 0
-    for value in (*key, *content):
-        data = value if isinstance(value, bytes) else str(value).encode()
-        entries = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), entries))
-    return entries
-
-
-def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
-    return bytes.fromhex(embedder), bytes.fromhex(digest)
-
-
-def pack_vector(vector: Vector) -> Content:
-    """Return bytes per number, and the numbers: float16 if that is exact, else float32."""
-    import numpy as np
-
-    half = vector.astype("<f2")
-    data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
-    return len(data) // len(vector), data
-
-
-def unpack_vector(content: Content) -> Vector:
-    import numpy as np
-
-    width, data = content
-    return np.frombuffer(data, f"<f{width}").astype(np.float32)
-
-
-T = TypeVar("T")
-_Aged = tuple[int, Content]  # the day of last use, and what was kept
 
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
-_ALONE = ""  # one row is looked up, which needs no transaction
-_UNSEEN = 2**20  # bytes at most that are put before the file's size is asked for again
-_ROW = 300  # bytes of a row beside its content, indexes included
-_ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # rows deleted at a time
 _SCHEMA = (
     """CREATE TABLE vectors (
         embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
@@ -135,8 +84,15 @@ _SCHEMA = (
     f"PRAGMA application_id = {_MARK[0]}",
     f"PRAGMA user_version = {_MARK[1]}",
 )
-_OLDEST = "SELECT min(used) FROM {table}"
-_FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY used LIMIT ?)"
+
+
+def checksum(key: Key, content: Content) -> int:
+    """Return the CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
+    crc = 0
+    for value in (*key, *content):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        crc = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), crc))
+    return crc
 
 
 class VectorCache:
@@ -146,10 +102,10 @@ class VectorCache:
         self._path, self._max_bytes, self._clock = path, max_bytes, clock
         self._lock = Lock()
         self._logged: set[str] = set()
-        self._unseen, self._room = 0, 0  # bytes put since the size was known, and how many may be
         self._db = self._open(_connect)
-        if self._shrink():
-            self._attempt(_give_back, None)
+        if self._attempt(_size, 0, _READ) > self._max_bytes:  # the config has a smaller bound than before
+            self._shrink()
+            self._attempt(_free_pages, None)
 
     def close(self) -> None:
         with self._lock:
@@ -157,84 +113,80 @@ class VectorCache:
 
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
         """Return cached vectors by digest; missing digests are absent."""
-        keys = {vector_key(embedder, digest): digest for digest in digests}
-        return {keys[key]: unpack_vector(content) for key, content in self._get(VECTORS, list(keys)).items()}
+        import numpy as np
+
+        keys = {_vector_key(embedder, digest): digest for digest in digests}
+        return {
+            keys[key]: np.frombuffer(data, f"<f{width}").astype(np.float32)
+            for key, (width, data) in self._get(VECTORS, list(keys)).items()
+        }
 
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
         pairs = zip(digests, vectors, strict=True)
-        self._put(VECTORS, [(vector_key(embedder, digest), pack_vector(vector)) for digest, vector in pairs])
+        self._put(
+            VECTORS, [(_vector_key(embedder, digest), _pack_vector(vector)) for digest, vector in pairs]
+        )
 
     def get_answer(self, key: str) -> str | None:
-        entries = self._get(ANSWERS, [(key,)])
-        return entries[(key,)][0] if entries else None
+        """Return the stored answer of a language model to a request, or None."""
+        return next((text for (text,) in self._get(ANSWERS, [(key,)]).values()), None)
 
     def put_answer(self, key: str, text: str) -> None:
         self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
         """Return the document that ``put_document`` stored last, or None."""
-        for stamp, data in self._get(DOCUMENTS, [(bytes.fromhex(item),)]).values():
-            return stamp, data
-        return None
+        return next(((stamp, data) for stamp, data in self._get(DOCUMENTS, [_item_key(item)]).values()), None)
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
         """Store the document of an item, in place of any other. ``stamp``: state of the item."""
-        self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
+        self._put(DOCUMENTS, [(_item_key(item), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
-        key = (bytes.fromhex(item),)
-        query = "SELECT 1 FROM documents WHERE item = ?"
-        if self._attempt(lambda db: db.execute(query, key).fetchone(), None, _READ):
-            self._touch(DOCUMENTS.drop, [key])
+        """Delete the document of an item, if one is stored."""
+        statement = f"DELETE FROM documents WHERE {DOCUMENTS.where}"
+        self._attempt(lambda db: db.execute(statement, _item_key(item)), None)
 
     def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
-        """Return the content of existing, valid rows."""
-        nothing: dict[Key, _Aged] = {}
-        entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
-        stale = [(key, content) for key, (used, content) in entries.items() if used < self._today]
-        self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
+        """Return the content of existing, valid rows, and note today as the day of their last use."""
+        today, nothing = self._today, dict[Key, tuple[int, Content]]()
+        entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ)
+        # A row is written at most once a day, so that reading the cache seldom writes to it.
+        stale = [
+            (today, checksum(key, content), *key) for key, (used, content) in entries.items() if used < today
+        ]
+        if stale:
+            statement = f"UPDATE {table.name} SET used = ?, checksum = ? WHERE {table.where}"
+            self._attempt(lambda db: db.executemany(statement, stale), None)
         return {key: content for key, (_, content) in entries.items()}
 
     def _put(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
-        whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
-        size = sum(_ROW + sum(len(v) for v in row if isinstance(v, bytes | str)) for row in whole)
-        if self._attempt(lambda db: self._add(db, table, whole, size), True):
+        """Store rows, in place of earlier ones with the same keys.
+
+        Delete old rows if the file is too large.
+        """
+        values = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
+        marks = ", ".join("?" * (len(table.key) + len(table.content) + 2))
+
+        def insert(db: sqlite3.Connection) -> int:
+            db.executemany(f"INSERT OR REPLACE INTO {table.name} ({table.columns}) VALUES ({marks})", values)
+            return _size(db)
+
+        if self._attempt(insert, 0) > self._max_bytes:
             self._shrink()
-
-    def _add(
-        self, db: sqlite3.Connection, table: CacheTable, rows: Sequence[tuple[object, ...]], size: int
-    ) -> bool:
-        """Insert rows. Return whether the file may be too large now."""
-        db.executemany(table.put, rows)
-        self._unseen += size
-        return self._unseen > self._room
-
-    def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
-        """Move documents from one item to another. Rows are rewritten, since a checksum covers the key."""
-        for old, new in moves:
-            if (kept := self.get_document(old)) is not None:
-                self.put_document(new, *kept)
-                self.drop_document(old)
 
     @property
     def _today(self) -> int:
         return int(self._clock() // 86_400)
 
-    def _touch(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        if rows:
-            self._attempt(lambda db: db.executemany(statement, rows), None)
-
-    def _shrink(self) -> bool:
-        """Free a tenth of the file if it is too large. Returns whether it was."""
-        goal, size = self._max_bytes * 9 // 10, self._attempt(_size, 0, _READ)
-        too_large = size > self._max_bytes
-        self._unseen, self._room = 0, min(_UNSEEN, (self._max_bytes - size) // 2)
-        while too_large and self._attempt(lambda db: _size(db) > goal and _forget(db), False):
+    def _shrink(self) -> None:
+        """Free a tenth of the file, a few rows in each transaction: other processes may wait for the file."""
+        goal = self._max_bytes * 9 // 10
+        while self._attempt(lambda db: _size(db) > goal and _forget(db), False):
             pass
-        return too_large
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], otherwise: T, begin: str = _WRITE) -> T:
-        """Run in one transaction; return ``otherwise`` if the file cannot be used."""
+        """Run ``work`` in one transaction; return ``otherwise`` if the file cannot be used."""
         with self._lock:
             try:
                 with _transaction(self._db, begin):
@@ -250,6 +202,7 @@ class VectorCache:
             return otherwise
 
     def _open(self, connect: Callable[[Path], sqlite3.Connection]) -> sqlite3.Connection:
+        """Open the file, or create it again if it is damaged; use memory if neither is possible."""
         try:
             return connect(self._path)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
@@ -295,6 +248,7 @@ def _renew(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
+    """Create the tables in a new file, or raise _Foreign if the file has others."""
     if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
         for statement in _SCHEMA:
             db.execute(statement)
@@ -309,27 +263,27 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
-    if begin:
-        db.execute(begin)
+    db.execute(begin)
     try:
         yield
-        if begin:
-            db.execute("COMMIT")
+        db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether an error means damage. Python raises UnicodeDecodeError for a message that quotes a bad
-    page."""
+    """Return whether an error of SQLite means that the file is damaged or foreign.
+
+    Python raises UnicodeDecodeError when SQLite's message quotes a bad page.
+    """
     name = getattr(error, "sqlite_errorname", "")
     is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
     return is_named or isinstance(error, _Foreign | UnicodeDecodeError)
 
 
 def _size(db: sqlite3.Connection) -> int:
-    """Return the bytes in use."""
+    """Return the bytes in use: free pages stay in the file, and are filled first."""
     pages = _number(db, "PRAGMA page_count") - _number(db, "PRAGMA freelist_count")
     return pages * _number(db, "PRAGMA page_size")
 
@@ -339,32 +293,59 @@ def _number(db: sqlite3.Connection, query: str) -> int:
 
 
 def _forget(db: sqlite3.Connection) -> bool:
-    """Delete some of the least recently used rows; answers, which cost money, last. False if none is left."""
+    """Delete some of the least recently used rows. Return whether there were any.
+
+    Answers of language models are deleted last, because they cost money.
+    """
     oldest = [
-        (table == "answers", used, table)
-        for table in _ROWS
-        for (used,) in db.execute(_OLDEST.format(table=table))
+        (table is ANSWERS, used, table.name, table.forgotten)
+        for table in TABLES
+        for (used,) in db.execute(f"SELECT min(used) FROM {table.name}")
         if used is not None
     ]
-    for _, _, table in sorted(oldest)[:1]:
-        db.execute(_FORGET.format(table=table), (_ROWS[table],))
+    for _, _, name, number in sorted(oldest)[:1]:
+        rows = f"SELECT rowid FROM {name} ORDER BY used LIMIT ?"
+        db.execute(f"DELETE FROM {name} WHERE rowid IN ({rows})", (number,))
     return bool(oldest)
 
 
-def _give_back(db: sqlite3.Connection) -> None:
+def _free_pages(db: sqlite3.Connection) -> None:
     """Return free pages to the disk; one execution frees one page."""
     for _ in range(_number(db, "PRAGMA freelist_count")):
         db.execute("PRAGMA incremental_vacuum")
 
 
-def _look_up(db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]) -> dict[Key, _Aged]:
-    """Return day and content of existing rows, without damaged ones, which SQLite does not always notice."""
-    entries: dict[Key, _Aged] = {}
+def _look_up(
+    db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]
+) -> dict[Key, tuple[int, Content]]:
+    """Return the day of last use and the content of existing rows.
+
+    Rows with a wrong checksum are left out, because SQLite does not notice all damage.
+    """
+    query = f"SELECT used, checksum, {', '.join(table.content)} FROM {table.name} WHERE {table.where}"
+    entries: dict[Key, tuple[int, Content]] = {}
     for key in keys:
-        for used, sum_, *content in db.execute(table.find, key):
-            if isinstance(used, int) and sum_ == checksum(key, content):
+        for used, stored, *content in db.execute(query, key):
+            if isinstance(used, int) and stored == checksum(key, content):
                 entries[key] = used, content
     return entries
+
+
+def _vector_key(embedder: Fingerprint, digest: Digest) -> Key:
+    return bytes.fromhex(embedder), bytes.fromhex(digest)
+
+
+def _item_key(item: Digest) -> Key:
+    return (bytes.fromhex(item),)
+
+
+def _pack_vector(vector: Vector) -> Content:
+    """Return bytes per number, and the numbers: float16 if that is exact, else float32."""
+    import numpy as np
+
+    half = vector.astype("<f2")
+    data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
+    return len(data) // len(vector), data
 
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
@@ -372,29 +353,30 @@ _FORMAT = 2  # of stored documents; other formats are ignored
 
 
 class Parses:
-    """The last parsed document of each item. ``learns``: whether documents are added."""
+    """The last parsed document of each item. ``learns``: whether documents are added and deleted."""
 
     def __init__(self, cache: VectorCache, *, learns: bool = True) -> None:
         self._cache, self._learns = cache, learns
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
-        """Return the document, or None if it is missing or damaged.
+        """Return the document of this state of the item, or None if it is missing or damaged.
 
-        Delete a document of another state of the item.
+        ``stamp``: the state of the item. A stored document of another state is deleted.
         """
-        entries = self._cache.get_document(combine(source, key))
-        if entries is None:
+        entry = self._cache.get_document(combine(source, key))
+        if entry is None:
             return None
-        if entries[0] != combine(_FORMAT, stamp):
+        if entry[0] != combine(_FORMAT, stamp):
             self.forget(source, key)
             return None
         try:
-            content, parser, recipe, document = json.loads(zlib.decompress(entries[1]))
+            content, parser, recipe, document = json.loads(zlib.decompress(entry[1]))
         except (zlib.error, ValueError):
             return None
         return Parsed(Digest(content), parser, Fingerprint(recipe), decode(document))
 
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
+        """Store the document of an item, unless it is too large."""
         value = [parsed.content, parsed.parser, parsed.recipe, encode(parsed.document)]
         data = zlib.compress(pack(value), 1)
         if self._learns and len(data) <= LARGEST:
@@ -402,7 +384,10 @@ class Parses:
 
     def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
         """Move the documents of these items to another source name."""
-        self._cache.move_documents([(combine(source, key), combine(to, key)) for key in keys])
+        for old, new in ((combine(source, key), combine(to, key)) for key in keys):
+            if (stored := self._cache.get_document(old)) is not None:
+                self._cache.put_document(new, *stored)  # written anew: the checksum covers the key
+                self._cache.drop_document(old)
 
     def forget(self, source: SourceName, key: str) -> None:
         """Delete the document of a removed item."""

@@ -17,7 +17,7 @@ from typing import Generic, Literal, TypeVar
 from ingestor.core.entries import Choices, Edition, EditionName, Renewal, Role, join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.rows import PENDING, marks, write_renewal
+from ingestor.state.tables import PENDING, marks, write_renewal
 
 Request = Literal[
     "arrange",  # decide again what the config means for the collections, and list all; no subject

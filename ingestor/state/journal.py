@@ -24,7 +24,7 @@ from ingestor.core.listings import pages
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.state.files import full_disk, refuse_link
-from ingestor.state.rows import (
+from ingestor.state.tables import (
     COLUMNS,
     DUE_SINCE,
     IN_FORCE,
@@ -35,16 +35,16 @@ from ingestor.state.rows import (
     adopt,
     item_columns,
     marks,
+    migrate,
     natural_key,
     records_of,
-    take_out,
+    subtract_sums,
     to_entry,
     unpack,
     write_failure,
     write_receipts,
     write_renewal,
 )
-from ingestor.state.schema import migrate
 
 if TYPE_CHECKING:
     from ingestor.model import Sums
@@ -267,7 +267,7 @@ class Journal:
         """Forget documents whose records were deleted, and records of others. ``dropped``: their slots."""
         with self.transaction() as db:
             write_renewal(db, renewal)
-            take_out(db, rows)
+            subtract_sums(db, rows)
             query = "DELETE FROM records WHERE document = ? AND slot = ?"
             db.executemany(query, [(each.row, slot) for each in dropped for slot in each.slots])
             for row in rows:

@@ -14,7 +14,7 @@ from ingestor.core.document_state import WITHOUT_RECORDS, State, visible_state
 from ingestor.core.entries import Choices, EditionName, Entry, Feed
 from ingestor.model import DocumentId, Known, SourceName
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.rows import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
+from ingestor.state.tables import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
 Place = tuple[str, str, str]  # source, edition and key: the order of documents

@@ -25,7 +25,7 @@ from ingestor.core.listings import Differing
 from ingestor.model import CollectionName, DocumentId, Item, SourceName
 from ingestor.state.editions import pack_choices
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.rows import LIVE, marks
+from ingestor.state.tables import LIVE, marks
 
 log = logging.getLogger("ingestor")
 

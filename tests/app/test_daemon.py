@@ -60,7 +60,7 @@ class Running:
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of configs that were noted as in force."""
     names: list[str] = []
-    monkeypatch.setattr(daemon.running_config, "keep", lambda config, at: names.append(config.name))
+    monkeypatch.setattr(daemon.run_status, "keep_config", lambda config, at: names.append(config.name))
     return names
 
 

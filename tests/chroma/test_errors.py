@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma.client import Client, Full, Refused, Unanswered, port_error
-from ingestor.chroma.reach import probe
+from ingestor.chroma.index import probe
 from ingestor.model import Record
 from ingestor.ports import NeedsHuman, Torn, Transient
 from tests.chroma.laws import DIMENSIONS, many

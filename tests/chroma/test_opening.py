@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma.backend import OWNER, Ownership
-from ingestor.chroma.index import ChromaIndex
-from ingestor.chroma.reach import probe
+from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName, ReaderModel
 from ingestor.ports import Gone, NeedsHuman

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingestor.chroma.reach import DEEP, FEW, NEAR, NEAREST, unreachable
+from ingestor.chroma.index import DEEP, FEW, NEAR, NEAREST, unreachable
 from ingestor.model import Record, RecordId, Vector, Vectors
 from tests.chroma.laws import many, record
 from tests.memory_index import MemoryIndex

@@ -9,7 +9,7 @@ import pytest
 from ingestor.chunkers.changepoint import PLUGIN
 from ingestor.model import Blob, Chunking, Document
 from ingestor.parsers.shared import detect
-from ingestor.queries.search import rank
+from ingestor.queries.reading import rank
 from ingestor.registry import find
 from tests.chunkers.laws import TOKENS
 from tests.minilm import CachedModel
@@ -52,7 +52,7 @@ def test_no_chunk_of_the_handbook_joins_the_introduction_and_the_first_section()
 
 
 def test_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
-    """`ingestor run` suggests a heading of the collection (queries/search.py)."""
+    """`ingestor run` suggests a heading of the collection (queries/reading.py)."""
     titles = [
         block.title for document, _ in collection().values() for block in document.blocks if block.title
     ]

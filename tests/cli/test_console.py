@@ -10,7 +10,7 @@ from ingestor.cli.output.console import duration, print_table, show_documents, s
 from ingestor.cli.output.plan import show_plan
 from ingestor.cli.usage import CONFIG
 from ingestor.queries.plan import EmbeddingPlan, SyncPlan
-from ingestor.queries.summary import DocumentCounts, RecordCounts
+from ingestor.queries.status import DocumentCounts, RecordCounts
 from ingestor.queries.verification import Verification
 from ingestor.state.reports import Listed
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.queries.search import rank
+from ingestor.queries.reading import rank
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def imported_by(module: str) -> set[str]:
     [
         ("ingestor.cli.main", {"numpy", "pydantic", "yaml", "rich", "httpx", "ingestor.ports"}),
         (
-            "ingestor.queries.documents, ingestor.queries.search",
+            "ingestor.queries.reading",
             {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
         ),
         ("ingestor.queries.plan", {"httpx", "rich", "openvino", "chromadb", *LOOP}),

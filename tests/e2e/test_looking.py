@@ -26,7 +26,7 @@ from ingestor.queries import access
 from ingestor.queries.changes import outlook
 from ingestor.queries.plan import Recorder, Rehearsal, look_alikes
 from ingestor.state.journal import Journal
-from ingestor.state.running_config import NAME, in_force, keep
+from ingestor.state.run_status import CONFIG_NAME, in_force, keep_config
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask, plan_of
 from tests.e2e.project import Project
@@ -214,7 +214,7 @@ def test_plan_beside_a_daemon_leaves_the_work_to_it_and_names_its_file(synced: P
     other.write_text(synced.config.read_text())
     config = load(synced.config, {})
     with open_state(config, serve=False):
-        keep(config, 0.0)
+        keep_config(config, 0.0)
         answer = ask("plan", "--config", str(other))
         same = ask("plan")
     last = " ".join(answer.out.split())
@@ -462,7 +462,7 @@ def test_kept_config_holds_no_secret(synced: Project, monkeypatch: pytest.Monkey
     monkeypatch.setenv("CHROMA_TOKEN", secret)
     synced.config.write_text(synced.config.read_text().replace("size: 60", "size: ${SIZE}"))
     with open_state(load(synced.config, {"SIZE": "61", "CHROMA_TOKEN": secret}), serve=False):
-        kept = synced.folder / "state" / NAME
+        kept = synced.folder / "state" / CONFIG_NAME
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert "${SIZE}" in kept.read_text()
         kept.chmod(0o666)  # anybody could have written it

@@ -29,13 +29,12 @@ from ingestor.model import CollectionName, Item
 from ingestor.pipeline.listing import Source, take
 from ingestor.queries import needs
 from ingestor.queries.access import is_running
-from ingestor.queries.status import Status, current_status
-from ingestor.queries.summary import report_sync
+from ingestor.queries.status import Status, current_status, report_sync
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import files
 from ingestor.state.editions import Editions
 from ingestor.state.reports import Reports
-from ingestor.state.running_config import in_force
+from ingestor.state.run_status import in_force
 from tests.bounded import printed
 from tests.e2e.in_process import Ask
 from tests.e2e.project import INGESTOR, Daemon, Project

@@ -13,8 +13,7 @@ import pytest
 
 from ingestor.chroma import backend
 from ingestor.chroma.backend import Ownership
-from ingestor.chroma.index import ChromaIndex
-from ingestor.chroma.reach import DEEP, FEW, NEAR
+from ingestor.chroma.index import DEEP, FEW, NEAR, ChromaIndex
 from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.engine.comparison import Closer, Findings, compare

@@ -17,12 +17,12 @@ from ingestor.model import CollectionName
 from ingestor.ports import Transient
 from ingestor.queries import access
 from ingestor.queries.access import collections_of, journal_of
-from ingestor.queries.search import search
+from ingestor.queries.reading import search
 from ingestor.queries.status import current_status
 from ingestor.search.values import Question
 from ingestor.state.editions import Editions
 from ingestor.state.journal import open_journal
-from ingestor.state.running_config import InForce
+from ingestor.state.run_status import InForce
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from ingestor.core.decisions import Changes
 from ingestor.core.escape import line, raw
 from ingestor.model import Item
 from ingestor.queries.access import BadRequest
-from ingestor.queries.documents import find_documents
+from ingestor.queries.reading import find_documents
 from ingestor.state.journal import Journal
 from tests.state.journals import C, S
 

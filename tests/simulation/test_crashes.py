@@ -24,12 +24,12 @@ from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
 from ingestor.pipeline import listing
 from ingestor.pipeline.prepare import Reader
-from ingestor.state import backlog, reports, rows
+from ingestor.state import backlog, reports, tables
 from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.rows import write_renewal
 from ingestor.state.sources import Withdrawals
+from ingestor.state.tables import write_renewal
 from tests.simulation import directed
 from tests.simulation.histories import Variants, crashes, played, show
 from tests.simulation.laws import (
@@ -202,7 +202,7 @@ def _blame_what_is_wanted(db, row, version, failure):
         _WRITE_FAILURE(db, row, wanted, failure)
 
 
-_WRITE_FAILURE = rows.write_failure
+_WRITE_FAILURE = tables.write_failure
 
 
 def _refuse_whatever_is_listed(self, document, error):
@@ -297,7 +297,7 @@ BROKEN: Variants = {
         writer.Writer, "_land", _land_whatever_was_written, {REST},
     ),
     "a refusal holds for whatever version is wanted": (
-        rows, "write_failure", _blame_what_is_wanted, {BLAMED},
+        tables, "write_failure", _blame_what_is_wanted, {BLAMED},
     ),
     "Chroma's refusal holds for whatever version is listed": (
         DocumentFlow, "refuse", _refuse_whatever_is_listed, {READABLE},

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingestor.state import backlog, journal
-from ingestor.state.rows import DUE_SINCE
 from ingestor.state.sources import SourceRows
+from ingestor.state.tables import DUE_SINCE
 from tests.simulation.directed import begin, end, go_on
 from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import MOVED

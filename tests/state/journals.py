@@ -7,7 +7,7 @@ from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
-from ingestor.state.rows import LIVE
+from ingestor.state.tables import LIVE
 
 S, C = SourceName("s"), CollectionName("docs")
 

@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.state.journal import Journal, JournalReader
 from ingestor.state.reports import DocumentQuery, Reports, Which, failures, one_of, page_of
-from ingestor.state.rows import IN_FORCE, STATE, natural_key
+from ingestor.state.tables import IN_FORCE, STATE, natural_key
 from tests.page.large import fill
 
 

@@ -142,15 +142,6 @@ def test_documents_go_before_others_of_the_same_age(path, day, kept):
         assert (len(cache.get(ONE, digests)) == 500) == (kept == "vectors")
 
 
-def test_size_of_the_file_is_not_read_at_every_put(cache):
-    """Three queries and a transaction each, for every document; near the bound they are needed."""
-    statements = []
-    cache._db.set_trace_callback(statements.append)
-    for number in range(50):
-        fill(cache, [f"{number}"])
-    assert sum("page_count" in statement for statement in statements) <= 1
-
-
 def test_smaller_bound_gives_the_disk_back(path):
     with closing(VectorCache(path, 10**9)) as cache:
         fill(cache, [str(n) for n in range(5000)], dimensions=384)

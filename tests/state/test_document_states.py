@@ -10,7 +10,7 @@ from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NEXT, NO_PARSER, PENDING, Event, State, state_of
 from ingestor.core.entries import Entry, Intent, Receipt
 from ingestor.model import Item, Known
-from ingestor.state import rows
+from ingestor.state import tables
 from ingestor.state.journal import Journal
 from ingestor.state.reports import parsers_of
 from tests.state.journals import C, S, of_collection
@@ -31,7 +31,7 @@ def test_sql_and_python_derive_the_same_state(journal: Journal) -> None:
                VALUES (?1, 's', 'docs', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')""",
             [(str(number), *row) for number, row in enumerate(facts)],
         )
-    shown = f"{rows.STATE}, {rows.PENDING} AND NOT quarantined, {rows.GONE}"
+    shown = f"{tables.STATE}, {tables.PENDING} AND NOT quarantined, {tables.GONE}"
     query = f"SELECT {shown} FROM documents ORDER BY id"
     found = journal.select(query)
     for row, (by_sql, pending, gone) in zip(facts, found, strict=True):

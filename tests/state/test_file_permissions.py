@@ -112,8 +112,8 @@ def test_link_in_place_of_a_file_of_ours_is_refused(tmp_path: Path) -> None:
         with pytest.raises(NeedsHuman, match="is a link"):
             deed()
     (folder / f"live.json.{os.getpid()}").symlink_to(target)
-    run_status.write(folder, run_status.Live(pid=7))
-    assert run_status.read(folder).pid == 7
+    run_status.write_live(folder, run_status.Live(pid=7))
+    assert run_status.read_live(folder).pid == 7
     (folder / "chroma.log").symlink_to(target)
     with pytest.raises(OSError, match="symbolic"):
         files.open_own(folder / "chroma.log", os.O_WRONLY | os.O_CREAT)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
-from ingestor.queries.documents import explain
+from ingestor.queries.reading import explain
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import id_of, last_events, note_refused

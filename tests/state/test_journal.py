@@ -12,8 +12,8 @@ from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import pack, unpack
 from ingestor.state.sources import SourceRows
+from ingestor.state.tables import pack, unpack
 from tests.state.journals import C, S, due, observe, of_source, one, settle, untold
 
 

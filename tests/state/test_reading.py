@@ -15,7 +15,7 @@ from ingestor.model import CollectionName, Item, SourceName
 from ingestor.state import reports, sources
 from ingestor.state.journal import Journal, open_journal
 from ingestor.state.reports import Reports
-from ingestor.state.schema import NewerJournal
+from ingestor.state.tables import NewerJournal
 from tests.state.journals import C, S, due, observe, of_collection, of_source, one, settle
 
 

@@ -28,7 +28,7 @@ _PACKED = ("before", "after")  # keys of events that only the program uses
 
 if TYPE_CHECKING:
     from ingestor.queries.inventory import CollectionInfo
-    from ingestor.queries.summary import SyncReport
+    from ingestor.queries.status import SyncReport
     from ingestor.queries.verification import Verification
     from ingestor.state.reports import Event
     from ingestor.state.reports import Listed as Document

@@ -27,7 +27,7 @@ from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.model import Metadata
-    from ingestor.queries.documents import Shown
+    from ingestor.queries.reading import Shown
     from ingestor.search.values import Answer, Copy
     from ingestor.text.spans import Span
 
