@@ -101,8 +101,8 @@ def roll_back(config: Config, collection: str) -> bool:
     """Make readers see the collection before the last swap again.
 
     Return whether the last swap was itself a rollback, which is now undone. Raises BadRequest if there is no
-    earlier collection, and NeedsHuman if Chroma no longer has its records. Raises Transient if the daemon does
-    not carry the rollback out in time.
+    earlier collection, and NeedsHuman if Chroma no longer has its records. Raises Transient if the daemon
+    does not carry the rollback out in time.
     """
     serves = CollectionName(collection)
     with journal_of(config) as journal:
