@@ -450,7 +450,7 @@ def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live]
 def _ready(live: Live, loop: Loop) -> Ready:
     from ingestor.queries.reading import suggest
     from ingestor.state.editions import Editions
-    from ingestor.state.reports import Reports
+    from ingestor.state.reports import Reports, failures
     from ingestor.state.sources import SourceRows
 
     running, config = loop.running, loop.running.parts.config
@@ -461,7 +461,7 @@ def _ready(live: Live, loop: Loop) -> Ready:
     return Ready(
         collections=tuple(names),
         records=sum(reports.records(editions.live(name).name) for name in names),
-        failed=len(reports.failures()),
+        failed=len(failures(running.journal)),
         unseen=tuple(name for name, row in known.items() if row.trouble or not row.ready),
         seconds=live.at - live.started,
         chroma=live.chroma,

@@ -374,8 +374,7 @@ class Loop:
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
-            reports = Reports(self.running.engine.journal)
-            self._counted, self._counted_bytes = reports.due(), reports.due_bytes()
+            self._counted, self._counted_bytes = Reports(self.running.engine.journal).due()
             self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
         return self._counted
 

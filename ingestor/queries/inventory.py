@@ -243,7 +243,11 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
         index = collections.edition(edition)
         if index is None:
             return "missing in Chroma; a sync writes all records again"
-        before, there, after = kept.sure(edition.name), index.count(), kept.records(edition.name)
+        before, there, after = (
+            kept.records(edition.name, sure=True),
+            index.count(),
+            kept.records(edition.name),
+        )
     except (Gone, Torn, NeedsHuman) as error:
         return str(error)
     if before <= there <= max(after, kept.records(edition.name)):

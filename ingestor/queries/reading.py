@@ -89,7 +89,7 @@ def search(config: Config, question: Question, searching: Searching | None = Non
 def unsearchable(config: Config) -> int:
     """Return the number of documents whose last change readers do not see yet, without quarantined ones."""
     with journal_of(config) as journal:
-        return Reports(journal).due()
+        return Reports(journal).due()[0]
 
 
 class Searching:

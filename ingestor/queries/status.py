@@ -24,7 +24,7 @@ from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.files import journal_path, lexical_path, lock_path, read_note
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, Short
+from ingestor.state.reports import Reports, Short, failures
 from ingestor.state.run_status import InForce, Live, RunningListing
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import quantity
@@ -159,8 +159,15 @@ def gather(
         skipped=tuple(reports.count_skipped()),
         short=tuple(reports.short()),
         failures=tuple(
-            FailedDocument(source, key, reason, attempts, None if at == NEVER else at, quarantined)
-            for source, key, reason, attempts, at, quarantined, _ in reports.failures()
+            FailedDocument(
+                row.source,
+                row.key,
+                row.reason or "",
+                row.attempts,
+                None if row.retry_at == NEVER else row.retry_at,
+                row.state == "quarantined",
+            )
+            for row in failures(journal)
         ),
     )
     return replace(
@@ -418,7 +425,7 @@ def report_sync(
         embedded=EmbeddedTexts(embedded.texts, embedded.tokens, round(running.cost_of_embedding, 6)),
         asked=Asked(answers.calls, answers.prompt_tokens, answers.completion_tokens, round(answers.cost, 6)),
         seconds=round(seconds, 3),
-        problems=tuple(DocumentProblem(failed[0], failed[1], failed[2]) for failed in reports.failures()),
+        problems=tuple(DocumentProblem(row.source, row.key, row.reason or "") for row in failures(journal)),
         waits={str(name): why for name in names if (why := Notices(journal).get("waits", name))},
         short=tuple(reports.short()),
         unsupported=dict(skipped.most_common()),

@@ -18,7 +18,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.state.editions import all_editions
-from ingestor.state.reports import Reports
+from ingestor.state.reports import Reports, reasons
 from ingestor.state.sources import states
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def gather(daemon: DaemonView) -> Situation:
             if name not in unseen
         },
         sources=_sources(daemon, reports, work.successes),
-        reasons=reports.reasons(),
+        reasons=reasons(daemon.journal, "quarantined"),
         swaps={
             str(edition.serves): _progress(counts, name)
             for name, edition in editions.items()

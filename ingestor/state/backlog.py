@@ -1,7 +1,7 @@
-"""Queries for the next work of the engine, made in every step.
+"""Queries for the next work of the engine, made in each of its steps.
 
-Each query uses an index, and its time depends only on the rows found. Settled documents and the backlog of a
-paused source cost nothing.
+Each query uses an index, so that its time depends only on the rows that it returns. Settled documents and the
+backlog of a paused source cost nothing.
 """
 
 from collections import Counter
@@ -15,10 +15,12 @@ from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.tables import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
 
-Moved = Callable[[str, str], bool]  # whether items of two versions are one under two keys
+Moved = Callable[[str, str], bool]  # tells by two versions whether their items are one item that was moved
 
-LONGEST = 6 * 3600.0  # seconds after which a vanished document is removed whatever still waits
+LONGEST = 6 * 3600.0  # seconds after which a vanished document is removed although unread documents wait
 _MOST = 100  # documents that are compared with one
+
+# A vanished document may have another name now: then a document of its size waits to be read.
 AWAITED = f"""(since > {NOW} - {LONGEST}
     AND EXISTS (SELECT 1 FROM documents AS heir INDEXED BY unread
                 WHERE heir.wanted_version IS NOT NULL AND heir.digest IS NULL AND heir.quarantined = 0
@@ -26,9 +28,10 @@ AWAITED = f"""(since > {NOW} - {LONGEST}
 
 
 def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entry | None:
-    """Return the vanished document with this content whose records a new one reuses, or None. Any thread.
+    """Return the vanished document that a new document was under another name, or None. Any thread may call.
 
-    ``moved``: judges versions in the new document's source.
+    Both have the same content, so that the new document reuses its records. ``moved``: compares versions of
+    the new document's source. ``digest``: of the new document's content.
     """
     query = f"""SELECT id, source, done_version, size FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
@@ -39,12 +42,15 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
         row for row, *_ in gone if row not in known or not _is_claimed(journal, moved, new.feed, *known[row])
     )
     row = next(chain(own, free), None)
-    where = f"id = ? AND digest = ? AND {GONE}"  # as it is by now
+    where = f"id = ? AND digest = ? AND {GONE}"  # again, since the engine's thread may have changed the row
     return next(iter(journal.entries(where, (row, digest), reads_only=True)), None)
 
 
 def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
-    """Return whether a document that waits to be read is the moved one."""
+    """Return whether a vanished document is rather one that waits to be read, by their versions.
+
+    ``version``, ``size``: of the vanished document.
+    """
     query = f"""SELECT wanted_version FROM documents INDEXED BY unread
                 WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
                 AND collection = ? AND size IS ? AND source = ? LIMIT {_MOST}"""
@@ -56,7 +62,7 @@ _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection
 
 
 def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
-    """Return the wanted version of each row, without removed documents and paused sources."""
+    """Return the wanted version by row, without vanished documents and documents of paused sources."""
     query = f"""SELECT documents.id, wanted_version FROM documents
                 LEFT JOIN sources ON sources.name = documents.source
                 WHERE documents.id IN ({marks([*rows])}) AND wanted_version IS NOT NULL AND paused IS NULL"""
@@ -64,7 +70,7 @@ def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
 
 
 class Queued(NamedTuple):
-    """A due document. ``size``: bytes; 0 if unknown."""
+    """A due document, as the queue needs it. ``size``: listed bytes; 0 if unknown."""
 
     row: int
     source: SourceName
@@ -81,13 +87,18 @@ class Backlog:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._mark: object = None  # of the journal when what follows was read
-        self._none = set[object]()  # questions to ``gone`` that no document answered
+        # Queries of ``documents_gone`` without a result, and the journal's mark at that time.
+        self._none = set[object]()
+        self._mark: object = None
 
     def queue(
         self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry]
     ) -> list[Queued]:
-        """Return documents to ingest that are not in flight, the longest waiting first, of all feeds."""
+        """Return due documents of all feeds that are not in flight, in the order of the queue.
+
+        ``now``: POSIX seconds. ``limit``: roughly the number of documents, divided among the feeds, so that a
+        long backlog of one source does not hide the others.
+        """
         rows = {entry.row for entry in in_flight}
         begun = Counter([(entry.source, entry.collection) for entry in in_flight])
         part = max(100, limit // max(1, len(feeds)))
@@ -97,7 +108,10 @@ class Backlog:
     def due(
         self, feeds: Sequence[Feed], now: float, limit: int, without: Collection[int] = ()
     ) -> list[Entry]:
-        """Return documents to ingest, the longest waiting first, except for the rows ``without``."""
+        """Return at most ``limit`` due documents of all feeds, in the order of the queue.
+
+        ``now``: POSIX seconds. ``without``: rows that are left out.
+        """
         waiting = sorted(row for feed in feeds for row in self._first(feed, now, limit + len(without)))
         rows = [row for _, row, *_ in waiting if row not in without][:limit]
         entries = self._journal.of_rows(rows)
@@ -123,13 +137,14 @@ class Backlog:
         *,
         unknown: bool = False,
     ) -> list[Entry]:
-        """Return documents to remove, the longest gone first: about as many as have ``limit`` records.
+        """Return vanished documents to remove, the longest vanished first, with about ``limit`` records in
+        all.
 
-        No document that waits to be read can be one of them. ``now``: POSIX seconds. ``without``: rows, and
-        ``paused``: editions, that are left out. ``unknown``: whether documents of unknown size go, too: a
-        page that can never be read would else hold up whatever is removed. Where no document is found, that
-        is read once between two writes to the journal.
+        A document stays while one that waits to be read may be it under another name. ``now``: POSIX seconds.
+        ``without``: rows that are left out. ``paused``: editions that are left out. ``unknown``: whether to
+        remove documents of unknown size, too. Otherwise a page that can never be read would hold them up.
         """
+        # The engine asks in every step; without a write since then, the result is empty again.
         asked = (frozenset([*sources, *paused]), now, unknown)
         if (mark := self._journal.mark()) != self._mark:
             self._mark, self._none = mark, set()
@@ -159,10 +174,11 @@ class Backlog:
         limit: int,
         without: Collection[int] = (),
     ) -> list[Entry]:
-        """Return settled documents whose cuts are not optimal at this value of their statistic, except for
-        the rows ``without``.
+        """Return settled documents whose chunks are no longer optimal at this value of their statistic.
 
-        Two indexed range queries; documents whose interval contains the value are not visited.
+        The journal stores the interval of values for which the chunks of a document are optimal. Two range
+        queries by index find the documents whose interval lacks the value. ``without``: rows that are left
+        out.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
                    AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*without])})"""
@@ -172,7 +188,7 @@ class Backlog:
         return (low + high)[:limit]
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:
-        """Return when the next waiting document is due, in POSIX seconds; NEVER if none waits."""
+        """Return the POSIX seconds at which the next document becomes due; NEVER if no document waits."""
         pending = f"SELECT retry_at {_OF_FEED} AND quarantined = 0 ORDER BY retry_at LIMIT 1"
         gone = f"""SELECT retry_at FROM documents WHERE {GONE} AND quarantined = 0 AND NOT {AWAITED}
                    AND (+source, +collection) IN (VALUES {", ".join(["(?, ?)"] * len(feeds))})

@@ -2,9 +2,9 @@
 
 Every method is one transaction, durable when it returns. ``intend`` marks every slot that is about to be
 written as in doubt (``unsure``) *before* the index is written, and clears the receipt; ``settle`` stores the
-result. So the journal's records are always a superset of the index's. A document is settled when its done
-version and recipe equal the wanted ones; a wanted version of NULL means removal. The connection belongs to
-one thread; queries of other threads use ``reader``.
+result. So the journal's records are always a superset of the index's. A document is settled if its done
+version and recipe equal the wanted ones; a wanted version of NULL means removal. The connection that writes
+belongs to one thread. Other threads use ``read``, or a ``JournalReader``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[Journal]:
-    """Open the journal until the context ends; create it if it does not exist. Its folder must exist.
+    """Open the journal until the context ends; create the file if it does not exist, in an existing folder.
 
     Raises NeedsHuman if the file cannot be used, now or later in the context.
     """
@@ -78,7 +78,7 @@ def open_journal(path: Path) -> Iterator[Journal]:
 
 
 class Journal:
-    """The journal; see the module. ``synchronous`` is lowered only by simulations."""
+    """The journal. ``synchronous``: how SQLite waits for the disk; only simulations change it."""
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
@@ -87,13 +87,13 @@ class Journal:
         migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
-        if self.get("owner") is None:  # a reader does not wait for a writer
+        if self.get("owner") is None:  # asked first, since a transaction would wait for another process
             with self.transaction():
                 self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
     def blank(cls) -> Journal:
-        """Return an empty journal in memory, for commands that only read."""
+        """Return an empty journal in memory, for commands that only read while there is no journal yet."""
         return cls(Path("file::memory:?cache=shared"))
 
     def copy_to(self, path: Path) -> Journal:
@@ -108,7 +108,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction: all or nothing, durable when it ends."""
+        """Open a transaction, which is durable when the context ends and undone if an exception leaves it."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -118,7 +118,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
-        """Execute a statement in a transaction of its own. Return how many rows it concerned."""
+        """Execute a statement in a transaction of its own. Return the number of rows that it changed."""
         with self.transaction() as db:
             return db.execute(statement, values).rowcount
 
@@ -127,16 +127,17 @@ class Journal:
         return self._db.execute(query, values).fetchall()
 
     def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, by the connection that only reads. Any thread."""
+        """Return the rows of a query over the connection that only reads. Any thread may call."""
         return self._reader.execute(query, values).fetchall()
 
     def mark(self) -> tuple[int, int]:
-        """Return a mark of the content. It differs from an earlier mark if any process wrote since."""
+        """Return a mark of the content, which differs from an earlier mark if any process wrote since."""
         return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     # --- small facts ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
+        """Return a small fact, such as ``tokens_per_second``; None if it was never stored."""
         return fact(self, key)
 
     def set(self, key: str, value: str) -> None:
@@ -147,7 +148,7 @@ class Journal:
 
     @property
     def owner(self) -> str:
-        """Return the mark of this state, which its collections carry."""
+        """Return the mark by which the collections of this state are recognised in Chroma."""
         return str(self.get("owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
@@ -160,11 +161,11 @@ class Journal:
         remove_at: float,
         turns: QueueTurns | None = None,
     ) -> None:
-        """Apply a listing or a part of it. A document that failed is retried in its new version.
+        """Store the changes in a listing of a source, or in a part of it. A changed document is retried.
 
-        ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
-        ``turns``: those of the parts before. Documents that readers have are due before new ones, small ones
-        before large ones, and members of containers last.
+        ``remove_at``: POSIX seconds until which a vanished document can be recognised under another name.
+        ``turns``: the order of the queue so far, if the listing comes in parts. Documents that readers see
+        become due before new ones, small documents before large ones, and members of containers last.
         """
         turns = turns or QueueTurns()
         with self.transaction() as db:
@@ -190,8 +191,10 @@ class Journal:
             )
 
     def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
-        """Set the editions that a source feeds. Its documents in others, except retired ones, become due for
-        removal."""
+        """Set the editions that a source feeds. Its documents in other editions are to be removed.
+
+        Documents in previous editions stay, since a rollback needs them.
+        """
         self.write(
             f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
                     detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
@@ -201,9 +204,9 @@ class Journal:
         )
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
-        """Make documents of that feed and parser due, unless they were done by this recipe.
+        """Make the documents of a feed and parser due that were indexed by another recipe.
 
-        Documents whose content changes go before them.
+        They come last in the queue, after documents whose content changed.
         """
         self.write(
             f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
@@ -226,7 +229,7 @@ class Journal:
     def entries(self, where: str, values: Sequence[object], *, reads_only: bool = False) -> list[Entry]:
         """Return the documents that a condition in SQL chooses.
 
-        ``reads_only``: by the connection that only reads, which any thread may use.
+        ``reads_only``: use the connection that only reads. Any thread may call with it.
         """
         db = self._reader if reads_only else self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
@@ -255,7 +258,8 @@ class Journal:
     ) -> None:
         """Store the applied state of these documents, after the index was written.
 
-        ``wanted_recipes``: the recipe that today's config asks of each, which may have changed meanwhile.
+        ``wanted_recipes``: the recipe that each document should have by the config of now, which may have
+        changed while the document was prepared.
         """
         with self.transaction() as db:
             write_renewal(db, renewal)
@@ -264,7 +268,11 @@ class Journal:
     def remove(
         self, rows: Sequence[int], dropped: Sequence[Intent] = (), renewal: Renewal | None = None
     ) -> None:
-        """Forget documents whose records were deleted, and records of others. ``dropped``: their slots."""
+        """Forget removed documents, after their records were deleted in the index.
+
+        ``dropped``: records of other documents that were deleted, too. A document that was listed again
+        meanwhile stays, and becomes due.
+        """
         with self.transaction() as db:
             write_renewal(db, renewal)
             subtract_sums(db, rows)
@@ -283,18 +291,18 @@ class Journal:
             write_failure(db, row, version, failure)
 
     def hasten(self) -> None:
-        """Make waiting documents due now; their numbers of failures stay."""
+        """Make documents that wait for a retry due now. The number of their attempts stays."""
         self.write("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
     def wait_until(self, latest: float) -> None:
-        """Bring later retries forward to that time, after the clock was put back."""
+        """Bring retries after ``latest`` (POSIX seconds) forward, since the clock was put back."""
         query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
         self.write(query, (latest, NEVER))
 
     def retry(self, rows: Sequence[int] | None = None) -> int:
-        """Make failed documents due now: these, or all. Returns how many.
+        """Make failed documents due now, also quarantined ones. Return their number.
 
-        Unsupported documents did not fail.
+        ``rows``: which; None for all, without unsupported documents, which did not fail.
         """
         these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
         chosen = these or f"NOT {UNSUPPORTED}"
@@ -305,8 +313,10 @@ class Journal:
         )
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
-        """Mark all records of these documents, or of the whole collection, as in doubt, to be written
-        again."""
+        """Mark records as in doubt, so that they are written again.
+
+        ``rows``: their documents; None for all documents of the edition.
+        """
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
         with self.transaction() as db:
             where = f"collection = ? {chosen}"
@@ -320,14 +330,14 @@ class Journal:
             )
 
     def total(self, collection: EditionName, statistic: str) -> Sums | None:
-        """Return the sums over every settled document with this statistic, or None. Any thread."""
+        """Return the sums of all documents with this statistic, or None if there are none. Any thread."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         rows = self.read(query, (collection, statistic))
         return unpack(rows[0][0]) if rows else None
 
 
 class Selecting(Protocol):
-    """A journal, or a connection that only reads it."""
+    """A Journal, or a JournalReader."""
 
     def select(
         self, query: str, values: Sequence[object] | dict[str, object] = ()
@@ -335,9 +345,9 @@ class Selecting(Protocol):
 
 
 class JournalReader:
-    """A journal, read by other threads than its own: a connection that cannot write, which threads share.
+    """A connection to the journal that cannot write, which several threads share.
 
-    A reader does not wait for the writer, nor the writer for it.
+    By SQLite's write-ahead log, neither does a reader wait for the writer, nor the writer for a reader.
     """
 
     def __init__(self, path: Path) -> None:
@@ -352,19 +362,19 @@ class JournalReader:
             return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Close it once a query under way has ended: SQLite would crash."""
+        """Close the connection after a running query has ended: SQLite would crash."""
         with self._lock:
             self._db.close()
 
 
 def fact(journal: Selecting, key: str) -> str | None:
-    """Return a small fact of the state, such as its ``owner``."""
+    """Return a small fact that ``Journal.set`` stored, or None."""
     rows = journal.select("SELECT value FROM state WHERE key = ?", (key,))
     return next((str(value) for (value,) in rows), None)
 
 
 def sources_of(journal: Selecting) -> list[SourceName]:
-    """Return every source that ever had documents here."""
+    """Return every source that has documents in the journal, by name."""
     return [
         SourceName(name) for (name,) in journal.select("SELECT DISTINCT source FROM documents ORDER BY 1")
     ]
@@ -374,10 +384,11 @@ def sources_of(journal: Selecting) -> list[SourceName]:
 # document would count as settled when its old version is listed again.
 _NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
 
-_LAST = 1e7  # place in the queue, as the POSIX seconds from which on it is due: behind all of QueueTurns
+# Documents in the queue are ordered by ``retry_at``. This one is later than any that QueueTurns gives.
+_LAST = 1e7
 
-# A document has one id in all editions of a collection, as far as history allows. CROSS JOIN keeps the
-# order of the tables, in which each step is one look-up.
+# A new document takes the id that it has in the live edition of the collection, unless another document has
+# that id here. CROSS JOIN makes SQLite join in this order, in which each step is one look-up.
 _DOCUMENT_ID = """COALESCE((
     SELECT other.document_id FROM collections AS ours
     CROSS JOIN collections AS theirs ON theirs.serves = ours.serves AND theirs.role = 'live'
@@ -395,7 +406,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to WAL. SQLite does not wait for other processes that do the same, so retry."""
+    """Switch to the write-ahead log. Retry, since SQLite does not wait for others that do the same."""
     for wait in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2):
         with suppress(sqlite3.OperationalError):
             db.execute("PRAGMA journal_mode=WAL")

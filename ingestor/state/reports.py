@@ -1,7 +1,8 @@
 """Reports from the journal: counts, failures, documents in pages, and the history of changes.
 
-No query reads more documents than it must. Triggers of the journal (schema.py) write a row of history in the
-transaction of each change, and keep the last 20,000.
+Queries about documents that are not settled use an index, so that they take no longer with a million settled
+ones. Triggers of the journal (tables.py) write a row of history in the transaction of each change, and keep
+the last 20,000.
 """
 
 import json
@@ -17,10 +18,11 @@ from ingestor.state.journal import Journal, Selecting
 from ingestor.state.tables import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
-Place = tuple[str, str, str]  # source, edition and key: the order of documents
+Place = tuple[str, str, str]  # source, edition and key, by which documents are ordered
 
 _FAILED = f"reason IS NOT NULL AND NOT {UNSUPPORTED}"
-_CONDITIONS: Mapping[Which, str] = {  # documents that are not settled are few, and have indexes
+# The inner queries choose few documents by an index; the outer condition alone would read all of them.
+_CONDITIONS: Mapping[Which, str] = {
     "any": "",
     "settled": f"AND {STATE} = 'settled'",
     "due": f"""AND id IN (SELECT id FROM documents WHERE {PENDING} UNION ALL
@@ -41,14 +43,14 @@ _COLUMNS = f"""source, collection, key, document_id, {STATE}, size, uri,
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document. ``collection``: its edition. ``size``: bytes. Times are POSIX seconds."""
+    """A document of a page. Times are POSIX seconds."""
 
     source: str
-    collection: str
+    collection: str  # name of its edition
     key: str
     document_id: str
     state: State
-    size: int | None
+    size: int | None  # bytes
     uri: str | None
     records: int
     reason: str | None
@@ -69,7 +71,11 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
-    """A choice of documents. ``match``: a part of the key. ``after``, ``before``: an end of a page."""
+    """A choice of documents.
+
+    ``match``: a part of the key, in any case. ``after``, ``before``: the last document of the page before, or
+    the first document of the page after; at most one of both is set.
+    """
 
     source: str | None = None
     edition: str | None = None
@@ -80,7 +86,7 @@ class DocumentQuery:
 
 
 def find_named(journal: Journal, wanted: str) -> list[Entry]:
-    """Return documents in live editions, by key, URI or id."""
+    """Return the documents in live editions that have this key, URI or id."""
     return journal.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
 
@@ -90,13 +96,16 @@ def all_keys(journal: Selecting) -> list[str]:
 
 
 def parsers_of(journal: Selecting, feed: Feed) -> list[str]:
-    """Return the parser kinds that the settled documents of a feed were read with."""
+    """Return the kinds of the parsers by which documents of a feed were read."""
     query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND collection = ? AND parser NOTNULL"
     return [parser for (parser,) in journal.select(query, feed)]
 
 
 def source_of(journal: Selecting, row: int) -> SourceName | None:
-    """Return the source of a document, which may have another name since; None if it is gone."""
+    """Return the source of a document by its row. A source that was renamed meanwhile has another name.
+
+    None if the document is gone.
+    """
     rows = journal.select("SELECT source FROM documents WHERE id = ?", (row,))
     return SourceName(rows[0][0]) if rows else None
 
@@ -104,9 +113,10 @@ def source_of(journal: Selecting, row: int) -> SourceName | None:
 def page_of(
     journal: Selecting, wanted: DocumentQuery, most: int, *, naturally: bool = True
 ) -> list[DocumentRow]:
-    """Return the first documents in live editions, by source, edition and key; ``before``: the last ones.
+    """Return a page of at most ``most`` documents in live editions, by source, edition and key.
 
-    ``naturally``: numbers in keys by their value; all documents are sorted for that.
+    With ``wanted.before`` the page ends there, else it begins after ``wanted.after``. ``naturally``: compare
+    numbers in keys by their value. All chosen documents are sorted for that, since no index has this order.
     """
     back = wanted.before is not None
     place = wanted.before or wanted.after
@@ -129,44 +139,42 @@ def page_of(
     return rows[::-1] if back else rows
 
 
-def row_of(journal: Selecting, row: int) -> DocumentRow:
-    """Return the document of a row of the journal."""
-    return DocumentRow(*journal.select(f"SELECT {_COLUMNS} FROM documents WHERE id = ?", (row,))[0])
-
-
 def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> DocumentRow | None:
-    """Return a document by its id, in any live edition or in this one."""
+    """Return the document of this id in a live edition, or None. ``edition``: the only edition to look in."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
     return next((DocumentRow(*row) for row in journal.select(query, (document_id, edition))), None)
 
 
-def failures(journal: Selecting, most: int) -> list[DocumentRow]:
-    """Return the first documents that failed, by source and key."""
+def failures(journal: Selecting, most: int = -1) -> list[DocumentRow]:
+    """Return the failed documents in live editions, by source and key; the first ``most`` if not negative."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
     return [DocumentRow(*row) for row in journal.select(query, (most,))]
 
 
-def reasons(journal: Selecting) -> list[tuple[str, str, int]]:
-    """Count failed documents by source and reason."""
-    query = f"SELECT source, reason, COUNT(*) FROM documents WHERE {_FAILED} AND {LIVE} GROUP BY 1, 2"
+def reasons(journal: Selecting, which: Which = "failed") -> list[tuple[str, str, int]]:
+    """Count documents in live editions by source and reason. ``which``: failed or quarantined ones."""
+    query = f"SELECT source, reason, COUNT(*) FROM documents WHERE {LIVE} {_CONDITIONS[which]} GROUP BY 1, 2"
     return journal.select(f"{query} ORDER BY 1, 2")
 
 
 def rows_of_failed(journal: Selecting, source: str) -> list[tuple[int, str]]:
-    """Return the rows of a source's failed documents, with their reasons."""
+    """Return the journal's rows of a source's failed documents, with the reason of each."""
     query = f"SELECT id, reason FROM documents WHERE {_FAILED} AND {LIVE} AND source = ?"
     return journal.select(query, (source,))
 
 
 def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[str, int]:
-    """Return the least slot of each document that has records, by its id."""
+    """Return the least slot of each of these documents in an edition, by document id.
+
+    Documents without records are left out.
+    """
     query = f"""SELECT document_id, MIN(slot) FROM documents JOIN records ON document = id
                 WHERE collection = ? AND document_id IN ({marks(ids)}) GROUP BY document_id"""
     return dict(journal.select(query, (edition, *ids)))
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return source and key of documents by their id."""
+    """Return source and key of these documents in live editions, by document id."""
     query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks(ids)})"
     return {id_: (source, key) for id_, source, key in journal.select(query, list(ids))}
 
@@ -174,9 +182,10 @@ def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]
 def documents_in(
     journal: Selecting, edition: str, after: str, match: str, most: int
 ) -> list[dict[str, object]]:
-    """Return the first documents of an edition that have records, by id.
+    """Return the first ``most`` documents of an edition that have records, ordered by id.
 
-    ``after``: an id. ``match``: a part of the key.
+    ``after``: the id of the last document of the page before, or "". ``match``: a part of the key, in any
+    case.
     """
     names = ("document_id", "source", "key", "address", "bytes", "records")
     rows = journal.select(
@@ -190,15 +199,16 @@ def documents_in(
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-_PAGE = 1000  # documents or records that are read at once
+_PAGE = 1000  # documents or records that one query reads
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A document.
+    """A document as ``ingestor ls`` prints it.
 
-    ``state``: settled, due, waiting (for a retry), quarantined or unsupported; a settled document that was
-    not read whole is empty or incomplete. ``reason``: None where it is settled and whole, or due.
+    ``state``: settled, due, waiting (for a retry), quarantined or unsupported. A settled document of which
+    the parser could not read everything is empty or incomplete. ``reason``: why the document is in that
+    state; None if it is due, or settled without a shortfall.
     """
 
     source: str
@@ -213,7 +223,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A settled document that was not read whole. ``state``: empty or incomplete."""
+    """A settled document of which the parser could not read everything. ``state``: empty or incomplete."""
 
     source: str
     document: str
@@ -232,15 +242,16 @@ def _to_listed(row: DocumentRow) -> Listed:
 
 
 class Reports:
-    """Each method is one query, or one for each page."""
+    """Counts and lists of documents. Each method runs one query, or one for each page of the result."""
 
     def __init__(self, journal: Selecting) -> None:
         self._journal = journal
 
     def counts(self) -> list[tuple[str, str, State, int]]:
-        """Count documents by source, collection and state; see core/document_state.py.
+        """Count documents by source, edition and state (see core/document_state.py).
 
-        Documents that are not settled are few, and have indexes; the settled ones are all the others.
+        Documents that are not settled are found by indexes. The number of settled ones is the rest, since
+        reading the state of a million documents would take seconds.
         """
         query = f"""
             WITH others AS (
@@ -258,19 +269,22 @@ class Reports:
         return self._journal.select(query)
 
     def count_unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """Count by source and state what is to be done or set aside in one edition and not in the other."""
+        """Count by source and state the documents that are not settled in one edition, but are in the other.
+
+        Quarantined documents count as not settled.
+        """
         unsettled = f"({PENDING} OR {GONE} OR quarantined)"
         query = f"""
             SELECT source, {STATE}, COUNT(*) FROM documents
             WHERE collection = ? AND {unsettled} AND NOT EXISTS (
-                SELECT 1 FROM documents AS twin  -- whose columns the conditions mean here
+                SELECT 1 FROM documents AS twin  -- the conditions below mean the columns of the twin
                 WHERE twin.collection = ? AND twin.source = documents.source AND twin.key = documents.key
                     AND {unsettled} AND twin.quarantined = documents.quarantined)
             GROUP BY 1, 2"""
         return self._journal.select(query, (edition, other))
 
     def documents(self, source: str | None = None) -> Iterator[Listed]:
-        """Yield documents in live editions, of one source or all, by source, edition and key, in pages."""
+        """Yield documents in live editions by source, edition and key. ``source``: None for all sources."""
         wanted = DocumentQuery(source=source)
         while page := page_of(self._journal, wanted, _PAGE, naturally=False):
             yield from map(_to_listed, page)
@@ -278,12 +292,13 @@ class Reports:
 
     def document(self, row: int) -> Listed:
         """Return the document of this row of the journal."""
-        return _to_listed(row_of(self._journal, row))
+        query = f"SELECT {_COLUMNS} FROM documents WHERE id = ?"
+        return _to_listed(DocumentRow(*self._journal.select(query, (row,))[0]))
 
     def short(self) -> list[Short]:
         """Return empty and incomplete documents in live editions."""
         query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
-                    WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
+                    WHERE {LIVE} {_CONDITIONS["short"]} ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
 
     def number(self, source: str) -> int:
@@ -300,14 +315,8 @@ class Reports:
             kinds.add(*row)
         return kinds.by_frequency()
 
-    def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
-        """Return source, key, reason, attempts, retry_at, quarantined and detail of failed documents."""
-        query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
-                    WHERE reason IS NOT NULL AND NOT {UNSUPPORTED} AND {LIVE} ORDER BY source, key"""
-        return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
-
     def oldest(self) -> dict[str, float]:
-        """Return, by source, the POSIX seconds of its oldest change that readers do not see yet."""
+        """Return by source the POSIX seconds of the oldest change that readers do not see yet."""
         query = f"""SELECT source, MIN(since) FROM (
                         SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined
                         UNION ALL
@@ -315,53 +324,38 @@ class Reports:
                     WHERE {LIVE} GROUP BY source"""
         return {source: since for source, since in self._journal.select(query) if since is not None}
 
-    def reasons(self) -> list[tuple[str, str, int]]:
-        """Count quarantined documents in live editions by source and reason."""
-        query = f"""SELECT source, reason, COUNT(*) FROM documents
-                    WHERE reason IS NOT NULL AND quarantined AND NOT {UNSUPPORTED} AND {LIVE}
-                    GROUP BY source, reason"""
-        return self._journal.select(query)
+    def due(self) -> tuple[int, int]:
+        """Return the number of documents to index or remove, and the listed bytes of those to index."""
+        query = f"""SELECT COUNT(*) + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE}),
+                        coalesce(SUM(size), 0)
+                    FROM documents WHERE {PENDING} AND {IN_FORCE}"""
+        [(documents, size)] = self._journal.select(query)
+        return documents, size
 
-    def due(self) -> int:
-        """Count the documents that are not settled, without quarantined ones."""
-        query = f"""SELECT (SELECT COUNT(*) FROM documents
-                            WHERE {PENDING} AND {IN_FORCE})
-                         + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE})"""
-        return int(self._journal.select(query)[0][0])
-
-    def due_bytes(self) -> int:
-        """Sum the listed bytes of the documents to index, without quarantined ones."""
-        query = f"SELECT coalesce(SUM(size), 0) FROM documents WHERE {PENDING} AND {IN_FORCE}"
-        return int(self._journal.select(query)[0][0])
-
-    def records(self, collection: EditionName) -> int:
-        query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
-        return int(self._journal.select(query, (collection,))[0][0])
-
-    def sure(self, collection: EditionName) -> int:
-        """Count the records that are known to be in Chroma, without those in doubt."""
-        query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
-                   WHERE collection = ? AND NOT unsure"""
-        return int(self._journal.select(query, (collection,))[0][0])
+    def records(self, edition: EditionName, *, sure: bool = False) -> int:
+        """Count the records of an edition. ``sure``: only records that are not in doubt."""
+        query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
+                    WHERE collection = ? {"AND NOT unsure" if sure else ""}"""
+        return int(self._journal.select(query, (edition,))[0][0])
 
 
 _OF = "source = ? AND collection = ?"
 
 
 class Unsettled:
-    """Differences between the wanted and the applied state of a source. Methods raise sqlite3.Error."""
+    """Differences between the desired and the applied state of a source. Methods raise sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def due(self, feed: Feed) -> tuple[int, int]:
-        """Return the number of documents to prepare, and their listed bytes."""
+        """Return the number of documents of a feed that must be indexed, and their listed bytes."""
         query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
         [(documents, size)] = self._journal.select(query, feed)
         return documents, size
 
     def due_at(self, feed: Feed, places: Container[int]) -> Iterator[Entry]:
-        """Yield the documents to prepare that have these places in the queue, read in pages."""
+        """Yield the documents to index that have these places in the queue, counted from 0."""
         queue = f"SELECT retry_at, id FROM documents INDEXED BY unsettled WHERE {_OF} AND {PENDING}"
         query = f"""{queue} AND retry_at = ? AND id > ? UNION ALL {queue} AND retry_at > ?
                     ORDER BY retry_at, id LIMIT {_PAGE}"""
@@ -380,7 +374,7 @@ class Unsettled:
         return documents, records
 
     def examples(self, feed: Feed, number: int) -> list[str]:
-        """Return the first documents to remove or to prepare, with the reasons of failed ones."""
+        """Return the keys of the first documents to remove or to index; failed ones with their reason."""
         query = f"""SELECT key, reason FROM documents
                     WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
                     ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
@@ -388,14 +382,14 @@ class Unsettled:
         return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
     def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
-        """Return key, state and reason of documents without records: quarantined, or unsupported."""
+        """Return key, state and reason of the quarantined and unsupported documents of a feed."""
         query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
                     WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
 class KeptRecord(NamedTuple):
-    """A record as the journal knows it. ``row``: row of its document."""
+    """A record as the journal knows it. ``row``: the journal's row of its document."""
 
     row: int
     document_id: DocumentId
@@ -403,9 +397,10 @@ class KeptRecord(NamedTuple):
 
 
 def journal_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
-    """Yield the records of an edition by document. No query stays open. Raises sqlite3.Error.
+    """Yield the records of an edition, ordered by document and slot. Raises sqlite3.Error.
 
-    CROSS JOIN keeps the order of the tables, in which a page begins where the last one ended.
+    They are read in pages, since a query that stays open would keep SQLite from shortening its log. CROSS
+    JOIN makes SQLite walk over the records in their order, in which a page begins where the last one ended.
     """
     query = f"""SELECT id, document_id, slot, text_key, vector_key, meta_key, unsure, vector_digest
                 FROM records CROSS JOIN documents ON id = document
@@ -421,16 +416,17 @@ What = Literal[
     "added", "changed", "rewritten", "moved", "removed", "failed", "quarantined",
     "held", "released", "config", "switched", "refused",
 ]  # fmt: skip
-FEW = 50
+FEW = 50  # events that are returned by default
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. ``at``: POSIX seconds.
+    """A change in the history. ``at``: POSIX seconds.
 
-    ``rewritten``: the content of the document is the same. ``config``: the records of a collection follow
-    another config in place; ``switched``: readers see another collection; ``refused``: a config file was.
-    ``before``, ``after``: choices of a collection, see rechunk/recipes.py.
+    ``what`` is ``rewritten`` if the content of the document stays the same. It is ``config`` if the records
+    of a collection are changed in place for another config. It is ``switched`` if readers see another
+    collection, and ``refused`` if a changed config file has an error. ``before``, ``after``: choices of a
+    collection (see rechunk/recipes.py).
     """
 
     at: float
@@ -447,7 +443,7 @@ class Event:
 def last_events(
     journal: Selecting, source: str | None = None, document_id: str | None = None, n: int = FEW
 ) -> list[Event]:
-    """Return the last events, newest first, of a source or of a document, or all."""
+    """Return the last ``n`` events, newest first. ``source``, ``document_id``: of which; None for all."""
     wanted = {"source": source, "document_id": document_id}
     where = " AND ".join(f"history.{key} = ?" for key, value in wanted.items() if value is not None) or "1"
     rows = journal.select(
@@ -469,11 +465,11 @@ def _event(at: float, what: What, *facts: str | None) -> Event:
 
 
 def id_of(journal: Selecting, document: str) -> str | None:
-    """Return the id of the document that last had this key or has this id; None if nothing happened to it."""
+    """Return the id of the document that last had this key or id; None if the history has none."""
     query = "SELECT document_id FROM history WHERE document = ?1 OR document_id = ?1 ORDER BY id DESC LIMIT 1"
     return next((id_ for (id_,) in journal.select(query, (document,))), None)
 
 
 def note_refused(journal: Journal, why: str) -> None:
-    """Note that a changed config file was refused."""
+    """Add to the history that a changed config file was refused."""
     journal.write("INSERT INTO history (what, why) VALUES ('refused', ?)", (why,))

@@ -121,7 +121,7 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
-    monkeypatch.setattr(daemon.run_status, "write", lambda state, live: None)
+    monkeypatch.setattr(daemon.run_status, "write_live", lambda state, live: None)
     loop.watcher = lambda live: seen.append(live.tally)
     running.parts.config.state = None
 

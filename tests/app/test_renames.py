@@ -21,7 +21,7 @@ from ingestor.rechunk import policy
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.reports import Reports
+from ingestor.state.reports import failures
 from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.world import World
 from tests.state.journals import of_source
@@ -174,5 +174,5 @@ def test_document_failed_under_old_name_is_retried_under_new_one(tmp_path: Path,
     world.pool.outcomes.append(Outcome(document, error=BadDocument("not text")))
     world.engine.step(0)
     assert not world.engine.flight.documents()
-    assert Reports(world.journal).failures() == []
+    assert failures(world.journal) == []
     world.journal.close()

@@ -31,7 +31,7 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.reports import Reports, failures
 from ingestor.state.sources import LastListing, SourceRows, Withdrawals, states
 from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
@@ -460,7 +460,7 @@ class World:
             self.answer()
             if self.resting():
                 return
-        raise LawBroken(REST, Reports(self.journal).failures() or Reports(self.journal).counts())
+        raise LawBroken(REST, failures(self.journal) or Reports(self.journal).counts())
 
     def answer(self) -> None:
         """A person looks: where nothing is broken or out of sight, what is gone is really gone."""
@@ -484,7 +484,7 @@ class World:
             self.engine_step()
             self.answer()
         for source, files in self.places.items():
-            left = {failure[1] for failure in Reports(self.journal).failures() if failure[0] == source}
+            left = {row.key for row in failures(self.journal) if row.source == source}
             hold(OTHERS, [key for key in left - files.restless - files.logs.keys() if files.readable(key)])
             files.restless.clear()
             files.logs.clear()

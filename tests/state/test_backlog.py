@@ -7,7 +7,7 @@ from ingestor.core.entries import Feed
 from ingestor.model import Item, SourceName
 from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.reports import failures
 from tests.state.journals import C, S, due, observe, one, settle
 
 
@@ -36,7 +36,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert due(journal, 49.0) == []
     assert due(journal, 50.0) == ["a"]
     assert Backlog(journal).next_retry([Feed(S, C)]) == 50.0
-    assert [(f[1], f[5]) for f in Reports(journal).failures()] == [("a", False), ("b", True)]
+    assert [(row.key, row.state) for row in failures(journal)] == [("a", "waiting"), ("b", "quarantined")]
     observe(journal, "b", version="2")
     assert due(journal, 49.0) == ["b"]
     assert journal.retry() == 1
@@ -51,7 +51,7 @@ def test_quarantined_document_of_a_left_collection_is_removed(
     assert Backlog(journal).next_retry([Feed(S, C)]) == NEVER
     journal.relocate(S, [])
     assert Backlog(journal).next_retry([Feed(S, C)]) == 0.0
-    assert Reports(journal).failures() == []
+    assert failures(journal) == []
 
 
 def test_hasten_makes_waiting_documents_due_and_no_quarantined_ones(journal: Journal) -> None:

@@ -11,7 +11,7 @@ from ingestor.model import Item, Known
 from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.reports import failures
 from ingestor.state.sources import SourceRows
 from ingestor.state.tables import pack, unpack
 from tests.state.journals import C, S, due, observe, of_source, one, settle, untold
@@ -77,7 +77,7 @@ def test_late_refusal_of_an_older_version_holds_for_that_version(journal: Journa
     observe(journal, "a", version="whole")
     journal.settle([Receipt(row, "half", "r", "", "", "text", failure=refused)], ["r"])
     assert due(journal) == ["a"]
-    assert Reports(journal).failures() == []
+    assert failures(journal) == []
 
 
 def test_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal: Journal) -> None:

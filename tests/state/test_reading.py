@@ -14,7 +14,7 @@ from ingestor.core.listings import ListingChanges, ListingComparison, VersionTab
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.state import reports, sources
 from ingestor.state.journal import Journal, open_journal
-from ingestor.state.reports import Reports
+from ingestor.state.reports import Reports, reasons
 from ingestor.state.tables import NewerJournal
 from tests.state.journals import C, S, due, observe, of_collection, of_source, one, settle
 
@@ -150,4 +150,4 @@ def test_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:
     observe(journal, gone=("b",))
     assert (oldest() or 0) >= before, "what was settled is due since now"
     journal.fail(one(journal, "a").row, "2", Failure("broken", 1, NEVER, quarantined=True))
-    assert Reports(journal).reasons() == [(S, "broken", 1)]
+    assert reasons(journal, "quarantined") == [(S, "broken", 1)]

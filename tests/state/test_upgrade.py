@@ -63,7 +63,7 @@ def test_documents_and_records_stay_after_an_upgrade(path: Path) -> None:
     before = {table: rows(path, table, names[table]) for table in tables}
     assert len(before["documents"]) > 6
     with closing(Journal(path)) as journal:
-        assert Reports(journal).due() == 0
+        assert Reports(journal).due() == (0, 0)
         assert {state for *_, state, _ in Reports(journal).counts()} == {
             "settled", "quarantined", "unsupported",
         }  # fmt: skip

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from ingestor.state.editions import Editions
-from ingestor.state.reports import Reports
+from ingestor.state.reports import Reports, failures
 from tests.simulation.checks.durable import check_durable, in_step
 from tests.simulation.laws import CLEAN, EXACT, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
 from tests.simulation.lexical import difference
@@ -61,7 +61,7 @@ def _check_clean(world: World, *, full: bool) -> None:
         for key in files.contents
         if files.readable(key)
     }
-    hold(CLEAN, [failure for failure in Reports(world.journal).failures() if failure[:2] in readable])
+    hold(CLEAN, [row for row in failures(world.journal) if (row.source, row.key) in readable])
     hold(CLEAN, full != any(map(str.strip, readable.values())) and "an empty index")
     for readers in world.all_readers:
         live = Editions(world.journal).live(readers.serves).name
