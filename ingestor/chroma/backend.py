@@ -1,14 +1,14 @@
-"""The collections of a state in Chroma: their marks and settings; opened, described, renamed and deleted.
+"""The collections of a state in Chroma: their marks and settings; opened, checked, renamed and deleted.
 
 A collection carries the mark of the state that wrote it. A collection with another mark, or with records and
-no mark, is never changed. A wrong name in a config must not destroy anyone's data. Other programs may
-replace a collection's metadata, our mark included. The journal still knows its UUID, which nobody can change.
+no mark, is never changed: a wrong name in a config must not destroy anyone's data. Other programs may replace
+a collection's metadata, our mark included. The journal still knows its UUID, which nobody can change.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -21,7 +21,7 @@ from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma
-from ingestor.core.backend import Home, Model, home_of
+from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
 from ingestor.model import ReaderModel
@@ -32,23 +32,26 @@ log = logging.getLogger(__name__)
 
 _EMPTIED = 2000  # records that one request deletes
 
-
-OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}  # of Chroma; others are looked up
+# Chroma's embedding functions that our embedders name. Others are looked up in chromadb, a slow import.
+OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
 
-# Chroma's graph of vectors: links of each, and how many neighbours are looked at to add one, and to search.
+# Chroma's graph of vectors: links of each vector; neighbours that are compared to add one, and to find one.
 # With 16 links, Chroma's default, no search however deep found two of 17,000 records that resembled each
 # other. With 32, and 100 neighbours, search missed 1 to 25 of 25 records beside 2,975 copies of eight texts.
 GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
 
-_EARLIER_GRAPH = {"ef_search": 100}  # of collections that were made before; neighbours vary
+_EARLIER_GRAPH = {"ef_search": 100}  # of collections that earlier versions created; their links cannot change
 _WRITTEN = {"sync_threshold": 1000, "resize_factor": 1.2}  # when the graph is persisted, and how it grows
-_NO_FUNCTION = {"type": "legacy"}  # as Chroma calls it
+_NO_FUNCTION = {"type": "legacy"}  # Chroma's description of a collection without an embedding function
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Marks of our own collections. ``mark``: of the state. ``uuids``: those that the journal knows."""
+    """The means to recognise our own collections.
+
+    ``mark``: the mark of this state. ``uuids``: returns the UUIDs of the collections that the journal knows.
+    """
 
     mark: str
     uuids: Callable[[], Collection[str]] = tuple
@@ -61,32 +64,15 @@ class Ownership:
 
 
 def mark_of(collection: DescribedCollection) -> str | None:
+    """Return the mark that a collection carries, or None."""
     return (collection.metadata or {}).get(OWNER)
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A collection of any owner. ``records``: None if it cannot be counted; ``trouble`` says why.
-
-    ``owner``: the state that wrote it, None if no ingestor did. ``home``: where that state is.
-    ``model``: that readers' queries load; ``strategy``: that one of its records names.
-    """
-
-    name: ChromaName
-    uuid: str
-    owner: str | None
-    home: Home | None
-    model: str | None
-    dimensions: int | None
-    records: int | None = None
-    strategy: str | None = None
-    trouble: str | None = None
 
 
 def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
     """Return the settings of a new collection, in the form of Chroma's JSON.
 
-    ``model``: for readers' ``query(query_texts=...)``. Raises NeedsHuman if it is none of Chroma's.
+    ``model``: the embedding function of Chroma that readers' ``query(query_texts=...)`` uses; None for none.
+    Raises NeedsHuman if Chroma has no such function.
     """
     graph = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
     if model is None:
@@ -96,14 +82,16 @@ def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
 
 
 def right_settings(collection: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
-    """Return the right values of settings that differ, in the form of Chroma's JSON.
+    """Return the settings that somebody else changed, with their right values, in the form of Chroma's JSON.
 
-    Without ``known`` the function that embeds readers' questions is not judged.
+    ``model``: as in ``new_configuration``. ``known``: whether ``model`` is known; if not, the function that
+    embeds readers' questions is not compared.
     """
     stored = collection.configuration_json or {}
     right: dict[str, Any] = {}
     if graph := stored.get("hnsw"):
-        ours = graph.get("ef_construction") == GRAPH["ef_construction"]  # which cannot be changed
+        # Nobody can change ``ef_construction``, so that it tells which version created the collection.
+        ours = graph.get("ef_construction") == GRAPH["ef_construction"]
         wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
         if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
             right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
@@ -116,7 +104,7 @@ def right_settings(collection: DescribedCollection, model: ReaderModel | None, k
 
 
 def describe_differences(collection: DescribedCollection, right: Mapping[str, Any]) -> list[str]:
-    """Describe settings whose right values are given."""
+    """Describe each setting in ``right``: its value in the collection, and its right value."""
     stored = collection.configuration_json or {}
     words = [
         f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in right.get("hnsw", {}).items()
@@ -135,13 +123,14 @@ def model_of(collection: DescribedCollection) -> str | None:
 
 
 def _describe_function(function: Mapping[str, Any] | None) -> str:
+    """Return the name of an embedding function, and its address or model."""
     config = (function or {}).get("config") or {}
     about = config.get("url") or config.get("model_name") or ""
     return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
 
 
 def require_known(model: ReaderModel) -> None:
-    """Raise NeedsHuman if the function is none of Chroma's embedding functions."""
+    """Raise NeedsHuman if Chroma has no such embedding function."""
     if model.function in OUR_FUNCTIONS:
         return
     from chromadb.utils.embedding_functions import known_embedding_functions
@@ -171,19 +160,20 @@ class Collections:
 
     def __init__(self, connection: ChromaConnection, owner: Ownership) -> None:
         self.connection, self._client, self._owner = connection, connection.client, owner
-        self._models = dict[str, Model]()  # by UUID
+        self._models = dict[str, Model]()  # by UUID of the collection
         self._refused = set[str]()  # UUIDs of collections whose records could not be deleted
         self._looks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
-        """Return an edition by the UUIDs of its shards, over a connection of its own. Any thread."""
+        """Return an edition by the UUIDs of its shards, over the connection for readers. Any thread."""
         return SearchedShards([ChromaIndex(self.connection.readers, UUID(uuid)) for uuid in uuids])
 
     def open(self, name: ChromaName, model: Model) -> tuple[ChromaIndex, str]:
-        """Return the collection and its UUID. Create it if it does not exist; adopt it if empty and unmarked.
+        """Return our collection of that name, and its UUID; create it if it does not exist.
 
-        Raises NeedsHuman, and changes nothing, if it is not ours or has vectors of another length; Torn if it
-        crashes Chroma, Transient if Chroma is away.
+        An empty collection without a mark is replaced by ours. Raises NeedsHuman, and changes nothing, if the
+        collection is not ours or has vectors of another length. Raises Torn if it crashes Chroma, and
+        Transient if Chroma is away.
         """
         if (server := self.connection.server) is not None:
             if server.supervision.suspects(name):
@@ -232,17 +222,14 @@ class Collections:
 
     def _find(self, client: Client, name: ChromaName) -> ChromaIndex | None:
         collection = self._ours(client, name)
-        is_ours = collection is not None and self._owner.of(collection) == self._owner.mark
-        return (
-            ChromaIndex(client, collection.id, collection.name)
-            if collection is not None and is_ours
-            else None
-        )
+        if collection is None or self._owner.of(collection) != self._owner.mark:
+            return None
+        return ChromaIndex(client, collection.id, collection.name)
 
     def _ours(self, client: Client, name: ChromaName) -> DescribedCollection | None:
-        """Return the collection, if it is ours or is empty and unmarked; None if there is none.
+        """Return the collection of that name, or None.
 
-        Raises Foreign.
+        Raises Foreign unless it is ours, or empty and unmarked.
         """
         try:
             collection = client.get_collection(name)
@@ -264,22 +251,23 @@ class Collections:
         return collection
 
     def edition(self, edition: Edition) -> SearchedShards | None:
-        """Return the collection of an edition, by UUID: after a crash its name may not match its role.
+        """Return the collection of an edition; None if it, or one of its shards, is gone.
 
-        None if it, or one of its shards, is gone.
+        It is found by UUID, because its name may not match its role yet after a crash.
         """
         parts = [self.find(name) for name in self._names_now(edition)]
         present = [part for part in parts if part is not None]
         return SearchedShards(present) if len(present) == len(parts) else None
 
     def _names_now(self, edition: Edition) -> list[ChromaName]:
+        """Return the names of an edition's shards in Chroma now. A shard that is gone has its last name."""
         here = self.names()
         return [ChromaName(here.get(uuid, name)) for uuid, name in edition.places]
 
     def list_changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
-        """Describe settings of an edition's collections that somebody else changed.
+        """Describe the settings of an edition's collections that somebody else changed.
 
-        ``restore``: give them their right values, and return only what was restored. Records and vectors stay
+        ``restore``: give them their right values, and describe only these settings. Records and vectors stay
         as they are.
         """
         return [
@@ -301,7 +289,7 @@ class Collections:
     def _restore(
         self, collection: DescribedCollection, model: ReaderModel | None, right: Mapping[str, Any]
     ) -> bool:
-        """Give settings their right values. Return False if that is not possible, which is logged."""
+        """Give settings their right values. If that is not possible, log why and return False."""
         try:
             if right and model is not None:
                 require_known(model)
@@ -318,11 +306,11 @@ class Collections:
         return True
 
     def empty(self, name: ChromaName, most: int) -> bool:
-        """Delete at most ``most`` records of our collection of that name. Return whether others are left.
+        """Delete at most ``most`` records of our collection of that name. Return whether records are left.
 
-        Chroma 1.5 keeps the lists of records whose collection is deleted, and gives them to new records of
-        any collection, which take the same rows. A collection that refuses is not tried again: a torn one
-        may end the server.
+        This comes before the deletion of a collection: Chroma 1.5 would keep the lists in the metadata of its
+        records, and give them to new records of any collection. A collection that refuses is not tried again,
+        because a torn one may end the server.
         """
         with suppress(Foreign, Torn, Gone, Transient, NeedsHuman, Refused):
             if (collection := self._ours(self._client, name)) is not None:
@@ -336,7 +324,10 @@ class Collections:
         return False
 
     def delete(self, name: ChromaName) -> None:
-        """Delete our collection of that name, torn or whole, and its records first; never a stranger's."""
+        """Delete our collection of that name, also a torn one, after its records.
+
+        Others' collections stay.
+        """
         while self.empty(name, _EMPTIED):
             pass
         with suppress(Foreign):
@@ -346,15 +337,16 @@ class Collections:
             self.connection.server.supervision.forget(name)
 
     def delete_any(self, uuid: str) -> None:
-        """Delete a collection of any owner: a person decided that."""
+        """Delete a collection of any owner, because a person decided so."""
         if (name := self.names().get(uuid)) is not None:
             self._client.delete_collection(name)
 
     def note(self, uuid: str, facts: Mapping[str, str]) -> None:
-        """Add to the metadata of a collection of any owner: a person decided that."""
-        ChromaIndex(self._client, UUID(uuid)).note(facts)
+        """Add to the metadata of a collection of any owner, because a person decided so."""
+        self.index(uuid).note(facts)
 
     def names(self) -> Mapping[str, str]:
+        """Return name by UUID of every collection of any owner."""
         return self._client.names()
 
     def rename(self, uuid: str, name: str) -> bool:
@@ -371,7 +363,10 @@ class Collections:
         return True
 
     def evict(self, name: str) -> str:
-        """Free a name that a foreign collection has: delete it if empty, else rename it. Return which."""
+        """Free a name that a foreign collection has: delete the collection if it is empty, else rename it.
+
+        Return in words what was done.
+        """
         collection = self._client.get_collection(name)
         if not self._client.count(collection.id):
             self._client.delete_collection(name)
@@ -380,29 +375,19 @@ class Collections:
         self._client.change_collection(collection.id, "name", aside)
         return f"kept, as {aside}"
 
-    def describe_all(self) -> list[Described]:
-        """Describe all collections, of any owner, by name."""
-        return sorted(map(self._describe, self._client.collections()), key=lambda collection: collection.name)
+    def describe_all(self) -> list[tuple[DescribedCollection, str | None]]:
+        """Return all collections of any owner by name, each with the mark of the state that wrote it, or
+        None.
+        """
+        everything = sorted(self._client.collections(), key=lambda collection: collection.name)
+        return [(collection, self._owner.of(collection)) for collection in everything]
 
-    def _describe(self, collection: DescribedCollection) -> Described:
-        about = Described(
-            ChromaName(collection.name),
-            str(collection.id),
-            self._owner.of(collection),
-            home_of(collection.metadata or {}),
-            model_of(collection),
-            collection.dimension,
-        )
-        index = ChromaIndex(self._client, collection.id)
-        try:
-            records, sample = index.count(), index.sample(0, 1)
-        except (Gone, Torn, Transient) as error:
-            return replace(about, trouble=str(error))
-        strategy = sample[0].metadata.get("strategy") if sample else None
-        return replace(about, records=records, strategy=None if strategy is None else str(strategy))
+    def index(self, uuid: str) -> ChromaIndex:
+        """Return a collection of any owner."""
+        return ChromaIndex(self._client, UUID(uuid))
 
     def probe(self, name: ChromaName) -> str | None:
-        """Return why the collection or shard is not healthy or cannot grow, or None."""
+        """Return why a collection or shard is not healthy or cannot grow, or None."""
         try:
             self._client.require_room()
             index = self.find(name)
@@ -411,9 +396,9 @@ class Collections:
             return str(error)
 
     def look(self, name: ChromaName) -> str | None:
-        """Return why too many records are out of search's reach, or None. Each look samples other records.
+        """Return why search misses too many records of a collection, or None.
 
-        Settings of the collection that somebody else changed are restored.
+        Each call examines other records. It also restores settings that somebody else changed.
         """
         index = self.find(name)
         if index is None:
@@ -430,7 +415,7 @@ class Collections:
         return probe(index, self._looks)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Restart our server if it died over a request, met a full disk, or hangs."""
+        """Restart our server if it died over a request for a collection, met a full disk, or hangs."""
         if self.connection.server:
             self.connection.server.trouble(name, error, lambda client: _count(self._find(client, name)))
 
@@ -444,5 +429,5 @@ def _use(index: ChromaIndex | None) -> None:
     """Read and search a collection, and write one of its records again."""
     if index is not None:
         probe(index)
-        index.upsert(index.sample(0, 1))
+        index.upsert(index.read([*islice(index.ids(), 1)], vectors=True))
         probe(index)

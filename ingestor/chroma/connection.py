@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from ingestor.chroma.client import Client, Place, Unanswered
-from ingestor.chroma.processes import free_port
 from ingestor.chroma.server import LOCAL, UNUSABLE, ChromaServer
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
 from ingestor.core.events import event
@@ -114,7 +113,7 @@ def _supervise(chroma: Chroma, log_path: Path, stack: ExitStack, *, serve: bool)
     if isinstance(chroma, Supervised):
         rights = {"tokens": chroma.rights, "names": chroma.hosts}
         host, port = (chroma.host, chroma.port) if serve else (LOCAL, 0)
-    server = ChromaServer(chroma.path, host, port or free_port(LOCAL), log_path, **rights)
+    server = ChromaServer(chroma.path, host, port, log_path, **rights)
     stack.callback(server.stop)
     server.start_patiently()
     level = logging.WARNING if serve and "without" in server.level else logging.DEBUG

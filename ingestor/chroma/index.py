@@ -1,8 +1,12 @@
-"""A collection of Chroma as an ``Index``.
+"""A collection of Chroma as an ``Index``, and a check that searches find its records.
 
 Vectors are always passed, so Chroma never embeds by itself. Chroma merges metadata, so a removed key must be
 passed as None. The row of a new record may hold lists of a record whose collection was deleted (Chroma 1.5).
 So lists that a record lacks are passed as None, too.
+
+Chroma's graph of vectors can lose records, although ``count`` and ``get`` still return them. A vector that is
+replaced in place may cut the links to some record. So may a record that is added after others were deleted.
+Collections that were written once lost no record (``python -m benchmarks reach``).
 """
 
 from __future__ import annotations
@@ -12,7 +16,6 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from struct import pack
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -27,8 +30,20 @@ from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument, Gone, NeedsHuman
 from ingestor.units import quantity
 
-SECONDS = 0.5  # of a request that writes; decision 0058 has the figures
-_FIRST = 100  # records, before anything is known
+if TYPE_CHECKING:
+    from ingestor.model import Vector, Vectors
+    from ingestor.ports import Index
+
+SECONDS = 0.5  # that a request which writes should take; decision 0058 has the figures
+_FIRST = 100  # records of the first request that writes
+_RECORDS = 500  # records of a request; Chroma takes 5,461
+# The least number of records of a request that writes. Each request costs a way to servers of others.
+_LEAST, _LEAST_ELSEWHERE = 25, 100
+_PATCHES = 1000  # records of a request that changes metadata or deletes
+_BYTES = 20_000_000  # bytes of a request; Chroma takes 40 MiB
+_MOST_BYTES = 40_000_000  # bytes of a request with one record
+_PAGE, _MOST_IDS = 2000, 100_000  # ids of the first answer, and of any answer
+_TRIES = 3  # attempts to get the texts of all hits
 _TOO_LARGE = 413  # HTTP's status
 _QUOTA = re.compile(r"'(?P<what>[^']+)' exceeded quota limit")
 
@@ -40,7 +55,7 @@ class WritePace:
     """The number of records that a request writes: as many as Chroma adds in half a second.
 
     Chroma answers no reader of a collection while it adds the records of a request to its graph.
-    ``least``: records of a request, however long they take.
+    ``least``: the least number of records of a request, however long they take.
     """
 
     def __init__(self, least: int) -> None:
@@ -58,30 +73,26 @@ class WritePace:
 
 
 def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Iterator[Patches]:
-    """Yield the changes of each record in parts of at most ``most`` keys, the values first, then removals.
+    """Divide metadata into rounds of at most ``most`` keys a record, which is all that some servers take.
 
-    The first round has every record.
+    The first round has every record. Values come before removals of keys.
     """
-    parts = [(name, _parts(metadata, most)) for name, metadata in rows]
+
+    def divide(metadata: Metadata) -> list[Metadata]:
+        if most is None or len(metadata) <= most:
+            return [metadata]
+        return [*map(dict, pages(sorted(metadata.items(), key=lambda item: item[1] is None), most))]
+
+    parts = [(id_, divide(metadata)) for id_, metadata in rows]
     for turn in range(max((len(each) for _, each in parts), default=1)):
-        yield [(name, each[turn]) for name, each in parts if turn < len(each)]
-
-
-def _parts(metadata: Metadata, most: int | None) -> list[Metadata]:
-    if most is None or len(metadata) <= most:
-        return [metadata]
-    rest = iter(sorted(metadata.items(), key=lambda item: item[1] is None))
-    parts: list[Metadata] = []
-    while part := dict(islice(rest, most)):
-        parts.append(part)
-    return parts
+        yield [(id_, each[turn]) for id_, each in parts if turn < len(each)]
 
 
 def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
-    """Send the rows in one request; in halves while the server says that it is too much.
+    """Send the rows in one request; in halves if the server answers that the request is too large.
 
-    Raises BadDocument for a text that is too long, and what ``send`` raises. Raises NeedsHuman if the
-    collection is full or the config does not know the server's quotas.
+    Raises BadDocument for a text that is too long, and the errors of ``send``. Raises NeedsHuman if the
+    collection is full, or if the config does not name the server's quotas.
     """
     try:
         send(rows)
@@ -95,7 +106,7 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
         if not quota and error.status != _TOO_LARGE:
             raise
         if len(rows) == 1 and quota and "ocument" not in quota["what"]:
-            raise _untold(error) from error
+            raise _quota_of(error) from error
         if len(rows) == 1:
             raise BadDocument(
                 f"Chroma rejects a record of the document: {error}; use smaller chunks"
@@ -106,34 +117,24 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
 
 
 @contextmanager
-def within_quotas() -> Iterator[None]:
-    """Raise NeedsHuman if a request to read is more than the server allows."""
+def _explain_refusal(where: Mapping[str, Any] | None) -> Iterator[None]:
+    """Raise NeedsHuman if a request to read exceeds a quota, and ValueError if Chroma rejects the filter."""
     try:
         yield
     except Refused as error:
         if _QUOTA.search(str(error)):
-            raise _untold(error) from error
-        raise
+            raise _quota_of(error) from error
+        if error.kind != INVALID:
+            raise
+        raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 
-def _untold(error: Refused) -> NeedsHuman:
+def _quota_of(error: Refused) -> NeedsHuman:
     return NeedsHuman(f"Chroma: {error}; set chroma.quotas to what this server allows")
 
 
-if TYPE_CHECKING:
-    from ingestor.model import Vector, Vectors
-
-_RECORDS = 500  # a request; Chroma takes 5,461
-_LEAST, _LEAST_ELSEWHERE = 25, 100  # of a request that writes; each costs a way to others' servers
-_PATCHES = 1000
-_BYTES = 20_000_000  # a request; Chroma takes 40 MiB
-_MOST_BYTES = 40_000_000  # a record by itself
-_PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
-_TRIES = 3  # of a question whose answer holds records without text
-
-
-class PlacedRecord(NamedTuple):
-    """A record and where it is. ``vector``: the numbers as Chroma returned them."""
+class PlainRecord(NamedTuple):
+    """A record without metadata. ``vector``: the numbers as Chroma returned them, without NumPy."""
 
     id: RecordId
     text: str
@@ -141,7 +142,7 @@ class PlacedRecord(NamedTuple):
 
 
 class ChromaIndex:
-    """A collection in Chroma, by its UUID. Methods raise Gone if another collection took the name.
+    """A collection in Chroma, by its UUID. Methods raise Gone if it was deleted, whatever has its name now.
 
     ``name``: last known name of the collection. Chroma describes collections by their names only.
     """
@@ -196,27 +197,28 @@ class ChromaIndex:
             send_in_halves(batch, lambda part: self._client.post(self._uuid, "delete", ids=part))
 
     def _most_written(self, usual: int) -> int:
-        """Return the number of records of a request that writes."""
+        """Return the number of records of a request that writes, within the server's quota."""
         return min(usual, self._client.most_written or usual)
 
     def _read(self, usual: int) -> int:
-        """Return the number of records of an answer."""
+        """Return the number of records of an answer, within the server's quota."""
         return min(usual, self._client.quotas.read_records or usual)
 
     def count(self) -> int:
         return self._client.count(self._uuid)
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        """Return the records that exist. Without ``vectors`` their vectors are empty."""
         columns = ("documents", "metadatas", *(["embeddings"] if vectors else []))
         return [_record(*row) for row in self._rows(ids, *columns)]
 
     def _rows(self, ids: Sequence[RecordId], *columns: str) -> Iterator[tuple[Any, ...]]:
-        """Yield id and columns of the records that exist."""
+        """Yield id and ``columns`` of the records that exist."""
         for page in pages(dict.fromkeys(ids), self._read(_RECORDS)):
             yield from _columns(self._get(ids=page, include=columns), columns)
 
     def ids(self) -> Iterator[RecordId]:
-        """Yield all ids, page by page; complete if nothing is deleted meanwhile.
+        """Yield the ids of all records, page by page. Ids may be missed if records are deleted meanwhile.
 
         Chroma walks over all records for each page. So each page is as large as all before it together,
         except on servers of others, whose limits may be unknown.
@@ -228,10 +230,14 @@ class ChromaIndex:
             size = min(max(_PAGE, offset), most)
 
     def facts(self) -> Mapping[str, object]:
+        """Return the metadata of the collection itself."""
         return self._describe().metadata or {}
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Store facts in the metadata. Other programs' keys are read first: Chroma replaces all metadata."""
+        """Add facts to the metadata of the collection itself.
+
+        Chroma replaces all metadata, so that keys of other programs are read first and stored again.
+        """
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
     def _describe(self) -> DescribedCollection:
@@ -247,7 +253,7 @@ class ChromaIndex:
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """Return the ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter.
 
-        A record that is deleted while Chroma answers comes without its text: Chroma is asked again.
+        Chroma returns a record that is deleted meanwhile without its text. Then the query is repeated.
         """
         most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
         answer = [hits for batch in batches for hits in self._query(batch, most, where)]
@@ -264,7 +270,7 @@ class ChromaIndex:
         n: int,
         where: dict[str, object] | None = None,
     ) -> list[list[tuple[RecordId, float]]]:
-        """Return ids and scores as ``query`` does. It is cheaper: no record is read."""
+        """Return ids and scores of the hits that ``query`` returns, in less time: no record is read."""
         answers = (
             self._query_columns(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS))
         )
@@ -279,58 +285,52 @@ class ChromaIndex:
         return {RecordId(id_): _vector(vector) for id_, vector in self._rows(ids, "embeddings")}
 
     def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        """Return the ids that pass a filter. Raises ValueError if Chroma rejects the filter."""
-        with _understood(dict(where)):
-            answer = [
-                self._get(ids=page, where=dict(where), include=[])
-                for page in pages(ids, self._read(_RECORDS))
-            ]
+        """Return the ids of the records that pass a filter.
+
+        Raises ValueError if Chroma rejects the filter.
+        """
+        answer = (self._get(ids=page, where=where, include=[]) for page in pages(ids, self._read(_RECORDS)))
         return {RecordId(id_) for page in answer for id_ in page["ids"]}
 
-    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
-        """Return the first ``most`` records that a filter lets pass, in no order, without vectors."""
-        answer: list[Record] = []
-        columns, page_size = ("documents", "metadatas"), self._read(_RECORDS)
-        for offset in range(0, most, page_size):
-            limit = min(page_size, most - offset)
-            page = self._get(where=dict(where), limit=limit, offset=offset, include=columns)
-            answer += (_record(*row) for row in _columns(page, columns))
-            if len(page["ids"]) < limit:
-                break
-        return answer
+    def select(self, where: Mapping[str, Any] | None, most: int = 2000) -> list[Record]:
+        """Return the first ``most`` records that pass a filter, in no order, without vectors.
 
-    def sample(self, offset: int, size: int) -> list[Record]:
-        """Return records with their vectors, from a position in Chroma's own order on."""
-        return [
-            _record(*row) for row in self._rows_from(offset, size, "documents", "metadatas", "embeddings")
-        ]
+        None lets all records pass. Raises ValueError if Chroma rejects the filter.
+        """
+        return [_record(*row) for row in self._rows_from(0, most, "documents", "metadatas", where=where)]
 
-    def sample_plainly(self, offset: int, size: int) -> list[PlacedRecord]:
-        """Return records like ``sample``, without metadata and without NumPy, which is slow to import."""
+    def sample(self, offset: int, size: int) -> list[PlainRecord]:
+        """Return ``size`` records from a position in Chroma's own order on.
+
+        They have lists of numbers as vectors, since importing NumPy takes longer than a short command.
+        """
         rows = self._rows_from(offset, size, "documents", "embeddings")
-        return [PlacedRecord(RecordId(id_), text or "", vector) for id_, text, vector in rows]
+        return [PlainRecord(RecordId(id_), text or "", vector) for id_, text, vector in rows]
 
-    def texts(self, ids: Sequence[RecordId]) -> list[PlacedRecord]:
-        """Return the texts of records like ``read``, without metadata, vectors and NumPy."""
-        return [PlacedRecord(RecordId(id_), text or "", []) for id_, text in self._rows(ids, "documents")]
-
-    def _rows_from(self, offset: int, size: int, *columns: str) -> Iterator[tuple[Any, ...]]:
-        page = self._read(max(size, 1))
+    def _rows_from(
+        self, offset: int, size: int, *columns: str, where: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield id and ``columns`` of at most ``size`` records that pass a filter, read in pages."""
+        page = self._read(_RECORDS)
         for at in range(0, size, page):
             limit = min(page, size - at)
-            yield from _columns(self._get(limit=limit, offset=offset + at, include=columns), columns)
+            answer = self._get(limit=limit, offset=offset + at, include=columns, where=where)
+            yield from _columns(answer, columns)
+            if len(answer["ids"]) < limit:
+                return
 
     def _query_columns(
         self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str
     ) -> Any:
-        with within_quotas(), _understood(where):
+        with _explain_refusal(where):
             lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
             wanted = {"n_results": n, "where": where or None, "include": ["distances", *include]}
             return self._client.post(self._uuid, "query", query_embeddings=lists, **wanted)
 
-    def _get(self, **wanted: Any) -> Any:
-        with within_quotas():
-            return self._client.post(self._uuid, "get", **wanted)
+    def _get(self, where: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
+        filtered = {} if where is None else {"where": dict(where)}
+        with _explain_refusal(where):
+            return self._client.post(self._uuid, "get", **filtered, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
         answer = self._query_columns(vectors, n, where, "metadatas", "documents")
@@ -340,42 +340,32 @@ class ChromaIndex:
             yield [Hit(RecordId(id_), 1.0 - distance, text, meta or {}) for id_, distance, text, meta in hits]
 
 
-@contextmanager
-def _understood(where: dict[str, object] | None) -> Iterator[None]:
-    try:
-        yield
-    except Refused as error:
-        if error.kind != INVALID:
-            raise
-        raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
-
-
 def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(answer["ids"], *map(answer.get, columns), strict=True)
 
 
-def _record(
-    name: str, text: str | None, metadata: dict[str, Any] | None, vector: Sequence[float] = ()
-) -> Record:
-    return Record(RecordId(name), text if text is not None else "", metadata or {}, _vector(vector))
+def _record(id_: str, text: str | None, metadata: Metadata | None, vector: Any = ()) -> Record:
+    """Build a record. One without a vector gets an empty tuple, which spares the import of NumPy."""
+    return Record(RecordId(id_), text or "", metadata or {}, _vector(vector) if vector else vector)
 
 
 def _pack(vector: Vector) -> str:
-    """Return a vector in a form that is short, and exact."""
+    """Return a vector in the form of Chroma's JSON that is short and exact."""
     return b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def _vector(numbers: Sequence[float]) -> Vector:
-    """Build a vector by struct, which takes a third of the time of NumPy for a list."""
+    """Build an array from a list of numbers. By ``struct`` it takes a third of the time of NumPy."""
     import numpy as np
 
     return np.frombuffer(pack(f"={len(numbers)}f", *numbers), np.float32)
 
 
 def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[], int]) -> Iterator[list[Row]]:
-    """Yield batches in order, each within both bounds unless a single row exceeds them.
+    """Divide rows into batches in their order. A batch is within both bounds, or has a single row.
 
-    ``most``: rows, asked anew for each batch, when the one before was used.
+    ``size``: returns the bytes of a row. ``most``: returns the largest number of rows; it is called for each
+    batch after the one before was sent, since the pace may have changed.
     """
     batch: list[Row] = []
     total, bound = 0, most()
@@ -391,7 +381,7 @@ def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[],
 
 
 def _record_size(record: Record) -> int:
-    """Return a record's size on the wire, in bytes. Raises BadDocument if Chroma does not accept as many."""
+    """Return the bytes of a record in a request. Raises BadDocument if Chroma does not accept so many."""
     size = len(orjson.dumps([record.id, record.text, dict(record.metadata)])) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(
@@ -401,23 +391,17 @@ def _record_size(record: Record) -> int:
     return size
 
 
-if TYPE_CHECKING:
-    from ingestor.chroma.index import ChromaIndex, PlacedRecord
-    from ingestor.ports import Index
-
-    Read = Callable[[Sequence[RecordId]], Sequence["Locatable"]]
-
-PAGE = 300  # records searched at once
-NEAREST, NEAR, DEEP = 1, 10, 200  # neighbours asked for: at first, and for the few that were not found so
-ITSELF, TWIN = 0.99, 1 - 1e-5  # least similarity of a vector with itself, as searched; of its twin with it
-FEW = PAGE // 10  # of a page; if more are missed, the graph is torn, and a deeper search takes too long
-SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
-OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
-
-_Neighbours = list[tuple[RecordId, float]]  # of one record, with their similarity
+PAGE = 300  # records that are searched for at once
+NEAREST, NEAR, DEEP = 1, 10, 200  # neighbours asked for; more for the few records not found among them
+ITSELF = 0.99  # least similarity of a vector with itself, as Chroma computes it
+TWIN = 1 - 1e-5  # least similarity of a vector with that of a record with the same text
+FEW = PAGE // 10  # records of a page that a deep search looks for; if more are missed, the graph is torn
+SAMPLE, CLOSER = 50, 500  # records that a probe looks for: at first, and if one of them is not found
+PLACES = 5  # positions in the collection from which these records come
+OUT_OF_REACH = 1 / 400  # part of these records that search may miss before the collection is unhealthy
 
 
-class Locatable(Protocol):
+class Searched(Protocol):
     """A record with its text and vector. ``vector``: an array, or numbers as Chroma returned them."""
 
     @property
@@ -429,15 +413,15 @@ class Locatable(Protocol):
 
 
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
-    """Return why the collection is not healthy; None if it is counted and its records are found.
+    """Return why the collection is not healthy; None if Chroma counts it and search finds its records.
 
-    Examines a sample of fixed size, other records at each ``turn``, and a larger one if a record is not
-    found. Raises Torn or Gone, or Transient if there was no answer. A server that dies during the probe
-    cannot load this collection.
+    A sample of fixed size is examined, with other records at each ``turn``. A larger sample follows if a
+    record is not found. Raises Torn, Gone, or Transient if Chroma does not answer. If our server dies during
+    the probe, it cannot load this collection.
     """
     for size in (SAMPLE, CLOSER):
         records = _sample(index, size, turn)
-        lost = unreachable(index, records, index.texts)
+        lost = unreachable(index, records)
         if not lost:
             return None
     if len(lost) <= OUT_OF_REACH * len(records):
@@ -446,64 +430,47 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 
-def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
-    """Return all records if there are at most ``size``, else pages spread over the collection."""
-    count = index.count()
-    if count <= size:
-        return index.sample_plainly(0, size)
-    page, stride = size // PAGES, count // PAGES
-    return [
-        record
-        for n in range(PAGES)
-        for record in index.sample_plainly(n * stride + turn * page % stride, page)
-    ]
+def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlainRecord]:
+    """Return all records if there are at most ``size``, else records from several positions."""
+    number = index.count()
+    if number <= size:
+        return index.sample(0, size)
+    part, stride = size // PLACES, number // PLACES
+    starts = (place * stride + turn * part % stride for place in range(PLACES))
+    return [record for start in starts for record in index.sample(start, part)]
 
 
-def unreachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> list[RecordId]:
-    """Return ids of records that are not found by their own vectors, page by page.
-
-    ``read``: see ``reachable``.
-    """
-    pages = (records[start : start + PAGE] for start in range(0, len(records), PAGE))
-    return [
-        record.id
-        for page in pages
-        for reached in [reachable(index, page, read)]
-        for record in page
-        if record.id not in reached
-    ]
+def unreachable(index: Index, records: Sequence[Searched]) -> list[RecordId]:
+    """Return the ids of the records that are not found by their own vectors."""
+    reached = {id_ for page in pages(records, PAGE) for id_ in reachable(index, page)}
+    return [record.id for record in records if record.id not in reached]
 
 
-def reachable(index: Index, records: Sequence[Locatable], read: Read | None = None) -> set[RecordId]:
-    """Return ids of a page that are found by their own vectors.
+def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
+    """Return the ids of the records, of one page, that are found by their own vectors.
 
-    Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
-    found them among two hundred. Only what a deep search does not find either is out of reach.
-
-    ``read``: returns records without arrays: NumPy takes longer to import than a probe of a small collection.
+    Chroma's search approximates. Of 17,000 sound records it missed two among their nearest hundred, and found
+    them among the nearest two hundred. So a record is out of reach only if a deep search misses it, too.
     """
     reached = set[RecordId]()
     for depth in (NEAREST, NEAR, DEEP):
         left = [record for record in records if record.id not in reached]
         if left and (depth < DEEP or len(left) <= FEW):
-            reached |= _reach(index, left, depth, read or index.read)
+            reached |= _reach(index, left, depth)
     return reached
 
 
-def _reach(index: Index, records: Sequence[Locatable], depth: int, read: Read) -> set[RecordId]:
-    """Return ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
+def _reach(index: Index, records: Sequence[Searched], depth: int) -> set[RecordId]:
+    """Return the ids of the records that are among the ``depth`` nearest to their own vectors.
 
-    Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
-    Texts are read of those alone that may be twins: Chroma takes six times as long to answer with all.
+    A record with the same text counts as the record itself: Chroma's graph leaves some of several equal
+    vectors out of reach, and no reader could tell them apart. Only texts of records with an equal vector are
+    read, because Chroma takes six times as long to return the texts of all hits.
     """
-    nearest = index.nearest([record.vector for record in records], depth)
-    answers: dict[RecordId, _Neighbours] = {
-        record.id: near for record, near in zip(records, nearest, strict=True)
-    }
-    reached = {id_ for id_, near in answers.items() if any(n == id_ and s > ITSELF for n, s in near)}
+    answers = index.nearest([record.vector for record in records], depth)
+    near = {record.id: hits for record, hits in zip(records, answers, strict=True)}
+    reached = {id_ for id_, hits in near.items() if any(hit == id_ and score > ITSELF for hit, score in hits)}
     left = {record.id: record.text for record in records if record.id not in reached}
-    like = {id_: [other for other, score in answers[id_] if score > TWIN] for id_ in left}
-    alike = {other for others in like.values() for other in others}
-    twins = read([*alike])
-    texts = {twin.id: twin.text for twin in twins}
-    return reached | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}
+    twins = {id_: [hit for hit, score in near[id_] if score > TWIN] for id_ in left}
+    texts = {twin.id: twin.text for twin in index.read([*{hit for hits in twins.values() for hit in hits}])}
+    return reached | {id_ for id_, text in left.items() if any(texts.get(hit) == text for hit in twins[id_])}

@@ -20,7 +20,6 @@ from pathlib import Path
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
 from ingestor.chroma.folder import REMEDY, claim, is_damage, is_full
-from ingestor.chroma.processes import free_port
 from ingestor.chroma.supervision import Look, ServerEvent, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
@@ -66,7 +65,8 @@ class ChromaServer:
     ) -> None:
         """Describe a server; nothing is started here.
 
-        ``tokens``: see guard_rules.py. ``names``: names of hosts besides localhost and ``host``.
+        ``port``: 0 to take any free port at the first start. ``tokens``: see guard_rules.py. ``names``: names
+        by which clients may address this machine, besides localhost and ``host``.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
@@ -176,6 +176,7 @@ class ChromaServer:
             try:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind((self.host, self.port))
+                self.port = listener.getsockname()[1]  # clients keep this port over restarts
             except OSError as error:
                 listener.close()
                 if error.errno != errno.EADDRINUSE:
@@ -343,7 +344,7 @@ class ChromaServer:
         and writes a record of it again. Raises Torn if Chroma reports that the collection is damaged.
         """
         self.stop()
-        alone = ChromaServer(self.path, LOCAL, free_port(LOCAL), self.log_path)
+        alone = ChromaServer(self.path, LOCAL, 0, self.log_path)
         try:
             with alone, alone.connect() as client:
                 try:

@@ -1,4 +1,4 @@
-"""Access to journal and Chroma for commands, beside a running daemon or without one.
+"""Access to journal and Chroma for commands, also while a daemon runs.
 
 Modules that are slow to import are imported where they are used.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,17 +34,17 @@ from ingestor.state.journal import Journal, open_journal
 if TYPE_CHECKING:
     from ingestor.chroma.backend import Collections
 
-PATIENCE = 30.0  # seconds
-HEARTBEAT = 3.0  # seconds
+PATIENCE = 30.0  # seconds that a command waits while Chroma starts, or while another command uses it
+HEARTBEAT = 3.0  # seconds in which Chroma must answer a heartbeat
 
 
 class BadRequest(IngestorError):
-    """Error: the command names what does not exist or cannot be done. The message has the remedy."""
+    """Error: a request names something that does not exist, or cannot be done. The message has the remedy."""
 
 
 @contextmanager
 def journal_of(config: Config) -> Iterator[Journal]:
-    """Open the journal, also beside a running daemon. Raises NeedsHuman if there is none yet."""
+    """Open the journal, also while a daemon runs. Raises NeedsHuman if there is no journal yet."""
     if not has_file(journal_path(config)):
         raise NeedsHuman(
             f"no documents were indexed yet: {config.state} holds no journal; run: ingestor sync"
@@ -55,16 +55,10 @@ def journal_of(config: Config) -> Iterator[Journal]:
 
 @contextmanager
 def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """Open the journal for reading, or an empty one if nothing was ingested yet."""
-    if journal_path(config).exists():
-        with journal_of(config) as journal:
-            yield journal
-        return
-    journal = Journal.blank()
-    try:
+    """Open the journal for reading; an empty one in memory if nothing was indexed yet."""
+    exists = has_file(journal_path(config))
+    with journal_of(config) if exists else closing(Journal.blank()) as journal:
         yield journal
-    finally:
-        journal.close()
 
 
 def is_running(config: Config) -> bool:
@@ -73,6 +67,10 @@ def is_running(config: Config) -> bool:
 
 
 def has_file(path: Path) -> bool:
+    """Return whether a file of the state exists.
+
+    Raises NeedsHuman if this user may not look into the folder.
+    """
     try:
         return path.exists()
     except PermissionError as error:
@@ -83,10 +81,10 @@ def has_file(path: Path) -> bool:
 
 @contextmanager
 def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
-    """Open Chroma for reading: the server of a running daemon or sync, else one for this command.
+    """Open Chroma for reading: the server of a running daemon or sync, else a server for this command.
 
     ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
-    Locked after that, NeedsHuman if Chroma cannot be shared.
+    Locked after that, and NeedsHuman if Chroma cannot be shared.
     """
     from ingestor.chroma.backend import Ownership, open_collections
 
@@ -103,7 +101,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
 
 def check_answers(chroma: Chroma) -> None:
-    """Raise Transient if Chroma accepts connections and does not answer: each request would wait a minute."""
+    """Raise Transient if Chroma accepts connections without answering. A request would wait for a minute."""
     from ingestor.chroma.client import Client
 
     if isinstance(chroma, Embedded):
@@ -119,9 +117,9 @@ def check_answers(chroma: Chroma) -> None:
 
 
 def as_served(config: Config) -> Config:
-    """Return the config with Chroma's present address and secret, from the lock on Chroma's folder.
+    """Return the config with the address and the secret of the Chroma server that a daemon or sync runs.
 
-    Raises Locked if Chroma does not listen just now.
+    They stand in the lock file of Chroma's folder. Raises Locked if Chroma does not listen just now.
     """
     from ingestor.chroma.folder import LOCK
 
@@ -144,7 +142,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 def collection_of(config: Config, wanted: str | None) -> CollectionName:
-    """Return the named collection, or the only one. Raises BadRequest if none of several is named."""
+    """Return the wanted collection, or the only one of the config. Raises BadRequest if there are several."""
     names = sorted(config.collections)
     if wanted is None and len(names) > 1:
         raise BadRequest(f"name a collection: {', '.join(names)}")
@@ -157,7 +155,7 @@ def live_editions(journal: Journal) -> list[Edition]:
 
 
 def no_collection(journal: Journal, wanted: str) -> Exception:
-    """Return the error for a collection that is unknown, or gone from Chroma."""
+    """Return the error to raise for a collection that is unknown, or gone from Chroma."""
     known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from ingestor.app.parts import here
-from ingestor.chroma.backend import Collections, Described
+from ingestor.chroma.backend import Collections, model_of
+from ingestor.chroma.client import DescribedCollection
 from ingestor.config.models import Config
-from ingestor.core.backend import HOME, pack
+from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, shard_names, shard_of
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, journal_or_blank
@@ -26,24 +27,22 @@ Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection in Chroma.
+    """A collection in Chroma, or a shard of one.
 
-    ``state``: mark of the state that wrote it. ``role``: its role in our journal, if any. ``in_config``:
-    whether sources of the config feed it. ``documents``: number of this state's documents in it. ``records``:
-    None if Chroma cannot count them, for the reason ``trouble``.
+    The fields are keys of ``ingestor collections --json``.
     """
 
     name: str
     owner: Owner
-    state: str | None
-    role: Literal["live", "building", "previous"] | None
-    in_config: bool
-    documents: int
-    records: int | None
+    state: str | None  # mark of the state that wrote it
+    role: Literal["live", "building", "previous"] | None  # in our journal
+    in_config: bool  # whether sources of the config feed it
+    documents: int  # documents of this state in it
+    records: int | None  # None if Chroma cannot count them
     strategies: tuple[str, ...]
-    model: str | None
+    model: str | None  # the model that readers' queries load
     dimensions: int | None
-    trouble: str | None
+    trouble: str | None  # why Chroma cannot read it
     uuid: str
     elsewhere: str | None  # where the copy of this state is that wrote it last, if one did
 
@@ -53,28 +52,21 @@ class CollectionInfo:
         return self.owner == "this ingestor" and not (self.in_config or self.documents)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    edition: Edition
-    number: int
-
-
 def list_collections(config: Config) -> list[CollectionInfo]:
-    """Return all collections, by name."""
+    """Return all collections in Chroma of any owner, by name."""
     with _open(config) as (journal, collections):
         return _infos(config, journal, collections)
 
 
 def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
-    """Delete a collection that is ours and unused, or, with ``not_ours``, one that is not ours.
+    """Delete a collection of ours that is unused; with ``not_ours`` also a collection that is not ours.
 
-    Raises BadRequest for any other.
+    Return what was deleted. Raises BadRequest for any other collection.
     """
     with _open(config) as (journal, collections):
         info = _find_named(_infos(config, journal, collections), name)
-        if (
-            why := _why_kept(info, config) if info.owner == "this ingestor" else _why_guarded(info, not_ours)
-        ) is not None:
+        ours = info.owner == "this ingestor"
+        if why := _why_kept(info, config) if ours else _why_guarded(info, not_ours):
             raise BadRequest(why)
         collections.delete_any(info.uuid)
         for edition in Editions(journal).all():
@@ -84,11 +76,11 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 
 
 def adopt(config: Config, name: str) -> CollectionInfo:
-    """Delete the collection of a lost state, so that ours can take its name.
+    """Delete the collection of a lost state, so that our collection can take its name.
 
-    If a copy of this state wrote it elsewhere, adopt all collections of that copy with their records.
-    The next pass compares them with the journal. Raises BadRequest unless the config names it and another
-    ingestor wrote it.
+    If a copy of this state in another place wrote it, adopt all collections of that copy with their records.
+    The next pass compares them with the journal. Raises BadRequest unless the config names the collection and
+    another ingestor, or that copy, wrote it.
     """
     names = _names(config)
     if name not in names:
@@ -107,7 +99,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if info.owner == "not ingestor":
             raise BadRequest(_why_guarded(info, not_ours=False) or "")
         collections.delete_any(info.uuid)
-        Requests(journal).arrange()  # a daemon lists again and finds the name free
+        Requests(journal).arrange()  # a daemon lists all sources again, and finds the name free
         return info
 
 
@@ -153,13 +145,13 @@ def _find_named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
 
 def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
     shards = {
-        uuid: _Shard(edition, number)
+        uuid: (edition, number)
         for edition in Editions(journal).all()
         for number, (uuid, _) in enumerate(edition.places)
     }
     return [
-        _one(config, journal, described, shards.get(described.uuid))
-        for described in collections.describe_all()
+        _info(config, journal, collections, collection, mark, shards.get(str(collection.id)))
+        for collection, mark in collections.describe_all()
     ]
 
 
@@ -169,44 +161,64 @@ def _names(config: Config) -> list[str]:
     return [name for whole, shards in fed for name in shard_names(whole, shards)]
 
 
-def _one(config: Config, journal: Journal, described: Described, shard: _Shard | None) -> CollectionInfo:
-    ours = described.owner == journal.owner
-    known = shard.edition if ours and shard is not None else None
-    role = known.role if known is not None else None
-    made_by = known.choices if known is not None else None
-    documents = 0
-    if known is not None and shard is not None:
-        ids = Editions(journal).documents(known.name)
-        documents = sum(shard_of(document, known.shards) == shard.number for _, document in ids)
-    copied = ours and described.home is not None and not here(config).is_home_of(described.home)
-    strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
+def _info(
+    config: Config,
+    journal: Journal,
+    collections: Collections,
+    collection: DescribedCollection,
+    mark: str | None,
+    shard: tuple[Edition, int] | None,
+) -> CollectionInfo:
+    """Describe a collection.
+
+    ``mark``: of the state that wrote it. ``shard``: its edition and number in ours.
+    """
+    ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
+    edition, number = shard if ours and shard is not None else (None, 0)
+    documents, role = 0, edition.role if edition is not None else None
+    records: int | None = None
+    trouble: str | None = None
+    strategies: tuple[str, ...] = ()
+    model = model_of(collection)
+    if edition is not None:
+        ids = Editions(journal).documents(edition.name)
+        documents = sum(shard_of(document, edition.shards) == number for _, document in ids)
+        if edition.choices is not None:
+            strategies, chosen = strategies_and_model(edition.choices)
+            model = chosen or model
+    try:
+        records, sample = collections.index(uuid).count(), collections.index(uuid).select(None, 1)
+        named = (each.metadata.get("strategy") for each in sample)
+        strategies = strategies or tuple(str(strategy) for strategy in named if strategy is not None)
+    except (Gone, Torn, Transient) as error:
+        trouble = str(error)
     return CollectionInfo(
-        name=described.name,
-        owner="this ingestor" if ours else "another ingestor" if described.owner else "not ingestor",
-        state=described.owner,
+        name=collection.name,
+        owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
+        state=mark,
         role=None if role == "deleted" else "building" if role == "staging" else role,
-        in_config=known.serves in config.collections if known else described.name in _names(config),
+        in_config=edition.serves in config.collections if edition else collection.name in _names(config),
         documents=documents,
-        records=described.records,
-        strategies=strategies or ((described.strategy,) if described.strategy else ()),
-        model=model or described.model,
-        dimensions=described.dimensions,
-        trouble=described.trouble,
-        uuid=described.uuid,
-        elsewhere=str(described.home) if copied else None,
+        records=records,
+        strategies=strategies,
+        model=model,
+        dimensions=collection.dimension,
+        trouble=trouble,
+        uuid=uuid,
+        elsewhere=str(home) if ours and home is not None and not here(config).is_home_of(home) else None,
     )
 
 
 @contextmanager
 def _open(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Open journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
+    """Open journal and Chroma. Without a journal, because the state is new or lost, no collection is ours."""
     files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections
 
 
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
-    """Return collections that differ from the journal or cannot be read, with the reason. Reads only."""
+    """Return the collections that differ from the journal or cannot be read, with the reason of each."""
     kept = Reports(journal)
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
@@ -221,15 +233,15 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
             collections = stack.enter_context(collections_of(config, journal))
             here = [one.serves for one in editions]
             new = {each.collection: each.shards for each in config.sources if each.collection not in here}
-            reasons = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
-            reasons |= {one.serves: _doubt(collections, kept, one) for one in editions}
+            reasons = {name: _clash(collections, shard_names(name, shards)) for name, shards in new.items()}
+            reasons |= {one.serves: _difference(collections, kept, one) for one in editions}
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return {str(name): reason for name, reason in reasons.items() if reason is not None}
 
 
-def _strange(collections: Collections, names: Sequence[str]) -> str | None:
-    """Return why a new collection of these shards could not be created, or None."""
+def _clash(collections: Collections, names: Sequence[str]) -> str | None:
+    """Return why a new collection with shards of these names could not be created, or None."""
     try:
         for name in names:
             collections.find(ChromaName(name))
@@ -238,16 +250,14 @@ def _strange(collections: Collections, names: Sequence[str]) -> str | None:
     return None
 
 
-def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+def _difference(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+    """Return how an edition in Chroma differs from the journal, or None."""
     try:
         index = collections.edition(edition)
         if index is None:
             return "missing in Chroma; a sync writes all records again"
-        before, there, after = (
-            kept.records(edition.name, sure=True),
-            index.count(),
-            kept.records(edition.name),
-        )
+        before = kept.records(edition.name, sure=True)
+        there, after = index.count(), kept.records(edition.name)
     except (Gone, Torn, NeedsHuman) as error:
         return str(error)
     if before <= there <= max(after, kept.records(edition.name)):

@@ -1,7 +1,8 @@
-"""``plan``: what a sync would do, with its time, cost and disk space.
+"""The command ``plan``: what a sync would do, and its time, cost and disk space.
 
-The actions of a sync are carried out in a copy of the journal, without models and Chroma. A source with many
-new documents gives a sample, and its figures are scaled: documents by their number, all else by listed bytes.
+The steps of a sync are carried out on a copy of the journal, without models and without Chroma. If a source
+has many new documents, a sample of them is read and its figures are scaled. Numbers of documents are scaled
+by the number of documents, other figures by listed bytes.
 """
 
 import json
@@ -49,13 +50,14 @@ from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing, SourceRows
 
-MEASURED = 64  # texts embedded to measure the rate if none is known; the start weighs too much on fewer
-MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
+# Texts that are embedded to measure the rate if none is known. With fewer, the start weighs too much.
+MEASURED = 64
+MOVING = ("added", "changed", "rebuilt", "removed")  # kinds of actions that change a collection's statistic
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPlan:
-    """Texts and tokens to embed, without cached ones. ``exact``: whether they are no estimate."""
+    """Texts and tokens to embed, without cached ones. ``exact``: False if the numbers are estimates."""
 
     texts: int = 0
     tokens: int = 0
@@ -64,7 +66,7 @@ class EmbeddingPlan:
 
 @dataclass(frozen=True, slots=True)
 class AskingPlan:
-    """Estimated requests to language models, without cached ones; ``cost``: of their prompts."""
+    """Estimated requests to language models, without cached ones. ``cost``: the price of their prompts."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -73,29 +75,29 @@ class AskingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """Effects, time, cost and disk of a sync. The fields are keys of ``ingestor plan --json``."""
+    """Effects, time, cost and disk space of a sync. The fields are keys of ``ingestor plan --json``."""
 
     documents: DocumentCounts = field(default_factory=DocumentCounts)
     records: RecordCounts = field(default_factory=RecordCounts)
     cuts_known: bool = True  # False: the counts of records are estimates
     embed: EmbeddingPlan = EmbeddingPlan()
     ask: AskingPlan = AskingPlan()
-    sources: Mapping[str, DocumentCounts] = field(default_factory=dict)  # those that were listed
+    sources: Mapping[str, DocumentCounts] = field(default_factory=dict)  # by source that could be listed
     changes: tuple[CollectionChange, ...] = ()
     leaving: tuple[str, ...] = ()  # sources that left the config and whose documents stay
-    renamed: Mapping[str, str] = field(default_factory=dict)  # sources: new names by old ones
-    cost: float = 0.0  # of embedding, if the config has a price
-    needs: Needs = field(default_factory=Needs)  # of the new records, estimated
+    renamed: Mapping[str, str] = field(default_factory=dict)  # new names of sources by old ones
+    cost: float = 0.0  # price of embedding, if the config has one
+    needs: Needs = field(default_factory=Needs)  # estimated needs of the new records
     sampled: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
     tokens_per_second: float | None = None
-    seconds: float | None = None  # of embedding; None if no rate is known
+    seconds: float | None = None  # duration of embedding; None if no rate is known
     problems: tuple[tuple[str, str], ...] = ()  # document or source, with the reason
     skipped: tuple[Skipped, ...] = ()
-    unseen: Mapping[str, str] = field(default_factory=dict)  # sources that could not be listed whole
-    unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
+    unseen: Mapping[str, str] = field(default_factory=dict)  # sources without a complete listing, and why
+    unusable: Mapping[str, str] = field(default_factory=dict)  # collections that cannot be written, and why
     running: bool = False  # whether a daemon or a sync runs
-    follows: str | None = None  # the config file of what runs, if it is another one
-    restart: tuple[str, ...] = ()  # keys that need a restart: until then nothing of the config takes effect
+    follows: str | None = None  # config file of the running program, if it is another one
+    restart: tuple[str, ...] = ()  # changed keys that need a restart, before which no key takes effect
 
     @property
     def complete(self) -> bool:
@@ -104,11 +106,12 @@ class SyncPlan:
 
 
 class Recorder:
-    """Replaces the embedder: returns cached vectors, and notes the texts that would be embedded.
+    """A stand-in for the embedder, which returns cached vectors and notes the texts that would be embedded.
 
-    Other texts get the vectors of ``guess``, which must differ as the texts do: equal vectors give no cuts.
-    ``blind``: the current document got a guessed vector. ``guessed``: another text was requested after that,
-    and might differ with the true vector.
+    Texts without a cached vector get a vector of ``guess``. It must depend on the text, since a semantic
+    chunker never cuts between equal vectors. ``blind``: whether the current document got such a vector.
+    ``guessed``: whether another text of a document was requested after such a vector, and so might be another
+    text in truth.
     """
 
     def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
@@ -131,7 +134,11 @@ class Recorder:
 
 
 class WatchedChunker:
-    """A chunker that notes whether guesses decided cuts, and whether texts of chunks are embedded."""
+    """A chunker that notes on which vectors its chunks depend.
+
+    ``blind``: whether any chunks depend on guessed vectors. ``encoded``: whether the texts of chunks are
+    embedded after the chunker, which otherwise returns vectors itself.
+    """
 
     def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
         self._chunker, self._recorder = chunker, recorder
@@ -147,13 +154,13 @@ class WatchedChunker:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Bounds of a sample: ``documents`` are read of a source that has more than ``above``."""
+    """Bounds of a sample: ``documents`` are read of a source that has more than ``above`` due ones."""
 
     documents: int = 2_000
     above: int = 20_000
 
     def places(self, due: int) -> Collection[int]:
-        """Return the places of the documents to read, the same ones at each run."""
+        """Return the places in the queue of the documents to read, which are the same at each run."""
         if due <= max(self.above, self.documents):
             return range(due)
         return frozenset(np.random.default_rng(0).choice(due, self.documents, replace=False).tolist())
@@ -161,10 +168,10 @@ class Sampling:
 
 @dataclass(slots=True)
 class Figures:
-    """Counts of documents and records by what happens to them, and amounts.
+    """Numbers of documents and records by the kind of their action, and amounts.
 
     ``texts``, ``tokens``: to embed. ``calls``, ``prompt_tokens``, ``cost``: of language models. ``text``,
-    ``metadata``: bytes of the added records. ``seconds``: to read and cut the documents one by one.
+    ``metadata``: bytes of the added records. ``seconds``: to read and chunk the documents one by one.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -179,7 +186,7 @@ class Figures:
     seconds: float = 0
 
     def add(self, other: "Figures", of_documents: float = 1.0, of_bytes: float = 1.0) -> None:
-        """Add other figures; those of a sample are scaled to the whole."""
+        """Add other figures. Figures of a sample are multiplied by these factors."""
         self.documents.update({kind: round(n * of_documents) for kind, n in other.documents.items()})
         self.records.update({kind: round(n * of_bytes) for kind, n in other.records.items()})
         for name in ("texts", "tokens", "calls", "prompt_tokens", "cost", "text", "metadata", "seconds"):
@@ -202,15 +209,16 @@ def silently(progress: str) -> None:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """A sync of all sources, without models and Chroma. ``run`` fills in the other fields.
+    """A sync of all sources, without models and Chroma. ``run`` computes the fields after ``reduced``.
 
-    ``journal``: a copy, which is written. Sources must embed through ``recorder``, and ask through
-    ``dry_run``. ``replaced``: live editions by the ones in building. ``reduced``: live editions that only
-    lose documents. ``sample``: None to read all documents. ``note``: called with a progress.
+    ``journal``: a copy, which is written. Sources must embed by ``recorder``, and ask language models by
+    ``dry_run``. ``replaced``: live editions by the editions that are built to replace them. ``sample``: None
+    to read all due documents. ``note``: called with the progress in words. ``reduced``: live editions that
+    only lose documents.
 
-    ``cuts_known`` is False if a strategy cuts by vectors or answers that are not cached. It is False, too,
-    for a statistic of the collection, which every change moves. Texts are still ``exact`` if only compared
-    texts are embedded.
+    ``cuts_known`` is False if chunks depend on vectors or answers that are not cached, or on a statistic of
+    the collection, which every change moves. ``exact`` may still be True then: it is about the texts to
+    embed, which may be pieces of the documents and not chunks.
     """
 
     journal: Journal
@@ -230,10 +238,10 @@ class Rehearsal:
     unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
     skipped: SkippedKinds = field(default_factory=SkippedKinds)
     sampled: dict[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
-    until: float = 0.0  # by ``monotonic``: files that are being written are tried again
+    until: float = 0.0  # monotonic seconds until which reading of files that are being written is retried
 
     def run(self, sources: Sequence[Source], going: Sequence[SourceName] = ()) -> None:
-        """Rehearse a sync. ``going``: sources whose documents are removed."""
+        """Carry out the steps of a sync. ``going``: sources whose documents are removed."""
         self.until = time.monotonic() + limits.PATIENCE
         beside = [
             replace(source, collection=self.replaced[source.collection], only_loses=True)
@@ -261,14 +269,14 @@ class Rehearsal:
 
     @contextmanager
     def _note_errors(self, source: Source) -> Iterator[None]:
-        """Note an error of a source: a defect of one must not hide the others."""
+        """Note an error of a source in ``unseen``, so that it does not hide the other sources."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:  # noqa: BLE001 - also a defect of a connector
             self.unseen[source.name] = describe_unlisted(error)
 
     def _list(self, source: Source) -> int | None:
-        """Take a listing over. Return its number of documents, or None if a sync would not take it over."""
+        """Apply a listing. Return its number of documents, or None if a sync would not apply it."""
         row = SourceRows(self.journal).of(source.name)
         if row.paused is not None:
             self.problems.append((source.name, "paused"))
@@ -295,7 +303,10 @@ class Rehearsal:
         return None
 
     def _read(self, source: Source, listed: int) -> WatchedChunker | None:
-        """Prepare the due documents of a source, or a sample of them, and note its figures."""
+        """Prepare the due documents of a source, or a sample of them.
+
+        Return its chunker; None after an error.
+        """
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
         with self._note_errors(source):
@@ -327,7 +338,7 @@ class Rehearsal:
                     read.documents["quarantined" if failure.quarantined else "failed"] += 1
                     self.problems.append((entry.key, failure.reason))
                 continue
-            if prepared.intent.predecessor is not None:  # no other document may take its records over
+            if prepared.intent.predecessor is not None:  # so that no other document reuses these records, too
                 self.journal.intend([prepared.intent])
                 self.journal.settle([prepared.receipt], [prepared.receipt.recipe])
             read.add_write(prepared, building=source.collection in self.replaced)
@@ -350,21 +361,21 @@ class Rehearsal:
         return whole
 
     def _others(self, entry: Entry, statistic: str | None) -> Sums | None:
-        """Return the collection's sums without this document, as the engine gives them to the chunker."""
+        """Return the sums of the collection without this document, which the chunker needs."""
         total = None if statistic is None else self.journal.total(entry.collection, statistic)
         if total is None or entry.sums is None or entry.statistic != statistic:
             return total
         return total - entry.sums
 
     def _remove(self, name: SourceName) -> None:
-        """Note the removal of the documents that no new one was found to be."""
+        """Count the vanished documents of a source that were not recognised under another name."""
         figures = self.by_source.setdefault(name, Figures())
         figures.documents["removed"], dropped = Unsettled(self.journal).count_gone(name)
         figures.records["dropped"] += dropped
 
 
 def describe_unlisted(error: Exception) -> str:
-    """Return why a source could not be listed, with the type of an unexpected error."""
+    """Return why a source could not be listed. An unexpected error is named with its type."""
     expected = isinstance(error, (NeedsHuman, Transient, OSError))
     return describe(error) if expected else f"{type(error).__name__}: {error}"
 
@@ -372,9 +383,10 @@ def describe_unlisted(error: Exception) -> str:
 def make_plan(
     config: Config, sample: Sampling | None = None, note: Callable[[str], None] = silently
 ) -> SyncPlan:
-    """Read sources, journal and Chroma; write nothing, not even a new journal.
+    """Read sources, journal and Chroma, and write nothing, not even a new journal.
 
-    ``sample``: of large sources some documents are read; None: all that are due. ``note``: see Rehearsal.
+    ``sample``: how many documents of large sources are read; None to read all due ones. ``note``: called with
+    the progress in words.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearse(config, now) as journal:
@@ -395,15 +407,15 @@ def make_plan(
         before = {each.edition: live(each.change.collection) for each in expected if each.change.swap}
         replaced = {name: each.name for name, each in before.items()}
         reduced = {each.name for each in before.values() if parts.by(each.choices) is None}
-        records = sum(reports.records(each.edition) for each in expected)  # now, where records are written
-        beside = sum(map(reports.records, replaced.values()))  # which Chroma has loaded meanwhile
+        records = sum(reports.records(each.edition) for each in expected)  # in the editions to be written
+        beside = sum(map(reports.records, replaced.values()))  # in live editions, which stay loaded
         sick, going = unusable(config, journal), sources_to_remove(config, journal)
         rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
         rehearsal.run(sources, going)
         staying = tuple(name for name in sources_not_in_config(config, journal) if name not in going)
         renames, rate = source_renames(config, now), journal.get("tokens_per_second")
     total, tokens = rehearsal.total, round(rehearsal.total.tokens)
-    # A server is not asked for its rate, since that may cost money.
+    # The rate of an embedding server is not measured, since that may cost money.
     if rate is None and not remote and total.texts >= MEASURED:
         measured = list(recorder.missing.values())[:MEASURED]
         parts.embedder.embed(measured[:2])  # loads the model
@@ -448,9 +460,10 @@ def make_plan(
 
 
 def look_alikes(dimensions: int) -> Embed:
-    """Return stand-ins for the vectors of texts that were never embedded: texts with common words are near.
+    """Return an embedding function by hashed words, for texts that were never embedded.
 
-    Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
+    Texts with common words get similar vectors. So semantic chunkers make about as many chunks as with the
+    model: docs/commands.md has the figures for all-MiniLM-L6-v2.
     """
     plugin = find("embedders", "hashing")
     narrow = min(max(dimensions, 8), 4096)  # the bounds of the hashing embedder

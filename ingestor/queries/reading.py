@@ -1,4 +1,7 @@
-"""TODO."""
+"""What readers ask: search, questions to try, documents by name, their records and their history.
+
+Modules that are slow to import are imported where they are used.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +47,15 @@ if TYPE_CHECKING:
     from ingestor.search.rerankers import Reranker
 
 UNDECODED = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
-LOOKED_AT = 300  # records whose headings are candidates
-LONGEST = 60  # characters of a question
+LOOKED_AT = 300  # records whose headings may be suggested as questions
+LONGEST = 60  # characters of a suggested question
 
 
 def search(config: Config, question: Question, searching: Searching | None = None) -> Answer:
-    """Answer a question: by the daemon, if one runs and answers, else by this process.
+    """Answer a question by the running daemon, else in this process.
 
-    ``searching``: what stays open after the answer; None: everything is closed. Raises BadRequest for an
-    unknown collection, empty text or bad filter, NeedsHuman and Transient.
+    ``searching``: Chroma and the embedder for this and later questions; None to open and close them here.
+    Raises BadRequest for an unknown collection, an empty text or a bad filter; also NeedsHuman and Transient.
     """
     from ingestor.search.several import fuse_answers, label, names_of
     from ingestor.service.client import DaemonClient
@@ -73,11 +76,12 @@ def search(config: Config, question: Question, searching: Searching | None = Non
             if name not in known:
                 raise no_collection(journal, name)
         if config.http is not None and is_running(config):
-            with suppress(Locked, NeedsHuman):  # Chroma is starting, or inside the daemon
+            with suppress(Locked, NeedsHuman):  # Chroma is starting, or runs inside the daemon: ask it
                 check_answers(as_served(config).chroma)
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
+        # No daemon answered, or its service port is off.
         here = searching or stack.enter_context(closing(Searching(config)))
         if names is None:
             return label(here.answer(question), str(question.collection))
@@ -87,15 +91,15 @@ def search(config: Config, question: Question, searching: Searching | None = Non
 
 
 def unsearchable(config: Config) -> int:
-    """Return the number of documents whose last change readers do not see yet, without quarantined ones."""
+    """Return the number of documents whose last change readers do not see yet."""
     with journal_of(config) as journal:
         return Reports(journal).due()[0]
 
 
 class Searching:
-    """Chroma and the configured embedder, opened by the first question and open until closed.
+    """Chroma and the embedder, opened by the first question and kept open until ``close``.
 
-    Threads take turns. While Chroma is open here, no other process can write to it.
+    Threads are answered one after the other. While Chroma is open here, no other process can write to it.
     """
 
     def __init__(self, config: Config) -> None:
@@ -104,13 +108,17 @@ class Searching:
         self._closed = False
 
     def close(self) -> None:
-        """Close what is open. A thread that asks nevertheless gets its answer, and leaves nothing open."""
+        """Close Chroma. A later question is still answered, and then closes Chroma again."""
         with self._turn:
             self._closed = True
             self._release()
 
     def answer(self, question: Question) -> Answer:
-        """Answer from one collection. Retry once if Chroma went away: the daemon may just have ended."""
+        """Answer a question about one collection.
+
+        Retry once if Chroma cannot be reached: a daemon may have ended, whose server was used. Raises
+        BadRequest for a bad filter, and the errors of ``search``.
+        """
         from ingestor.chroma.client import Unreachable
 
         with self._turn:
@@ -157,7 +165,7 @@ class Searching:
             index = self._collections.edition(edition)
             if index is None:
                 raise no_collection(journal, str(question.collection))
-        if question.where:  # first, since loading the model takes time
+        if question.where:  # checked before the model is loaded, which takes time
             profile = profile_of(edition.choices or {})
             if left_out := find_left_out(question.where, profile):
                 raise BadRequest(f"where {left_out}")
@@ -170,7 +178,10 @@ class Searching:
 
 
 def suggest(collections: Collections, edition: Edition, number: int) -> tuple[str, ...]:
-    """Return so many headings of a collection, the best first; none if Chroma cannot be read."""
+    """Return at most ``number`` headings of a collection as questions to try, the best first.
+
+    None are returned if Chroma cannot be read.
+    """
     with suppress(Transient, Gone, Torn, NeedsHuman):
         index = collections.edition(edition)
         if index is not None:
@@ -181,7 +192,10 @@ def suggest(collections: Collections, edition: Edition, number: int) -> tuple[st
 
 
 def rank(titles: Iterable[str]) -> tuple[str, ...]:
-    """Order the candidates without their section numbers: questions first, then the longest."""
+    """Return the titles without section numbers: questions first, then the longest.
+
+    Long titles are dropped.
+    """
     plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
     fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
     return tuple(
@@ -195,13 +209,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_SUGGESTING = 50_000  # documents; names of more are not compared with a misspelt one
-_MEMBER = re.compile("(?<!/)!/")  # between container and member in metadata and addresses; a key has INSIDE
+_SUGGESTING = 50_000  # documents whose names are compared with a misspelt one
+# Metadata and addresses have "!/" between a container and its member, where a key has INSIDE.
+_MEMBER = re.compile("(?<!/)!/")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document and its records, in document order. ``others``: further documents that its name fits."""
+    """A document and its records in the order of its text. ``others``: more documents with the given name."""
 
     document: Listed
     records: list[Record]
@@ -209,6 +224,7 @@ class Shown:
 
 
 def show_document(config: Config, document: str) -> Shown:
+    """Return a document by key, path, id or file name. Raises BadRequest if none or several fit."""
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
@@ -226,7 +242,10 @@ def show_document(config: Config, document: str) -> Shown:
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
-    """Ask Chroma, once more if it went away: the daemon may just have ended."""
+    """Return what ``ask`` reads from Chroma.
+
+    Retry once if Chroma cannot be reached: a daemon may have ended, whose server was used.
+    """
     from ingestor.chroma.client import Unreachable
 
     with suppress(Unreachable), collections_of(config, journal) as collections:
@@ -236,9 +255,10 @@ def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -
 
 
 def history(journal: Journal, source: str | None, document: str | None, n: int) -> list[Event]:
-    """Return the last events, newest first. Raises BadRequest if there is no such document or source.
+    """Return the last ``n`` events of the history, newest first.
 
-    ``source``, ``document``: only theirs. A removed document is known by its last key and its id.
+    ``source``, ``document``: whose events; None for all. A removed document is found by its last key and its
+    id. Raises BadRequest if there is no such document or source.
     """
     id_ = None
     if document is not None:
@@ -251,7 +271,7 @@ def history(journal: Journal, source: str | None, document: str | None, n: int) 
 
 
 def explain(one: Event) -> Event:
-    """Return an event of a collection with what changed in its config as the reason."""
+    """Return an event with the changed keys of its collection's config as the reason, if it has any."""
     if one.after is None:
         return one
     old, new = one.before, one.after
@@ -262,9 +282,9 @@ def explain(one: Event) -> Event:
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
-    """Return documents with this key, path or id, or the one whose file has this name.
+    """Return the documents with this key, path or id; else the only document whose file has this name.
 
-    Raises BadRequest, with the names that are nearest, if there is none or if several files have the name.
+    Raises BadRequest if there is none, with the nearest names, or if several files have the name.
     """
     wanted = UNDECODED.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
     entry = next(filter(None, (find_named(journal, each) for each in _spellings(wanted))), None)
@@ -285,7 +305,10 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
 
 
 def _spellings(wanted: str) -> Iterator[str]:
-    """Yield spellings of a name: as given, as a path, as `ls` escapes keys, as members are written."""
+    """Yield keys and paths that a person may mean by a name.
+
+    These are the name itself, an absolute path, a key as `ls` escapes it, and a member of a container.
+    """
     for text in dict.fromkeys((wanted, raw(wanted))):
         yield text
         yield str(Path(text).absolute())
@@ -295,9 +318,9 @@ def _spellings(wanted: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Selection of documents by source, collection, state and key. None selects all.
+    """A selection of documents. None selects all.
 
-    ``pattern``: a shell pattern of the whole key, or without ``*``, ``?`` and ``[`` a part of it.
+    ``pattern``: a shell pattern for the whole key; without ``*``, ``?`` and ``[`` it is a part of the key.
     """
 
     source: str | None = None
@@ -305,7 +328,8 @@ class Wanted:
     state: str | None = None
     pattern: str | None = None
 
-    def takes(self, one: Listed) -> bool:
+    def selects(self, one: Listed) -> bool:
+        """Return whether a document has the collection, the state and the key. Its source is not compared."""
         if self.collection not in (None, one.collection) or self.state not in (None, one.state):
             return False
         pattern = self.pattern or ""
@@ -314,9 +338,9 @@ class Wanted:
 
 
 def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
-    """Return the selected sources, and their documents.
+    """Return the selected sources, and the selected documents of these sources.
 
-    Raises BadRequest if the source or the collection has none.
+    Raises BadRequest if the source or the collection has no documents.
     """
     source = wanted.source
     serves = {each.name: each.serves for each in Editions(journal).all()}
@@ -330,4 +354,4 @@ def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceN
     named = (
         replace(one, collection=str(serves.get(EditionName(one.collection), one.collection))) for one in every
     )
-    return names if source is None else [SourceName(source)], filter(wanted.takes, named)
+    return names if source is None else [SourceName(source)], filter(wanted.selects, named)

@@ -1,13 +1,14 @@
-"""``status``: the state of everything, from the journal, the live file and Chroma."""
+"""The state of everything for ``status``, and the report of a ``sync``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ingestor.app.handover import Renames, source_renames, sources_not_in_config
+from ingestor.app.handover import source_renames, sources_not_in_config
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
@@ -29,19 +30,22 @@ from ingestor.state.run_status import InForce, Live, RunningListing
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import quantity
 
+if TYPE_CHECKING:
+    from ingestor.app.wiring import Running
+
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """Status of a source: documents by state. Times are POSIX seconds."""
+    """Status of a source: numbers of documents by state. Times are POSIX seconds."""
 
     settled: int = 0
-    due: int = 0  # new, changed or gone, those that wait for a retry included
-    waiting: int = 0  # of the due: wait for a retry
+    due: int = 0  # new, changed or vanished, with those that wait for a retry
+    waiting: int = 0  # due documents that wait for a retry
     in_flight: int = 0
     quarantined: int = 0
-    empty: int = 0  # of the settled: no text was found in them
-    incomplete: int = 0  # of the settled: less text was found than they hold
-    unsupported: Mapping[str, int] = field(default_factory=dict)  # by file extension: no parser reads them
+    empty: int = 0  # settled documents without text
+    incomplete: int = 0  # settled documents of which the parser could not read everything
+    unsupported: Mapping[str, int] = field(default_factory=dict)  # by extension: no parser reads these files
     last_scan: float | None = None
     held: str | None = None
     paused: float | None = None  # since when
@@ -49,13 +53,13 @@ class SourceStatus:
     language: str | None = None  # how many documents have a language that the model does not know
     tokens: str | None = None  # how many tokens the model does not know
     configured: bool = True
-    renamed_from: str | None = None  # old name, until the next pass hands its documents over
-    listing: RunningListing | None = None  # under way
+    renamed_from: str | None = None  # old name, until the next pass gives its documents the new one
+    listing: RunningListing | None = None  # if a listing is under way
 
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """A document that failed; ``next_try`` is None if it is not retried without a change."""
+    """A failed document. ``next_try``: POSIX seconds; None if it is retried only after a change."""
 
     source: str
     document: str
@@ -67,20 +71,20 @@ class FailedDocument:
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """Status of a collection. ``healthy``: None if not asked. ``records``: number in the journal."""
+    """Status of a collection."""
 
-    records: int = 0
-    healthy: bool | None = None
-    reason: str | None = None
+    records: int = 0  # in the journal
+    healthy: bool | None = None  # None if Chroma was not asked
+    reason: str | None = None  # why it is not healthy
     waits: str | None = None  # why a changed config is not applied to it
     delayed: str | None = None  # why the new collection cannot replace it yet
-    built: tuple[int, int] | None = None  # documents of the new collection: done, of all
+    built: tuple[int, int] | None = None  # documents that the new collection has, and shall have
     lexical: str | None = None  # why there is no keyword search yet
     old_until: float | None = None  # POSIX seconds until which `rollback` works
-    old_undone: bool = False  # whether it is the state before the last rollback, not before the last change
-    strategy: str = ""  # of its documents; several names if its sources differ
-    model: str = ""  # that embeds them
-    shards: int = 1  # collections in Chroma that it is made of
+    old_undone: bool = False  # whether `rollback` undoes the last rollback, and not the last change
+    strategy: str = ""  # chunking strategy; several names if its sources differ
+    model: str = ""  # embedding model
+    shards: int = 1  # collections in Chroma of which it consists
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +94,22 @@ class Status:
     running: bool = False
     started: float | None = None  # POSIX seconds; None if nothing runs
     chroma: str = ""
-    config_error: str | None = None  # why an older config is in force, and not the config file
-    config_restart: tuple[str, ...] = ()  # keys in which the config file waits for a restart
+    config_error: str | None = None  # why an older config is in force instead of the config file
+    config_restart: tuple[str, ...] = ()  # changed keys of the config file that wait for a restart
     config_since: float | None = None  # POSIX seconds: when the config in force took effect
     sources: Mapping[str, SourceStatus] = field(default_factory=dict)
     collections: Mapping[str, CollectionStatus] = field(default_factory=dict)
     failures: tuple[FailedDocument, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     short: tuple[Short, ...] = ()  # empty and incomplete documents
-    embedded_texts: int = 0  # by this run, or the last one; rates are per second of embedding
+    embedded_texts: int = 0  # in this run, or the last one
     embedded_tokens: int = 0
     embedding_cost: float = 0.0  # where the config has a price
-    texts_per_second: float | None = None
+    texts_per_second: float | None = None  # per second of embedding
     tokens_per_second: float | None = None
     no_service: str = ""  # why the running daemon has no service port although the config wants one
     guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
-    isolation: str = ""  # how parsers are confined, in this run or the last one that parsed; "" if none did
+    isolation: str = ""  # how parsers are confined, in this run or the last one that parsed a document
 
     @property
     def sound(self) -> bool:
@@ -117,19 +121,19 @@ class Status:
 
 def gather(
     config: Config,
-    journal: Journal | None,
+    journal: Journal,
     live: Live,
     running: bool,
     probe: Callable[[ChromaName], str | None] | None,
 ) -> Status:
     """Gather the whole status.
 
-    ``probe``: returns why a collection is not healthy, or None; without it Chroma is not asked.
+    ``live``: progress of the program that runs or ran last. ``probe``: returns why a collection is not
+    healthy, or None; without it Chroma is not asked.
     """
-    embedding = config.embedding
-    model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
-    now, seconds = live if running else Live(), live.embedding_seconds
-    status = Status(
+    now, seconds, reports = live if running else Live(), live.embedding_seconds, Reports(journal)
+    skipped, short = tuple(reports.count_skipped()), tuple(reports.short())
+    return Status(
         running,
         started=now.started or None,
         chroma=now.chroma,
@@ -137,27 +141,10 @@ def gather(
         no_service=now.no_service,
         texts_per_second=round(live.texts / seconds, 1) if seconds else None,
         tokens_per_second=round(live.tokens / seconds, 1) if seconds else None,
-        sources={source.name: SourceStatus() for source in config.sources},
-        collections={
-            name: _with_means(
-                CollectionStatus(),
-                (each.chunking.plugin.kind for each in config.sources if each.collection == name),
-                model,
-            )
-            for name in config.collections
-        },
-        embedded_texts=live.texts,
-        embedded_tokens=live.tokens,
-        embedding_cost=live.embedding_cost,
-        isolation=live.isolation,
-    )
-    if journal is None:
-        return status
-    reports = Reports(journal)
-    status = replace(
-        status,
-        skipped=tuple(reports.count_skipped()),
-        short=tuple(reports.short()),
+        sources=_sources(config, journal, now, skipped, short),
+        collections=_collections(config, journal, probe),
+        skipped=skipped,
+        short=short,
         failures=tuple(
             FailedDocument(
                 row.source,
@@ -169,18 +156,20 @@ def gather(
             )
             for row in failures(journal)
         ),
-    )
-    return replace(
-        status,
-        sources=_sources(status, journal, now, source_renames(config, journal)),
-        collections=_collections(status, journal, probe, config),
+        embedded_texts=live.texts,
+        embedded_tokens=live.tokens,
+        embedding_cost=live.embedding_cost,
+        isolation=live.isolation,
     )
 
 
-def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> dict[str, SourceStatus]:
-    """Add the documents by state, and the last listing, to each source."""
+def _sources(
+    config: Config, journal: Journal, live: Live, skipped: Iterable[Skipped], shortfalls: Iterable[Short]
+) -> dict[str, SourceStatus]:
+    """Return the status of each source of the config, and of each other source that has documents."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
-    known, notices = dict(status.sources), Notices(journal)
+    known = {str(source.name): SourceStatus() for source in config.sources}
+    renames, notices = source_renames(config, journal), Notices(journal)
     languages, tokens = notices.all("language"), notices.all("tokens")
 
     def with_new_name(name: str) -> tuple[str, SourceStatus]:
@@ -197,10 +186,10 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
             numbers["waiting"] = source.waiting + documents
         old = name if called != name else source.renamed_from
         known[called] = replace(source, renamed_from=old, **numbers)
-    for kind in status.skipped:
+    for kind in skipped:
         called, source = with_new_name(kind.source)
         known[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
-    for short in status.short:
+    for short in shortfalls:
         called, source = with_new_name(short.source)
         known[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
     for called, source in known.items():
@@ -221,10 +210,19 @@ def _sources(status: Status, journal: Journal, live: Live, renames: Renames) -> 
 
 
 def _collections(
-    status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, config: Config
+    config: Config, journal: Journal, probe: Callable[[ChromaName], str | None] | None
 ) -> dict[str, CollectionStatus]:
-    """Add records, health and editions to each collection."""
-    known, notices = dict(status.collections), Notices(journal)
+    """Return the status of each collection of the config, and of each other one that has records."""
+    embedding, notices = config.embedding, Notices(journal)
+    model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
+    known = {
+        str(name): _with_means(
+            CollectionStatus(),
+            (each.chunking.plugin.kind for each in config.sources if each.collection == name),
+            model,
+        )
+        for name in config.collections
+    }
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
         if edition.role != "live":
@@ -257,7 +255,7 @@ def _collections(
 def with_edition(
     collection: CollectionStatus, journal: Journal, edition: Edition, grace: float
 ) -> CollectionStatus:
-    """Add what a staging or previous edition means for its collection."""
+    """Add the progress of a staging edition, or the deadline of a previous one, to the status."""
     if edition.role == "staging":
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
@@ -270,12 +268,13 @@ def with_edition(
 
 
 def undone(journal: Journal, edition: Edition) -> bool:
-    """Return whether a previous edition was left by a rollback."""
+    """Return whether readers left this previous edition by a rollback, which another rollback would undo."""
     left = Requests(journal).get("refused", edition.serves)
     return edition.choices is not None and left == fingerprint_of(edition.choices)
 
 
 def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:
+    """Add the names of the chunking strategies and the model to a collection's status."""
     return replace(collection, strategy=", ".join(sorted(set(strategies))), model=model)
 
 
@@ -284,7 +283,7 @@ def current_status(in_force: InForce) -> Status:
     config, running = in_force.config, is_running(in_force.config)
     live = run_status.read_live(config.state)
     if running and str(live.pid) not in read_note(lock_path(config))[:1]:
-        live = Live()  # the file is of an earlier process
+        live = Live()  # an earlier process wrote the file
     status = _status(config, live, running)
     return replace(
         status, config_error=in_force.error, config_since=in_force.since, config_restart=in_force.restart
@@ -292,8 +291,9 @@ def current_status(in_force: InForce) -> Status:
 
 
 def _status(config: Config, live: Live, running: bool) -> Status:
-    if not has_file(journal_path(config)):
-        return gather(config, None, live, running, None)
+    if not has_file(journal_path(config)):  # nothing was indexed: no Chroma server is started for that
+        with closing(Journal.blank()) as journal:
+            return gather(config, journal, live, running, None)
     with journal_of(config) as journal:
         try:
             with collections_of(config, journal, 0.0 if running else None) as collections:
@@ -303,13 +303,9 @@ def _status(config: Config, live: Live, running: bool) -> Status:
             return gather(config, journal, live, running, lambda name: reason)
 
 
-if TYPE_CHECKING:
-    from ingestor.app.wiring import Running
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentCounts:
-    """Documents by what happens to them in a pass. ``due``: left over, in the report of a sync."""
+    """Numbers of documents by the effect of a pass. ``due``: documents that a sync left unfinished."""
 
     added: int = 0
     changed: int = 0
@@ -326,7 +322,7 @@ class DocumentCounts:
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """Records by what happens to them. ``patched``: only their metadata changes."""
+    """Numbers of records by the effect of a pass. ``patched``: only their metadata changes."""
 
     added: int = 0
     replaced: int = 0
@@ -345,7 +341,7 @@ class EmbeddedTexts:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Requests to language models that the cache did not answer, with the tokens that servers count."""
+    """Requests to language models that the cache did not answer. ``cost``: by the prices of the config."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -364,7 +360,7 @@ class DocumentProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """Report of a sync. The fields are the keys of ``ingestor sync --json``: see docs/commands.md."""
+    """Report of a sync. The fields are keys of ``ingestor sync --json`` (see docs/commands.md)."""
 
     documents: DocumentCounts = DocumentCounts()
     records: RecordCounts = RecordCounts()
@@ -390,7 +386,7 @@ class SyncReport:
 
 
 def documents_not_in_config(running: Running) -> dict[SourceName, int]:
-    """Return the number of documents of each source that left the config."""
+    """Return the number of documents of each source that is no longer in the config."""
     gone = sources_not_in_config(running.parts.config, running.journal)
     counts = {name: Reports(running.journal).number(name) for name in gone}
     return {name: number for name, number in counts.items() if number}
@@ -399,7 +395,11 @@ def documents_not_in_config(running: Running) -> dict[SourceName, int]:
 def report_sync(
     running: Running, seconds: float, before: Mapping[SourceName, int], *, interrupted: bool = False
 ) -> SyncReport:
-    """Report what a sync did. ``before``: what was ``documents_not_in_config`` then."""
+    """Report what a sync did.
+
+    ``seconds``: its duration. ``before``: ``documents_not_in_config`` at its start. ``interrupted``: whether
+    it was stopped before the end.
+    """
     tally, journal, embedded = running.engine.writer.tally, running.journal, running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     after, reports, answers = documents_not_in_config(running), Reports(journal), running.answers
@@ -442,7 +442,11 @@ def report_sync(
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Count documents by state: settled in the live edition; else in it, or in its replacement."""
+    """Count documents by state, each once although a collection may have two editions.
+
+    Settled documents are counted in the live edition, and others in the edition that is to replace it. Others
+    that only the live edition has are added.
+    """
     states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
     replacing = {each.serves: each.name for each in editions if each.role == "staging"}
     replaced = {
@@ -464,7 +468,7 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
-    """Return sources that were not listed whole, with the reason."""
+    """Return the sources of which no complete listing was applied, with the reason of each."""
     scanner = running.engine.scanner
     unlisted = dict.fromkeys(scanner.sources_not_listed(), "the listing did not complete")
     unfinished = {

@@ -1,6 +1,7 @@
-"""The command ``verify``. ``--repair`` alone changes anything, and needs the daemon stopped."""
+"""The command ``verify``. Only ``--repair`` changes anything; it needs the daemon to be stopped."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,32 +34,28 @@ from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing
 from ingestor.units import quantity
 
-_EXAMPLES = 5  # documents of a source that are named
-_AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
+_EXAMPLES = 5  # documents or records that are named in the report
+_AGAIN = 2  # repairs after the first: when records are replaced, Chroma's graph may lose others
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Findings in all collections.
-
-    ``unsettled``: documents that differ between source and journal: a sync is due, nothing is broken.
-    ``unseen``: sources that could not be compared whole, with the reason.
-    """
+    """Findings in all collections: numbers of records, if nothing else is said."""
 
     checked: int = 0
-    missing: int = 0
-    orphaned: int = 0
-    stale: int = 0
+    missing: int = 0  # in the journal, not in Chroma
+    orphaned: int = 0  # in Chroma, not in the journal
+    stale: int = 0  # with another text or vector than the journal's
     wrong_metadata: int = 0
-    unreachable: int = 0
-    words: int = 0
-    settings: int = 0
-    unsettled: int = 0
+    unreachable: int = 0  # not found by their own vectors
+    words: int = 0  # differing in the index of keyword search
+    settings: int = 0  # settings of collections that somebody else changed
+    unsettled: int = 0  # documents that differ between source and journal: a sync is due, nothing is broken
     repaired: bool = False
     running: bool = False  # whether a daemon or a sync runs
-    aside: str | None = None  # where Chroma's folder was moved to
-    broken: Mapping[str, str] = field(default_factory=dict)
-    unseen: dict[str, str] = field(default_factory=dict)
+    aside: str | None = None  # path to which Chroma's folder was moved
+    broken: Mapping[str, str] = field(default_factory=dict)  # collections that Chroma cannot read, and why
+    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be compared, and why
     examples: tuple[str, ...] = ()
 
     @property
@@ -75,8 +72,8 @@ class Verification:
 def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
     """Compare sources, journal, Chroma and the lexical index.
 
-    ``repair``: write wrong records again, then compare once more; again where that put others out of
-    reach of the search. ``rebuild``: move Chroma's folder aside first, so that everything is written again.
+    ``repair``: write wrong records again, then compare once more. That is repeated while search misses other
+    records since then. ``rebuild``: move Chroma's folder aside first, so that everything is written again.
     Raises NeedsHuman and Transient.
     """
     if not repair:
@@ -92,7 +89,7 @@ def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
 
 
 def _move_aside(config: Config) -> Path | None:
-    """Move Chroma's damaged folder aside; returns its new path.
+    """Rename Chroma's damaged folder, and return its new path; None if there is no folder.
 
     Raises NeedsHuman if the config names a server, or if the folder is in use.
     """
@@ -107,31 +104,34 @@ def _move_aside(config: Config) -> Path | None:
 
 
 def _verify(config: Config) -> Verification:
+    """Compare everything, and change nothing."""
     report = Verification(running=is_running(config))
-    with journal_of(config) as journal, collections_of(config, journal) as collections:
-        cache, parts = (
-            VectorCache(cache_path(config), config.cache_size),
-            Parts(config, embedder_recipes_of(journal)),
-        )
+    with (
+        journal_of(config) as journal,
+        collections_of(config, journal) as collections,
+        closing(VectorCache(cache_path(config), config.cache_size)) as cache,
+    ):
+        parts = Parts(config, embedder_recipes_of(journal))
         for edition in live_editions(journal):
-            findings = _examine(journal, collections, edition, cache, lexical_path(config))
-            if findings.broken is None:
-                findings.settings = collections.list_changed_settings(edition, _model(parts, edition))
+            findings = _examine(journal, collections, edition, cache, parts, restore=False)
             report = _add_findings(report, edition.serves, findings)
-        cache.close()
     with journal_of(config) as journal, rehearse(config, journal) as copy:
         return _with_sources(report, Parts(config, embedder_recipes_of(journal)), copy)
 
 
-def _model(parts: Parts, edition: Edition) -> Model:
-    """Return the embedder of an edition, as its collection should name it."""
-    made_by = parts.by(edition.choices) if edition.choices else parts
-    return made_by.model if made_by is not None else Model(Fingerprint(edition.embedder or ""), known=False)
-
-
 def _examine(
-    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache, lexical: Path
+    journal: Journal,
+    collections: Collections,
+    edition: Edition,
+    cache: VectorCache,
+    parts: Parts,
+    *,
+    restore: bool,
 ) -> Findings:
+    """Compare a collection with the journal and the lexical index.
+
+    ``restore``: give settings that somebody else changed their right values.
+    """
     try:
         index = collections.edition(edition)
         if index is None:
@@ -139,8 +139,13 @@ def _examine(
             return Findings(
                 broken=f"missing in Chroma; had {quantity(records, 'record')}" if records else None
             )
-        with words_of(open_for_reading(lexical), edition.uuids) as words:
-            return compare(journal, index.parts, edition, Closer(cache, words))
+        with words_of(open_for_reading(lexical_path(parts.config)), edition.uuids) as words:
+            findings = compare(journal, index.parts, edition, Closer(cache, words))
+        made_by = parts.by(edition.choices) if edition.choices else parts
+        model = Model(Fingerprint(edition.embedder or ""), known=False) if made_by is None else made_by.model
+        if findings.broken is None:
+            findings.settings = collections.list_changed_settings(edition, model, restore=restore)
+        return findings
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
@@ -151,9 +156,9 @@ def _examine(
 
 
 def _add_findings(report: Verification, name: CollectionName, findings: Findings) -> Verification:
-    """Add the findings in a collection."""
+    """Add the findings in a collection to the report."""
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
-    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(findings, kind)[:5])
+    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(findings, kind)[:_EXAMPLES])
     return replace(
         report,
         checked=report.checked + findings.checked,
@@ -164,7 +169,10 @@ def _add_findings(report: Verification, name: CollectionName, findings: Findings
 
 
 def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verification:
-    """Add the differences between the sources and the journal. ``journal``: a copy, which is written."""
+    """Add the differences between the sources and the journal to the report.
+
+    ``journal``: a copy, into which the listings of the sources are written.
+    """
     for serves in parts.config.collections:
         live = Editions(journal).live(serves)
         made_by = parts.by(live.choices) or parts
@@ -190,16 +198,16 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
 
 
 def _mend(config: Config) -> Verification:
-    """Doubt wrong records, delete orphans, and write again in one pass, under the lock."""
+    """Compare, mark wrong records as in doubt, delete orphaned ones, and write again in a sync.
+
+    The lock of the state is held meanwhile. Return the findings before the repair.
+    """
     report = Verification()
     with open_state(config, serve=False) as running:
         for edition in live_editions(running.journal):
             findings = _examine(
-                running.journal, running.collections, edition, running.cache, lexical_path(config)
+                running.journal, running.collections, edition, running.cache, running.parts, restore=True
             )
-            if findings.broken is None:
-                model = _model(running.parts, edition)
-                findings.settings = running.collections.list_changed_settings(edition, model, restore=True)
             report = _add_findings(report, edition.serves, findings)
             if findings.broken is not None:
                 running.journal.doubt(edition.name)

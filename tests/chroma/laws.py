@@ -139,7 +139,7 @@ class IndexLaws:
         index.upsert([record("a#0", seed=1)])
         (found,) = index.read(["a#0", "never#0", "a#0"])
         assert found.id == "a#0"
-        assert found.vector.size == 0
+        assert len(found.vector) == 0
 
     def test_records_over_the_limit_of_a_request_are_sent_in_several(self, index):
         records = many(2300)
