@@ -1,4 +1,4 @@
-"""What readers ask: search, questions to try, documents by name, their records and their history.
+"""Questions of readers: search, headings to try, documents by name, their records and their history.
 
 Modules that are slow to import are imported where they are used.
 """
