@@ -1,11 +1,11 @@
 """Questions that a language model writes, and estimates of all requests to language models and their cost.
 
 As in Chroma's technical report [Smith & Troynikov 2024], the model sees a passage and the latest questions
-about the same document. It answers with a question on one subject and the excerpts that answer the question,
-word for word. An excerpt is looked for in the passage exactly, then without regard to spaces, punctuation and
-case, and must be in the documents once. If an answer breaks a rule, the model is asked again, with the
-reason. Questions about one document are requested one after another, so that they differ; documents in
-parallel.
+about the same document, and writes a question on one subject. There it also quotes the excerpts that answer
+the question; here it names them by the numbers of the passage's sentences, which small models can do, too.
+Neighbouring sentences are one excerpt. An excerpt must be in the documents once. If an answer breaks a rule,
+the model is asked again, with the reason. Questions about one document are requested one after another, so
+that they differ; documents in parallel.
 
 A passage has 4,000 characters at most. A document has passages in proportion to its length. Its n-th passage
 depends neither on the number drawn nor on other documents.
@@ -32,7 +32,7 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import ModelUse, RecordedAnswers, price, rehearse
-from ingestor.evaluate.question_file import RefusedQuestion, Searchable
+from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
@@ -42,6 +42,7 @@ from ingestor.llm.options import Endpoint
 from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Stop
+from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span
 from ingestor.units import quantity
 
@@ -77,7 +78,7 @@ def _texts(place: Workplace) -> list[str]:
 
 
 TWICE = 5  # one of this many questions has its answers judged twice
-_QUESTION, _ANSWER, _VERDICT = 150, 100, 30  # tokens of an answer, about
+_QUESTION, _ANSWER, _VERDICT = 50, 100, 30  # tokens of an answer, about
 _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
 
@@ -163,20 +164,20 @@ def count_requests(place: Workplace) -> ModelUse:
 
 
 _EARLIER = 50  # earlier questions that the request includes
-_MOST = 5  # excerpts
-_LONGEST = 2000  # characters of a question or an excerpt
+_MOST = 5  # sentences
+_LONGEST = 2000  # characters of a question or a sentence
 _TASK = """\
-You write questions that test a search index. You see one passage of a document. Write one question that the \
-passage answers, as a person would ask it who does not have the text: about one subject, without joining two \
-questions by "and", in the language of the passage, and without words such as "the passage" or "the text".
-Then quote from the passage what is needed to answer it: one to five excerpts, each copied word for word, \
-each of one sentence or a few.
+You write questions that test a search index. You see the numbered sentences of one passage of a document. \
+Write one question that the passage answers, as a person would ask it who does not have the text: about one \
+subject, without joining two questions by "and", in the language of the passage, and without words such as \
+"the passage" or "the text". Then name the numbers of the sentences that answer it: one to five, only those \
+that are needed.
 Answer with a JSON object and nothing else:
-{"question": "...", "excerpts": ["...", "..."]}"""
+{"question": "...", "sentences": [...]}"""
 
 _FIELDS = {
     "question": {"type": "string"},
-    "excerpts": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": _MOST},
+    "sentences": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": _MOST},
 }
 
 Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their document
@@ -230,36 +231,45 @@ def filter_questions(
     return [question for at, question in enumerate(questions) if at not in reasons], refused
 
 
-def messages(passage: str, earlier: Sequence[str]) -> Messages:
+def messages(shown: Sequence[str], earlier: Sequence[str]) -> Messages:
+    """Build the request for a question. ``shown``: sentences of the passage."""
     listed = "".join(f"- {question}\n" for question in earlier[-_EARLIER:])
     known = f"Questions that were asked before; ask for something else:\n{listed}\n" if listed else ""
-    return ("system", _TASK), ("user", f"{known}The passage:\n{passage}")
+    numbered = "\n".join(f"[{number}] {' '.join(each.split())}" for number, each in enumerate(shown, 1))
+    return ("system", _TASK), ("user", f"{known}The passage:\n{numbered}")
 
 
 def read_question(
-    answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequence[str]
+    answer: str, at: int, shown: Sequence[Span], texts: Sequence[str], earlier: Sequence[str]
 ) -> EvalQuestion:
     """Parse the model's answer into a question with located excerpts.
 
-    ``at``: number of the document; ``span``: place of the passage in its text.
+    ``at``: number of the document; ``shown``: places of the passage's sentences in its text.
     Raises ValueError with a reason that is sent to the model.
     """
     fields = json_object(answer)
-    text, quoted = fields.get("question"), fields.get("excerpts")
+    text, named = fields.get("question"), fields.get("sentences")
     if not (isinstance(text, str) and text.strip() and len(text) <= _LONGEST):
         raise ValueError("question must be a text")
     text = " ".join(text.split())
     if text in earlier:
         raise ValueError("the question repeats an earlier one")
-    if not (isinstance(quoted, list) and quoted and all(isinstance(each, str) for each in quoted)):
-        raise ValueError("excerpts must be a list of texts")
-    if len(quoted) > _MOST:
-        raise ValueError(f"there are more than {_MOST} excerpts")
-    searched = Searchable(texts[at][slice(*span)])
-    places = [
-        _place(number, quotation, searched, span[0], texts) for number, quotation in enumerate(quoted, 1)
-    ]
-    return EvalQuestion(text, tuple(Excerpt(at, *place) for place in dict.fromkeys(places)), "model")
+    if not (isinstance(named, list) and named and all(type(each) is int for each in named)):
+        raise ValueError("sentences must be a list of numbers")
+    numbers = sorted(set(named))
+    if len(numbers) > _MOST:
+        raise ValueError(f"there are more than {_MOST} sentences")
+    if not 1 <= numbers[0] <= numbers[-1] <= len(shown):
+        raise ValueError(f"the passage has the sentences 1 to {len(shown)}")
+    first = [number for number in numbers if number - 1 not in numbers]
+    last = [number for number in numbers if number + 1 not in numbers]
+    excerpts = [Excerpt(at, shown[a - 1][0], shown[b - 1][1]) for a, b in zip(first, last, strict=True)]
+    for number, each in zip(first, excerpts, strict=True):
+        if sum(document.count(texts[at][each.start : each.end]) for document in texts) > 1:
+            raise ValueError(
+                f"sentence {number} stands in the documents more than once: name its neighbour, too"
+            )
+    return EvalQuestion(text, tuple(excerpts), "model")
 
 
 def _about(
@@ -268,10 +278,11 @@ def _about(
     questions, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
+        shown = [(a, b) for a, b in sentences(texts[at], span) if b - a <= _LONGEST]
         question = ask_until_valid(
             manner.ask,
-            messages(texts[at][slice(*span)], earlier),
-            partial(read_question, at=at, span=span, texts=texts, earlier=earlier[:]),
+            messages([texts[at][a:b] for a, b in shown], earlier),
+            partial(read_question, at=at, shown=shown, texts=texts, earlier=earlier[:]),
             invalid=reasons.append,
         )
         manner.noted()
@@ -283,16 +294,6 @@ def _about(
         else:  # a dry run, in which each request has one more question, too
             earlier.append(f"question {number} about this document")
     return questions, refused
-
-
-def _place(number: int, quotation: str, passage: Searchable, start: int, texts: Sequence[str]) -> Span:
-    place = passage.find(quotation) if len(quotation) <= _LONGEST else None
-    if place is None:
-        raise ValueError(f"excerpt {number} is not in the passage word for word")
-    quoted = passage.text[slice(*place)]
-    if sum(text.count(quoted) for text in texts) > 1:
-        raise ValueError(f"excerpt {number} stands in the documents more than once: quote more")
-    return start + place[0], start + place[1]
 
 
 _FOREIGN = 0.9  # quantile

@@ -29,11 +29,11 @@ def parts(asked: str) -> dict[str, str]:
 def _question(asked: str) -> str:
     """About the first sentence of the passage that no earlier question is about."""
     earlier, _, passage = asked.rpartition("The passage:\n")
-    for sentence in _SENTENCE.findall(passage):
+    for number, sentence in enumerate(passage.splitlines(), 1):
         words = [word for word in re.findall(r"\w+", sentence) if len(word) > 3]
         question = f"What about {' '.join(words[:6])}?"
-        if len(words) > 4 and question not in earlier:
-            return json.dumps({"question": question, "excerpts": [sentence]})
+        if _SENTENCE.search(sentence) and len(words) > 4 and question not in earlier:
+            return json.dumps({"question": question, "sentences": [number]})
     return "There is nothing to ask."
 
 

@@ -19,24 +19,29 @@ from ingestor.evaluate.asking import (
 )
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.client import Messages
+from ingestor.text.sentences import sentences
 
-TEXT = "The mill stands by the river.\n\nIts wheel was built in 1840 by the miller, and turns to this day.\n"
+TEXT = "The mill stands by the river.\n\nIts wheel was built in 1840\nby the miller. It turns. Nobody asks.\n"
+PLACES = sentences(TEXT)
 LATER = "Another mill has no wheel. The wind drives it."
 
 
-def answer(question: str, *excerpts: str) -> str:
-    return json.dumps({"question": question, "excerpts": excerpts})
+def answer(question: str, *numbers: int) -> str:
+    return json.dumps({"question": question, "sentences": numbers})
 
 
 def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
     return Manner(ask, threads, lambda: None, lambda: None)
 
 
-def test_question_with_exact_and_fuzzy_excerpts_is_accepted() -> None:
-    said = answer(" When was the wheel\nbuilt? ", "built in 1840", "ITS WHEEL — was built")
-    question = read_question(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
+def test_neighbouring_sentences_are_one_excerpt() -> None:
+    said = answer(" When was the wheel\nbuilt? ", 4, 1, 2, 2)
+    question = read_question(f"<think>hm</think>Here:\n{said}", 1, PLACES, [LATER, TEXT], [])
     assert (question.text, question.origin) == ("When was the wheel built?", "model")
-    assert [TEXT[e.start : e.end] for e in question.excerpts] == ["built in 1840", "Its wheel was built"]
+    assert [TEXT[e.start : e.end] for e in question.excerpts] == [
+        TEXT[: TEXT.index(" It turns")],
+        "Nobody asks.",
+    ]
     assert {e.document for e in question.excerpts} == {1}
 
 
@@ -45,36 +50,29 @@ def test_question_with_exact_and_fuzzy_excerpts_is_accepted() -> None:
     [
         ("no", "not a JSON object"),
         ("{" * 100_000 + "}", "not a JSON object"),
-        (json.dumps({"excerpts": ["x"]}), "question must be a text"),
-        (json.dumps({"question": "When?", "excerpts": "1840"}), "excerpts must be a list"),
-        (answer("When?"), "excerpts must be a list"),
-        (answer("When?", *["built in 1840"] * 6), "more than 5 excerpts"),
-        (answer("When?", "built in 1841"), "excerpt 1 is not in the passage"),
-        (answer("When?", "built in 1840", "no wheel"), "excerpt 2 is not in the passage"),
-        (answer("When?", "mill"), "excerpt 1 stands in the documents more than once"),
-        (answer("Asked?", "built in 1840"), "repeats an earlier"),
+        (json.dumps({"sentences": [1]}), "question must be a text"),
+        (json.dumps({"question": "When?", "sentences": "2"}), "sentences must be a list of numbers"),
+        (json.dumps({"question": "When?", "sentences": [True]}), "sentences must be a list of numbers"),
+        (answer("When?"), "sentences must be a list of numbers"),
+        (answer("When?", 1, 2, 3, 4, 5, 6), "more than 5 sentences"),
+        (answer("When?", 2, 5), "the passage has the sentences 1 to 4"),
+        (answer("When?", 0), "the passage has the sentences 1 to 4"),
+        (answer("When?", 1, 3), "sentence 3 stands in the documents more than once"),
+        (answer("Asked?", 2), "repeats an earlier"),
     ],
 )
 def test_answer_against_the_rules_is_refused_with_the_rule(said: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        read_question(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
-
-
-def test_only_the_passage_may_be_quoted() -> None:
-    start = TEXT.index("Its")
-    question = read_question(answer("When?", "built in 1840"), 0, (start, len(TEXT)), [TEXT], [])
-    assert TEXT[question.excerpts[0].start :].startswith("built in 1840")
-    with pytest.raises(ValueError, match="not in the passage"):
-        read_question(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
+        read_question(said, 1, PLACES, [f"{LATER} It turns.", TEXT], ["Asked?"])
 
 
 def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
     asked: list[Messages] = []
     replies = iter(
         [
-            answer("When?", "in 1840"),
-            answer("When?", "the miller"),
-            answer("Who?", "the miller"),
+            answer("When?", 2),
+            answer("When?", 2),
+            answer("Who?", 2),
             "?",
             "?",
             "?",
@@ -90,7 +88,8 @@ def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
     assert [each.reason for each in refused] == [
         "no valid answer of the model: the answer is not a JSON object"
     ]
-    assert asked[0] == messages(TEXT, [])
+    assert asked[0] == messages([TEXT[a:b] for a, b in PLACES], [])
+    assert "\n[2] Its wheel was built in 1840 by the miller.\n[3] It turns.\n" in asked[0][1][1]
     assert "asked before" not in asked[0][1][1]
     assert "- When?\n" in asked[1][1][1]
     assert "the question repeats an earlier one" in asked[2][-1][1]
@@ -99,7 +98,7 @@ def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
 
 def test_documents_are_requested_in_parallel_and_returned_in_order() -> None:
     def ask(given: Messages) -> str:
-        return answer("A?", "the river") if "river" in given[1][1] else answer("B?", "no wheel")
+        return answer("A?" if "river" in given[1][1] else "B?", 1)
 
     questions, refused = write_questions([TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, manner(ask, threads=2))
     assert [question.text for question in questions] == ["A?", "B?"]
