@@ -1,11 +1,11 @@
 """Questions that a language model writes, and estimates of all requests to language models and their cost.
 
-As in Chroma's technical report [Smith & Troynikov 2024], the model sees a passage and the latest questions
-about the same document, and writes a question on one subject. There it also quotes the excerpts that answer
-the question; here it names them by the numbers of the passage's sentences, which small models can do, too.
-Neighbouring sentences are one excerpt. An excerpt must be in the documents once. If an answer breaks a rule,
-the model is asked again, with the reason. Questions about one document are requested one after another, so
-that they differ; documents in parallel.
+The model sees a passage and the latest questions about the same document, as in Chroma's technical report
+[Smith & Troynikov 2024]. It answers with a question on one subject. In the report it also quotes the
+excerpts that answer the question. Here it names the numbers of sentences, as small models can. Neighbouring
+sentences are one excerpt, which must be in the documents once. If an answer breaks a rule, the model is asked
+again, with the reason. Questions about one document are requested one after another, so that they differ;
+documents in parallel.
 
 A passage has 4,000 characters at most. A document has passages in proportion to its length. Its n-th passage
 depends neither on the number drawn nor on other documents.
