@@ -1,4 +1,4 @@
-"""Frozen values that all parts of the program exchange, from a source's item to a collection's record.
+"""Frozen values that the parts of the program exchange, from a source's item to a collection's record.
 
 source -> item -> blob -> document -> chunk -> record. Offsets are code points of ``Document.text``;
 spans are half open. Text never holds a lone surrogate (parsers strip them).
@@ -34,7 +34,7 @@ INSIDE = "/!/"  # in an item's key: between the name of a container and that of 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A document as its source lists it, before anything was read."""
+    """A document as its source lists it, without its content."""
 
     key: str  # unique and stable within its source; "/" separated where the source is a tree
     version: str  # opaque; differs whenever the content may differ
@@ -51,17 +51,15 @@ class Blob:
     data: bytes
     name: str  # file name, for the extension
     content_type: str | None = None  # as the source declares it, if it does
-    configured_type: str | None = (
-        None  # content type that the config sets for the name; overrides detection of text
-    )
+    configured_type: str | None = None  # set by the config for the name; overrides detection of text
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of a document with one role. Blocks are ordered and do not overlap.
+    """A span of a document with one role, such as a heading. Blocks are ordered and do not overlap.
 
     ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ... A ``label`` (an
-    anchor, a directive that names what follows) and a ``comment`` belong to the block after them.
+    anchor, or a directive that names the next block) and a ``comment`` belong to the block after them.
     ``header_rows``: number of a table's first lines that name its columns (years, units); None if its parser
     does not know. ``caption``: the title above a table.
     """
@@ -123,11 +121,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunking:
-    """The answer of a chunker for one document.
+    """The result of a chunker for one document.
 
-    ``vectors``: a unit vector for each chunk if the chunker pooled them; None if the chunks' texts are still
-    to be encoded. ``neighbours``: replaces the config's share of neighbouring chunks in vectors of encoded
-    texts.
+    ``vectors``: a unit vector for each chunk if the chunker pooled them; None if the chunks' texts must still
+    be embedded. ``neighbours``: weight of neighbouring chunks in embedded vectors, in place of the config's
+    weight.
 
     Two fields belong to chunkers whose cuts depend on a statistic of the collection. ``sums``: the document's
     own contribution. ``interval``: the closed range of values within which these cuts stay exactly optimal.
@@ -152,15 +150,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The journal's knowledge of a record. ``unsure``: the index may or may not hold the record like this.
+    """A record as the journal knows it. ``unsure``: the record in the index may be another one, or missing.
 
-    ``vector_digest``: digest of the vector as written (see fingerprint.vector_digest). The digest is empty if
-    none was noted, as for records from before the journal kept digests.
+    ``vector_digest``: digest of the vector as written (see fingerprint.vector_digest); empty if none was
+    stored, as for records from before the journal stored digests.
     """
 
     slot: int
     text_key: str  # digest of the record's text
-    vector_key: str  # digest of all that its vector is made from
+    vector_key: str  # digest of all inputs of its vector
     meta_key: str  # digest of its metadata
     unsure: bool = False
     vector_digest: bytes = b""
@@ -180,9 +178,9 @@ class ReaderModel:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answer of an embedding server. ``vectors``: a vector or an error for each text.
+    """The result of an embedding server for some texts. ``vectors``: a vector or an error for each text.
 
-    ``tokens``: None if not counted.
+    ``tokens``: number of tokens of all texts; None if the server did not count them.
     """
 
     vectors: Sequence[Vector | Exception]
@@ -191,7 +189,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedPart:
-    """A part of an embedder's answer: ``positions`` of some texts, and a row of ``vectors`` for each."""
+    """A part of an embedder's result: ``positions`` of some texts, and a row of ``vectors`` for each."""
 
     positions: Sequence[int]
     vectors: Vectors
@@ -201,7 +199,7 @@ class EmbeddedPart:
 class Hint:
     """A possible change at or below ``under`` ("" is everywhere). A hint only triggers a listing.
 
-    ``source``: source whose key ``under`` is; None: the source that gives the hint.
+    ``source``: the source that has the key; None for the source whose connector yields the hint.
     """
 
     under: str = ""
@@ -210,7 +208,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An answer to a query; ``score`` is the cosine similarity."""
+    """A record that a query found; ``score`` is the cosine similarity."""
 
     id: RecordId
     score: float

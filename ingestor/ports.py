@@ -1,7 +1,7 @@
-"""The protocols between the core and the world, and the errors that cross them.
+"""The protocols that plugins and stores implement, and the errors that they raise.
 
-An implementation raises ``Transient`` if a retry may help, and ``BadDocument`` if this content cannot be
-used. ``NeedsHuman`` stands for a whole source or collection that a person must repair. An index also raises
+An implementation raises ``Transient`` if a retry may help, and ``BadDocument`` if a document's content cannot
+be used. It raises ``NeedsHuman`` if a person must repair the whole source or collection. An index also raises
 ``Torn`` or ``Gone``. Any other exception is a defect: the document keeps its records and is retried.
 """
 
@@ -106,9 +106,9 @@ Stop = Event
 
 
 class Connector(Protocol):
-    """A place that documents come from.
+    """A source of documents: lists items and fetches them.
 
-    An attribute ``near = True`` declares that reading an item again costs next to nothing.
+    An attribute ``near = True`` declares that fetching an item again costs next to nothing.
     """
 
     def scan(self) -> Iterator[Item]:
@@ -143,7 +143,7 @@ class Scoped(Protocol):
 
 @runtime_checkable
 class Identified(Protocol):
-    """A connector that notices if its place was replaced, such as by another mounted disk."""
+    """A connector that notices if another disk or file system took the place of its documents."""
 
     def identity(self) -> str:
         """Return a value that differs when another file system is mounted where the documents were."""
@@ -178,18 +178,19 @@ class Parser(Protocol):
 
 
 class Chunker(Protocol):
-    """Cuts a document. The result depends only on the document, the vectors and ``others``."""
+    """Cuts a document into chunks. The result depends only on the document, the vectors and ``others``."""
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        """Cut a document into chunks. ``others``: sums over the collection's other documents, if any."""
+        """Cut a document. ``others``: for a Collective, the sums over all other documents; None if there are
+        none."""
         ...
 
 
 @runtime_checkable
 class Collective(Protocol):
-    """A chunker whose cuts depend on a statistic of the whole collection (see cluster.py)."""
+    """A chunker whose cuts depend on a statistic of the whole collection (see chunkers/cluster.py)."""
 
-    statistic: str  # names what is summed; documents whose chunkers agree on it are summed together
+    statistic: str  # name of the sums; documents of all chunkers with this name are summed together
 
     def value(self, total: Sums) -> int:
         """Return the statistic's value, in the units of ``Chunking.interval``."""
@@ -208,7 +209,7 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """Return the tokens that the model reads, by its own tokenizer; the rest of a text is truncated."""
+        """Return the number of tokens that the model reads; it ignores the rest of a longer text."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -249,7 +250,7 @@ class Pinned(Protocol):
 
 @runtime_checkable
 class Adaptive(Pinned, Protocol):
-    """An embedder whose options leave a choice to the machine, such as the precision of its arithmetic."""
+    """An embedder that chooses an option by the machine, such as the precision of its arithmetic."""
 
     def alternatives(self) -> Iterable[tuple[Embedder, bool]]:
         """Return every embedder that the same options select on some machine, the best first.
@@ -296,20 +297,20 @@ class Remote(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Return the number of texts that keep the server busy."""
+        """Return how many texts the server should get at a time."""
         ...
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """Embed texts like ``embed``, but lose only the texts that an error concerns.
+        """Embed texts like ``embed``, but return an error for each text that it concerns.
 
         The call ends soon after ``stop`` is set. Vectors may differ in some bits from call to call: the first
-        vectors are kept.
+        ones are cached.
         """
         ...
 
 
 class Index(Protocol):
-    """A collection. Every method is idempotent, and may have taken effect even if the call raised."""
+    """A collection in Chroma. Every method is idempotent, and may have taken effect even if it raised."""
 
     def upsert(self, records: Sequence[Record]) -> None: ...
 
@@ -322,7 +323,8 @@ class Index(Protocol):
     def count(self) -> int: ...
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        """Return the records that exist, in no order; their vectors are empty without ``vectors``."""
+        """Return the records with these ids that exist, in any order; without ``vectors`` theirs are
+        empty."""
         ...
 
     def ids(self) -> Iterator[RecordId]:

@@ -1,9 +1,9 @@
 """The library: ``Project``, a config with a method for each command.
 
-Errors that a user can act on are ``IngestorError``; any other exception is a defect. A method opens what it
-needs and closes it before it returns. Inside ``with``, searches keep Chroma and the model open until the
-block ends. Objects are safe to use from several threads: searches take turns, and a second writer gets
-``Locked``.
+Errors that a user can act on are ``IngestorError``; any other exception is a defect. A method opens the files
+that it needs and closes them before it returns. Inside ``with``, searches keep Chroma and the model open
+until the block ends. Objects are safe to use from several threads: searches run one at a time, and a second
+writer raises ``Locked``.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ log = logging.getLogger("ingestor")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """State of a daemon at its first rest. ``unseen``: sources that are held, paused or not listed whole.
+    """State of a daemon when it has nothing left to do for the first time.
 
-    ``chroma``, ``page``: addresses; "" if there is none. ``question``: an example that has an answer.
+    ``failed``: documents. ``unseen``: sources that are held, paused or not completely listed. ``seconds``:
+    since the start. ``chroma``, ``page``: addresses; "" if there is none. ``question``: an example with an
+    answer.
     """
 
     collections: tuple[str, ...]
@@ -57,7 +59,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """``approved``: the changes, a line each. ``report``: of the sync; None if a daemon does the work."""
+    """Result of `apply`. ``approved``: a line for each approved change.
+
+    ``report``: that of the sync; None if a running daemon carries out the changes.
+    """
 
     approved: tuple[str, ...]
     report: SyncReport | None
@@ -75,7 +80,7 @@ class Project:
         self.path = Path(config)
         self._env = os.environ if env is None else env
         self._given: InForce | None = None
-        self._turn, self._blocks, self._writers = Lock(), 0, 0
+        self._lock, self._blocks, self._writers = Lock(), 0, 0
         self._searching: Searching | None = None
 
     @classmethod
@@ -86,20 +91,20 @@ class Project:
         return project
 
     def __enter__(self) -> Self:
-        with self._turn:
+        with self._lock:
             self._blocks += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._turn:
+        with self._lock:
             self._blocks -= 1
             last = not self._blocks
         if last:
             self.close()
 
     def close(self) -> None:
-        """Close Chroma and the model, which searches keep open. The project can be used again."""
-        with self._turn:
+        """Close Chroma and the model that searches keep open. The project can be used afterwards."""
+        with self._lock:
             searching, self._searching = self._searching, None
         if searching is not None:
             searching.close()
@@ -171,10 +176,10 @@ class Project:
     ) -> None:
         """Keep collections in step until ``stop`` is set: the daemon, with Chroma and the service port.
 
-        ``ready``: called at the first rest. ``stopping``: called before running writes are finished.
-
-        ``handle_signals``: end at SIGTERM, at Ctrl-C or with the
-        terminal, and reload the config at SIGHUP; for the main thread only. A changed file is reloaded.
+        ``progress``: called about once a second. ``ready``: called once, when nothing is left to do.
+        ``stopping``: called before running writes are finished. ``handle_signals``: end at SIGTERM, at Ctrl-C
+        or with the terminal, and reload the config at SIGHUP; for the main thread only. A changed config file
+        is reloaded in any case.
         """
         from ingestor.app.daemon import Loop, Reloader, Signals, stamp
         from ingestor.app.wiring import open_state
@@ -281,7 +286,7 @@ class Project:
         question = Question(text, name or "", n, budget_tokens, mode, where, expand, distinct)
         if self._searching is not None and self._searching.config != config:
             self.close()
-        with self._turn:
+        with self._lock:
             if self._blocks and not self._writers and self._searching is None:
                 self._searching = Searching(config)
             searching = self._searching
@@ -398,14 +403,14 @@ class Project:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Close Chroma for another writer until the context ends; explain errors."""
-        with self._turn:
+        with self._lock:
             self._writers += 1
         try:
             self.close()
             with _explain_errors():
                 yield
         finally:
-            with self._turn:
+            with self._lock:
                 self._writers -= 1
 
     # --- the config ----------------------------------------------------------------------------------------
@@ -437,7 +442,7 @@ def _handle_signals(signals: Signals, handle: bool) -> Iterator[None]:
     if not handle:
         yield
         return
-    with signals.heard():
+    with signals.handle():
         yield
 
 

@@ -1,4 +1,4 @@
-"""Loads plugins by entry points; built-in kinds are plugins like all others.
+"""Loads plugins by entry points; built-in connectors, parsers, chunkers and embedders are plugins, too.
 
 A plugin module holds one ``Plugin`` value. Its kind is the name in the config and the name of the module.
 """
@@ -36,7 +36,7 @@ def require_match(pattern: str, problem: str) -> AfterValidator:
 
 
 def tuning(default: Any, **kwargs: Any) -> Any:
-    """Declare an option that changes speed only, never the result: fingerprints omit it."""
+    """Declare an option that changes only speed, never the result: fingerprints omit the option."""
     return Field(default, json_schema_extra={"tuning": True}, **kwargs)
 
 
@@ -58,12 +58,15 @@ def added(default: Any, *, before: Any, **kwargs: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin. ``version``: must change whenever the same input and options give another result."""
+    """A plugin. ``version``: must change whenever the same input and options give another result.
+
+    ``build``: called with the checked options, then with further arguments that depend on the group.
+    """
 
     kind: str
     version: int | str
     options: type[Options]
-    build: Callable[..., Any]  # called with the checked options, then the further arguments of its group
+    build: Callable[..., Any]
 
 
 class UnknownKind(LookupError):
@@ -90,9 +93,9 @@ def kinds(group: Group) -> tuple[str, ...]:
 
 @cache
 def find(group: Group, kind: str) -> Plugin:
-    """Return the plugin of that name.
+    """Return the plugin of this kind.
 
-    Raises UnknownKind, naming the known ones, and NeedsHuman for a plugin that cannot be loaded.
+    Raises UnknownKind, with the installed kinds, and NeedsHuman for a plugin that cannot be loaded.
     """
     for entry in entries(group):
         if entry.name == kind:

@@ -50,10 +50,7 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
 
 
 def quantity(number: int, one: str, several: str = "") -> str:
-    """Return a number with its noun: ``1 document``, ``2,000 documents``.
-
-    ``several``: an irregular plural.
-    """
+    """Return a number with a noun: ``1 document``, ``2,000 documents``. ``several``: an irregular plural."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 

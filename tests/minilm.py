@@ -8,7 +8,7 @@ import numpy as np
 from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
 from ingestor.model import Vectors
-from ingestor.pipeline.windows import exceeds_window
+from ingestor.pipeline.limits import exceeds_window
 from ingestor.state.cache import VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache" / "vectors.sqlite"

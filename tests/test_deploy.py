@@ -14,7 +14,7 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
-from ingestor.engine.vectors.embedding import Counts
+from ingestor.engine.embedding import Counts
 from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
 from ingestor.state.run_status import Live
 from tests.service.test_figures import exposed

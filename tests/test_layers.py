@@ -68,7 +68,7 @@ EXCUSED = {
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
     "ingestor.engine.workers": "the workers, their inbox, and a Condition: work waits for its turn",
-    "ingestor.engine.vectors.embedding": "the queue in which the workers' texts meet, and its thread",
+    "ingestor.engine.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.sandbox.turns": "a Condition: work for readers goes before that of a rebuild",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "Locks: an archive is opened once; a listing adds mails meanwhile",

@@ -1,4 +1,8 @@
-"""The loop around the engine: one pass (``sync``), or until a signal stops it (``run``)."""
+"""The loop around the engine, of commands `sync` (until everything is settled) and `run` (until a signal).
+
+``Signals`` receives requests to stop or to reload, ``Reloader`` notices a changed config file, and ``Loop``
+steps the engine and reports the progress.
+"""
 
 import ctypes
 import logging
@@ -30,18 +34,18 @@ from ingestor.state.run_status import Live, Meter, SyncProgress, keys_needing_re
 
 log = logging.getLogger("ingestor")
 
-IMPATIENCE = 1.0  # seconds after which another Ctrl-C interrupts
+IMPATIENCE = 1.0  # seconds after which a second Ctrl-C interrupts running work
 
 
 class Signals:
     """Requests to stop or to reload. ``until``: an event that also stops.
 
-    ``terminals``: standard streams that are a terminal, if the process started with a controlling one.
+    ``terminals``: standard streams that are a terminal, if the process started with a controlling terminal.
     """
 
     def __init__(self, until: Stop | None = None) -> None:
         self.reload = False
-        self._until, self._stop, self._stopped = until, False, 0.0  # monotonic seconds
+        self._until, self._stop, self._stopped_at = until, False, 0.0  # monotonic seconds
         own = _has_terminal()
         self.terminals = tuple(stream for stream in (0, 1, 2) if own and os.isatty(stream))
 
@@ -54,12 +58,11 @@ class Signals:
         self._stop = wanted
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Install the handlers until the context ends.
+    def handle(self) -> Iterator[None]:
+        """Install handlers of signals until the context ends.
 
         SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts running work. SIGHUP stops if the
-        terminal closed, else it reloads the config. A SIGHUP that is ignored, as after ``nohup``, stays
-        ignored.
+        terminal was closed, else it reloads the config. SIGHUP stays ignored if it was, as after ``nohup``.
         """
         handlers = {signal.SIGTERM: self._end, signal.SIGINT: self._end, signal.SIGHUP: self._hang_up}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -73,15 +76,16 @@ class Signals:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         """Stop. A second SIGINT interrupts, unless it comes early: a supervisor may send one twice."""
-        if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
+        if self.stop and number == signal.SIGINT and monotonic() - self._stopped_at > IMPATIENCE:
             raise KeyboardInterrupt
         if not self.stop:
-            self.stop, self._stopped = True, monotonic()
+            self.stop, self._stopped_at = True, monotonic()
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        """Stop if the terminal was closed, else reload the config."""
         if self.terminals and not _has_terminal():
             nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in self.terminals:  # writing to a closed terminal would be an error
+            for stream in self.terminals:  # writing to a closed terminal would raise an error
                 os.dup2(nowhere, stream)
             os.close(nowhere)
             self.stop = True
@@ -98,24 +102,30 @@ def _has_terminal() -> bool:
     return True
 
 
-_AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # by name in the file; the others do not wait
-SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
+_AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # keys of the file, and attributes of Config
+SETTLE = (
+    1.0  # seconds without a write before the file is read: half a config can be valid, with fewer sources
+)
 
-Stamp = tuple[int, int] | None
+Stamp = tuple[int, int] | None  # of a file: modification time and inode; None if there is no file
 
 
 @dataclass(slots=True)
 class ConfigState:
-    """Differences of the config file from the config in force. ``refused``: why it was refused, or ""."""
+    """How the config file differs from the config in force.
+
+    ``refused``: error of the file, or "". ``restart_pending``: whether a change needs a restart.
+    """
 
     refused: str = ""
     restart_pending: bool = False
 
 
 class Reloader:
-    """Reloads a changed config file. A config with errors is reported, and the old one stays in force.
+    """Reloads a changed config file. If it has errors, they are logged, and the old config stays in force.
 
-    Call ``next_config`` regularly. ``seen``: the stamp of the file before ``config`` was read.
+    Call ``next_config`` regularly. ``asked``: has requests to reload. ``seen``: stamp of the file before
+    ``config`` was read.
     """
 
     def __init__(
@@ -127,7 +137,7 @@ class Reloader:
         self._last, self._since = seen, monotonic()
 
     def next_config(self) -> Config | None:
-        """Return the new config, if the file changed and can be applied while running; else None."""
+        """Return the new config if the file changed and can be applied without a restart, else None."""
         now = stamp(self._path)
         if now != self._last:
             self._last, self._since = now, monotonic()
@@ -138,37 +148,28 @@ class Reloader:
         try:
             config = load(self._path, self._env)
         except ConfigError as error:
-            log.error(
-                "changed config rejected, the previous config stays in force:\n%s",
-                error,
-                extra=event("config_refused", reason=str(error)),
-            )
+            about = event("config_refused", reason=str(error))
+            log.error("changed config rejected, the previous config stays in force:\n%s", error, extra=about)
             self.state.refused = str(error)
             return None
         self.state.refused = ""
-        settled = keys_needing_restart(self._config, config)
-        self.state.restart_pending = bool(settled)
-        if settled:
-            log.error(
-                "config not reloaded, restart ingestor to apply the change of: %s",
-                ", ".join(settled),
-                extra=event("config_restart_needed", keys=settled),
-            )
+        fixed = keys_needing_restart(self._config, config)
+        self.state.restart_pending = bool(fixed)
+        if fixed:
+            words = "config not reloaded, restart ingestor to apply the change of: %s"
+            log.error(words, ", ".join(fixed), extra=event("config_restart_needed", keys=fixed))
             return None
         late = [
             name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
         ]
-        log.info(
-            "config reloaded%s",
-            f"; restart to apply {' and '.join(late)}" if late else "",
-            extra=event("config_reloaded"),
-        )
+        restart = f"; restart to apply {' and '.join(late)}" if late else ""
+        log.info("config reloaded%s", restart, extra=event("config_reloaded"))
         self._config = config
         return config
 
 
 def stamp(path: Path) -> Stamp:
-    """Return a mark of the file that differs after a change, a removal, or another target of a symlink."""
+    """Return a stamp of a file. It differs after a change, a removal, or a new target of a symlink."""
     try:
         info = path.stat()
     except OSError:
@@ -176,20 +177,20 @@ def stamp(path: Path) -> Stamp:
     return info.st_mtime_ns, info.st_ino
 
 
-def give_back_memory() -> None:
-    """Return freed memory to the system, which the C library keeps for later work of its threads.
+def return_freed_memory() -> None:
+    """Return freed memory to the system, which glibc keeps for later work of its threads.
 
-    Takes some milliseconds. Does nothing where the C library is not glibc.
+    The call takes some milliseconds. It does nothing with another C library.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
-ENOUGH = 5000  # tokens that are enough to measure the embedding rate
-PUT_BACK = 5.0  # seconds by which the clock may be put back without consequence
-PATIENCE = 30.0  # seconds for which a sync retries failures without progress
+TICK = 1.0  # seconds after which a signal or a changed config is noticed at the latest
+ENOUGH = 5000  # embedded tokens that are enough to measure the rate
+PUT_BACK = 5.0  # seconds by which the clock may be put back before waiting retries are rescheduled
+PATIENCE = 30.0  # seconds for which `sync` retries failures without progress
 
 
 @dataclass
@@ -199,29 +200,25 @@ class Loop:
     running: Running
     signals: Signals
     watcher: Callable[[Live], None]
-    shown: Live = field(default_factory=Live)  # the progress as last noted
+    shown: Live = field(default_factory=Live)  # the progress that was published last
     started: float = field(init=False)  # POSIX seconds
-    turned: float = field(init=False)  # seconds by ``ticks``, of the last step
-    stretch: SyncProgress = field(default_factory=SyncProgress)  # the work under way, as last noted
+    stepped_at: float = field(init=False)  # seconds by ``ticks`` at the begin of the last step
+    progress: SyncProgress = field(default_factory=SyncProgress)  # since work began after the last rest
     config_state: ConfigState = field(default_factory=ConfigState)
-    no_service: str = ""  # why there is no service port although the config wants one
-    _now: float = 0.0  # POSIX seconds, at the last step
-    _counted: int = 0  # documents that are not settled, and from when on they are counted again
+    no_service: str = ""  # why there is no service port although the config has one
+    _now: float = 0.0  # POSIX seconds at the last step
+    _counted: int = 0  # documents that are not settled, and their bytes, at the last count
     _counted_bytes: int = 0
-    _count_after: float = 0.0  # seconds by ``ticks``
-    _complained: str = ""
-    _outdated: bool = False  # the engine must be configured again
+    _count_after: float = 0.0  # seconds by ``ticks`` before which they are not counted again
+    _state_error: str = ""  # error of the state folder that was logged last
+    _outdated: bool = False  # whether the engine must be configured again
     _previous: Running | None = None  # under the earlier config, until the new one is applied
-    _restarts: int = 0  # of Chroma, after which its collections were examined
+    _restarts: int = 0  # of Chroma, when its collections were examined last
     _meter: Meter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started, self.turned = self.now(), self.running.ports.ticks()
-
-        def note(stretch: SyncProgress) -> None:
-            self.stretch = stretch
-
-        self._meter = Meter(note)
+        self.started, self.stepped_at = self.now(), self.running.ports.ticks()
+        self._meter = Meter(lambda progress: setattr(self, "progress", progress))
 
     def now(self) -> float:
         """Return POSIX seconds."""
@@ -240,8 +237,8 @@ class Loop:
         while not self.signals.stop:
             stepped = self._step(watch=False)
             texts = running.embedding.counts().texts
-            before, done = done, (dict(engine.writer.tally), texts, running.answers.calls)
-            deadline = deadline if done == before else NEVER
+            before, done = done, (dict(engine.writer.counts.tally()), texts, running.answers.calls)
+            deadline = deadline if done == before else NEVER  # anything that succeeded is progress
             at_work = running.lexical.due() or running.swaps.emptying
             if stepped and (at_work or not (engine.is_resting() or engine.health.collections_paused())):
                 continue
@@ -250,18 +247,21 @@ class Loop:
                 break
         engine.flush()
         self._remember_rate()
-        self._show()
+        self._publish()
 
     def go_without_service(self, reason: str) -> None:
-        """Send no readers to the service port, which could not be opened. Call this before ``run``."""
+        """Store models of readers' own in collections, since the service port could not be opened.
+
+        Call this before ``run``. ``reason``: shown by `status`.
+        """
         self.no_service = reason
         parts = self.running.parts
         self.running = replace(self.running, parts=replace(parts, unserved=True))
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
-        """Run until stopped.
+        """Run until a request to stop.
 
-        ``reloaded`` returns a new config, if any; ``settled`` is called at the first rest.
+        ``reloaded``: returns a new config, or None. ``settled``: called once, when nothing is left to do.
         """
         engine, rested = self.running.engine, False
         engine.journal.wait_until(self.now() + LONGEST_WAIT)
@@ -272,15 +272,17 @@ class Loop:
             if stepped and not rested and engine.is_resting() and not engine.health.collections_paused():
                 rested = True
                 self._remember_rate()
-                self._show()  # before ``settled``: its reader has then seen the last progress
+                self._publish()  # before ``settled``, whose receiver has then seen the last progress
                 settled(self.shown)
             config = reloaded()
             if config is not None:
-                self._take_over(config)
+                self._change_config(config)
         engine.flush()
         self._remember_rate()
 
-    def _take_over(self, config: Config) -> None:
+    def _change_config(self, config: Config) -> None:
+        """Prepare the change to another config, which the next step applies; keep the old one after an
+        error."""
         try:
             fresh = self.running.with_config(config)
         except Exception as error:  # noqa: BLE001 - of plugins, too
@@ -308,23 +310,23 @@ class Loop:
         self._previous, self._outdated = None, False
 
     def view(self, journal: JournalReader) -> DaemonView:
-        """Return the figures that the service port shows."""
-        config = self.running.parts.config
+        """Return functions for the figures that the service port shows. Other threads call them."""
+        config, connection = self.running.parts.config, self.running.collections.connection
         folders = {"state": config.state, "chroma": getattr(config.chroma, "path", None)}
         return DaemonView(
             journal=journal,
             embeddings=self.running.embedding,
             live=lambda: self.shown,
-            stretch=lambda: self.stretch,
-            idle=lambda: self.running.ports.ticks() - self.turned,
+            stretch=lambda: self.progress,
+            idle=lambda: self.running.ports.ticks() - self.stepped_at,
             intervals=lambda: {
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
-            chroma_answers=self.running.collections.connection.answers,
-            chroma_loads=self.running.collections.connection.is_loading,
-            chroma_restarts=lambda: self.running.collections.connection.restarts,
+            chroma_answers=connection.answers,
+            chroma_loads=connection.is_loading,
+            chroma_restarts=lambda: connection.restarts,
             collection=self.running.collections.for_readers,
-            lexical=LexicalReaders(lexical_path(self.running.parts.config)),
+            lexical=LexicalReaders(lexical_path(config)),
             count_tokens=self.running.parts.tokens.counts,
             counts=lambda: self.running.engine.writer.counts,
             stages=lambda: self.running.engine.times.seconds,
@@ -336,6 +338,7 @@ class Loop:
     def live(self) -> Live:
         """Return the current progress, for other processes and for the screen."""
         engine, embedded = self.running.engine, self.running.embedding.counts()
+        connection = self.running.collections.connection
         entries = [document.entry for document in engine.flight.documents()]
         sources = [entry.source for entry in entries]
         stepped, left = embedded.texts_and_rest
@@ -347,7 +350,7 @@ class Loop:
             waiting=self._count_unsettled(),
             bytes_waiting=self._counted_bytes,
             bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
-            tally=dict(engine.writer.tally),
+            tally=dict(engine.writer.counts.tally()),
             texts=embedded.texts,
             texts_stepped=stepped,
             texts_left=left,
@@ -355,22 +358,22 @@ class Loop:
             tokens=embedded.tokens,
             embedding_seconds=embedded.seconds,
             embedding_cost=self.running.cost_of_embedding,
-            chroma=self.running.collections.connection.address,
+            chroma=connection.address,
             listing={str(name): replace(one) for name, one in engine.scanner.under_way().items()},
             no_service=self.no_service,
             config_error=self.config_state.refused,
             restart_pending=self.config_state.restart_pending,
-            state_error=self._complained,
+            state_error=self._state_error,
             unwritable=engine.health.unwritable(),
-            guard=self.running.collections.connection.guard,
+            guard=connection.guard,
             isolation=self.running.parts.isolation.level,
         )
 
     def _count_unsettled(self) -> int:
         """Return the number of documents that are not settled.
 
-        While documents are in flight it may be some seconds old: a long backlog is counted for a twentieth of
-        the time at most.
+        While documents are in flight, the number may be some seconds old: counting a long backlog takes at
+        most a twentieth of the time.
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
@@ -386,47 +389,50 @@ class Loop:
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _step(self, *, watch: bool) -> bool:
-        """Run a step of the engine. Return False after an error of disk or journal, which is retried."""
-        running, self.turned = self.running, self.running.ports.ticks()
+        """Run a step of the engine, the lexical index and the switch of editions.
+
+        Return False after an error of disk or journal. The next step retries.
+        """
+        running, self.stepped_at = self.running, self.running.ports.ticks()
         engine, lexical = running.engine, running.lexical
         try:
-            self._mind_the_clock()
-            if running.collections.connection.restarts != self._restarts:  # what Chroma holds is unknown
+            self._check_clock()
+            if running.collections.connection.restarts != self._restarts:  # it may have lost writes
                 self._restarts = running.collections.connection.restarts
                 engine.check_collections()
             at_work = lexical.due() or running.swaps.emptying
             engine.step(0.0 if at_work else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()
             settings = running.parts.config.rechunk
-            self._outdated |= running.swaps.advance(settings, engine.scanner.has_listed, engine.busy())
+            self._outdated |= running.swaps.advance(
+                settings, engine.scanner.has_listed, engine.flight.editions()
+            )
             if self._outdated:
                 self._configure(watch=watch)
             if self.now() - self.shown.at >= TICK:
                 self._require_state()
-                self._show()
+                self._publish()
         except (sqlite3.OperationalError, OSError) as error:
-            self._complain(error)
-            self.shown = replace(self.shown, state_error=self._complained)
+            self._report_state_error(error)
+            self.shown = replace(self.shown, state_error=self._state_error)
             self.running.ports.sleep(TICK)
             return False
-        if self._complained:
+        if self._state_error:
             log.info("state folder: writes resumed", extra=event("state_writable"))
-            self._complained = ""
+            self._state_error = ""
         return True
 
-    def _mind_the_clock(self) -> None:
-        """Retry at once what was scheduled by the wrong clock, after the clock was put back."""
+    def _check_clock(self) -> None:
+        """Retry at once whatever was scheduled by a wrong clock, if the clock was put back since."""
         before, self._now = self._now, self.now()
         if self._now > before - PUT_BACK:
             return
-        log.warning(
-            "the clock went back by %.0f s: waiting retries run now",
-            before - self._now,
-            extra=event("clock_put_back", seconds=round(before - self._now)),
-        )
+        about = event("clock_put_back", seconds=round(before - self._now))
+        words = "the clock went back by %.0f s: waiting retries run now"
+        log.warning(words, before - self._now, extra=about)
         self.shown = replace(self.shown, at=0.0)
-        self.running.engine.scanner.wait_no_longer()
-        self.running.engine.health.wait_no_longer()
+        self.running.engine.scanner.retry_now()
+        self.running.engine.health.retry_now()
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:
@@ -438,40 +444,35 @@ class Loop:
                 "again; if it is lost, move Chroma's folder away as well, and everything is indexed again"
             )
 
-    def _complain(self, error: Exception) -> None:
-        """Log an error once, not at every attempt."""
-        if describe(error) != self._complained:
-            self._complained = describe(error)
-            folder = self.running.parts.config.state
-            log.error(
-                "state folder %s is not writable, will retry: %s",
-                folder,
-                describe(error),
-                extra=event("state_unwritable", reason=describe(error)),
-            )
+    def _report_state_error(self, error: Exception) -> None:
+        """Log an error of the state folder once, not at every attempt."""
+        if (reason := describe(error)) != self._state_error:
+            self._state_error, folder = reason, self.running.parts.config.state
+            about = event("state_unwritable", reason=reason)
+            log.error("state folder %s is not writable, will retry: %s", folder, reason, extra=about)
 
-    def _show(self) -> None:
+    def _publish(self) -> None:
+        """Write the progress to the state folder and pass it to the watcher, if it changed."""
         before, now = self.shown, self.live()
         self._meter(now)
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
             run_status.write_live(self.running.parts.config.state, now)
             self.watcher(now)
-        elif now.listing:  # the first document may take long to find
+        elif now.listing:  # a listing has progress of its own long before its first document
             self.watcher(now)
         if now.config_error and now.config_error != before.config_error:
-            with suppress(sqlite3.Error):  # the log has it
+            with suppress(sqlite3.Error):  # the error is in the log as well
                 note_refused(self.running.engine.journal, now.config_error)
         if before.waiting and not now.waiting:
-            give_back_memory()
-        self.shown = now  # last: a failed write is repeated
+            return_freed_memory()
+        self.shown = now  # last, so that a failed write is repeated
 
 
 def _log_refused(error: Exception) -> None:
     """Log why a changed config is not applied. Only an unknown error has a traceback."""
-    trace = None if isinstance(error, NeedsHuman) else error
-    log.error(
-        "changed config rejected, the previous config stays in force: %s",
-        error,
-        exc_info=trace,
-        extra=event("config_refused", reason=str(error)),
+    about, trace = (
+        event("config_refused", reason=str(error)),
+        None if isinstance(error, NeedsHuman) else error,
     )
+    words = "changed config rejected, the previous config stays in force: %s"
+    log.error(words, error, exc_info=trace, extra=about)

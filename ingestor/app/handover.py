@@ -1,7 +1,7 @@
 """Hands the documents of a renamed source over to its new name, in the journal.
 
-Nothing is embedded for that: the next pass writes the new name into the metadata (``source_name``). All rows
-of the journal under the old name follow: the state of the source, and the recipes of its documents.
+No document is embedded for that: the next pass writes the new name into the metadata (``source_name``). All
+rows of the journal under the old name get the new one: documents, the state of the source, and recipes.
 """
 
 import logging
@@ -32,11 +32,11 @@ Renames = Mapping[SourceName, SourceName]  # the new name by the old one
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePlace:
-    """Place of a source's documents, by which a renamed source is found.
+class SourceOrigin:
+    """Properties by which the documents of a renamed source are recognised.
 
-    ``origin``: a fingerprint of its connector and the connector's options, without secrets and tuning; None
-    if it was never stored.
+    ``origin``: a fingerprint of the source's connector and the connector's options, without secrets and
+    tuning; None if it was never stored. ``collections``: those that have documents of the source.
     """
 
     origin: str | None
@@ -44,35 +44,37 @@ class SourcePlace:
 
 
 def origin(source: SourceConfig) -> Fingerprint:
+    """Return the fingerprint of a source's connector and its options."""
     return plugin_fingerprint(source.connector.plugin, source.connector.options)
 
 
-def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, SourcePlace]) -> Renames:
+def find_renames(sources: Collection[SourceConfig], stored: Mapping[SourceName, SourceOrigin]) -> Renames:
     """Return new source names by old ones.
 
-    ``noted``: sources that have documents; of several at one place the first counts. A new name is free if no
-    documents are under it, or if these are handed over themselves: two sources can swap names.
+    ``stored``: sources that have documents; of several with one origin the first counts. A new name is free
+    if it has no documents, or if its documents are handed over themselves: two sources can swap names.
     """
     origins = {source.name: origin(source) for source in sources}
-    left = {old: place for old, place in noted.items() if place.origin not in (None, origins.get(old))}
+    left = {old: was for old, was in stored.items() if was.origin not in (None, origins.get(old))}
     new_names: dict[SourceName, SourceName] = {}
     for source in sources:
-        new, place = source.name, origins[source.name]
-        if new in noted and new not in left:
+        new, now = source.name, origins[source.name]
+        if new in stored and new not in left:
             continue
         olds = (
-            old for old, was in left.items() if was.origin == place and source.collection in was.collections
+            old for old, was in left.items() if was.origin == now and source.collection in was.collections
         )
         if (old := next((old for old in olds if old not in new_names), None)) is not None:
             new_names[old] = new
-    while taken := [old for old, new in new_names.items() if new in noted and new not in new_names]:
+    # a name may be free only because of another rename, which this loop may undo: repeat until none is taken
+    while taken := [old for old, new in new_names.items() if new in stored and new not in new_names]:
         for old in taken:
             del new_names[old]
     return new_names
 
 
 def in_choices(choices: Choices, renames: Renames) -> Choices:
-    """Return the choices of a collection with the new names of its sources."""
+    """Return the choices of a collection under the new names of its sources."""
     sources = choices["sources"]
     kept = {name: made for name, made in sources.items() if name not in renames}
     return {
@@ -83,11 +85,16 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
 
 def source_renames(config: Config, journal: Journal) -> Renames:
     """Return new source names by old ones, for sources whose documents are not handed over yet."""
-    return find_renames(config.sources, _places_by_source(journal))
+    rows = SourceRows(journal).places()  # the source that was listed last comes first
+    stored = {
+        name: SourceOrigin(place, frozenset(serves for other, _, serves in rows if other == name))
+        for name, place, _ in rows
+    }
+    return find_renames(config.sources, stored)
 
 
 def sources_not_in_config(config: Config, journal: Journal) -> list[SourceName]:
-    """Return sources with documents that left the config, without renamed ones."""
+    """Return sources with documents that left the config, except renamed ones."""
     staying = {source.name for source in config.sources} | source_renames(config, journal).keys()
     return [name for name in sources_of(journal) if name not in staying]
 
@@ -101,10 +108,13 @@ def sources_to_remove(config: Config, journal: Journal) -> list[SourceName]:
 def settle_names(
     config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
 ) -> None:
-    """Hand over documents of renamed sources. ``wanted``: the config's choices for a collection."""
+    """Hand over the documents of renamed sources, and store the origins of all sources.
+
+    ``parses``: the cache of parsed documents. ``wanted``: returns the config's choices for a collection.
+    """
     renames = source_renames(config, journal)
-    for serves in config.collections if renames else ():
-        keep_answers(journal, serves, wanted(serves), renames)  # first: they are stored under the old names
+    for serves in config.collections if renames else ():  # before the sources lose their old names
+        keep_approvals(journal, serves, wanted(serves), renames)
     hand_over(journal, renames, parses)
     SourceRows(journal).note_origins({source.name: origin(source) for source in config.sources})
 
@@ -115,28 +125,27 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
         _rename(journal, renames)
     for old, new in renames.items():
         keys = SourceRows(journal).keys(new)
-        log.info(
-            "source %s was renamed to %s and keeps its %s",
-            old,
-            new,
-            quantity(len(keys), "document"),
-            extra=event("source_renamed", source=new, former=old, documents=len(keys)),
-        )
+        about = event("source_renamed", source=new, former=old, documents=len(keys))
+        documents = quantity(len(keys), "document")
+        log.info("source %s was renamed to %s and keeps its %s", old, new, documents, extra=about)
         parses.rename(old, new, keys)
 
 
-def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
-    """Keep approvals and refusals, which are stored as fingerprints that contain source names."""
+def keep_approvals(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
+    """Store approvals and rollbacks anew: they are fingerprints of choices that contain source names."""
     before = policy.fingerprint_of(in_choices(wanted, {new: old for old, new in renames.items()}))
-    answers: tuple[Request, ...] = ("approved", "refused")
-    for kind in answers:
+    kinds: tuple[Request, ...] = ("approved", "refused")
+    for kind in kinds:
         if Requests(journal).get(kind, serves) == before:
             Requests(journal).put(kind, serves, policy.fingerprint_of(wanted))
 
 
 @contextmanager
 def rehearse(config: Config, journal: Journal) -> Iterator[Journal]:
-    """Copy the journal, and hand over renamed sources there. Raises NeedsHuman if the disk is full."""
+    """Yield a temporary copy of the journal, in which renamed sources are handed over.
+
+    Commands that only estimate work on the copy. Raises NeedsHuman if the disk is full.
+    """
     with TemporaryDirectory(prefix="ingestor-") as folder:
         try:
             with closing(journal.copy_to(Path(folder) / "journal.sqlite3")) as copy:
@@ -151,12 +160,3 @@ def rehearse(config: Config, journal: Journal) -> Iterator[Journal]:
 
 def _rename(journal: Journal, renames: Renames) -> None:
     SourceRows(journal).rename(renames, lambda choices: in_choices(choices, renames))
-
-
-def _places_by_source(journal: Journal) -> dict[SourceName, SourcePlace]:
-    """Return sources that have documents, the last listed first."""
-    rows = SourceRows(journal).places()
-    return {
-        name: SourcePlace(place, frozenset(serves for other, _, serves in rows if other == name))
-        for name, place, _ in rows
-    }

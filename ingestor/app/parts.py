@@ -1,6 +1,7 @@
-"""The parts that a config describes: embedders, parsers, chunkers, and sources with the tools of an edition.
+"""Builds the parts that a config describes: embedders, parsers, chunkers, and sources with their tools.
 
-Processes on nodes make the same tools from a setup; connectors, servers and their secrets stay in the daemon.
+Processes on other machines (nodes) build the same tools from a setup. Connectors, servers and their secrets
+stay in the daemon.
 """
 
 import socket
@@ -24,7 +25,7 @@ from ingestor.config.servers import Embedded, RemoteChroma, Rerank, Search
 from ingestor.core.backend import Home, Model
 from ingestor.core.entries import Choices, EditionName, Feed
 from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
-from ingestor.engine.vectors.models import check_vectors
+from ingestor.engine.vectors import check_vectors
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
 from ingestor.nodes.messages import pack, unpack
@@ -33,11 +34,10 @@ from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.pipeline.language import ModelVocabulary, languages_of
-from ingestor.pipeline.limits import StageTimes, TextBudget
+from ingestor.pipeline.limits import StageTimes, TextBudget, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Fetch, Memory, Reader, Tools
-from ingestor.pipeline.windows import exceeds_window
 from ingestor.ports import (
     Adaptive,
     Asymmetric,
@@ -52,7 +52,7 @@ from ingestor.ports import (
     Structured,
     Vocabulary,
 )
-from ingestor.rechunk.recipes import NotReproducible, as_chosen, choices_of, parsers_of
+from ingestor.rechunk.policy import NotReproducible, as_chosen, choices_of, parsers_of
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
@@ -61,26 +61,26 @@ from ingestor.state.files import chroma_log_path
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
-READERS_VARIABLE = "INGESTOR_TOKEN"  # where clients of Chroma look for the token of the service port
+READERS_VARIABLE = "INGESTOR_TOKEN"  # environment variable from which Chroma's clients read the token
 _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
-    """Return the part that a plugin builds from its options."""
+    """Build the connector, parser, chunker or embedder of a choice."""
     return choice.plugin.build(choice.options)
 
 
 def _isolation_of(choice: Choice) -> bool | Literal["large"]:
-    """Return whether this parser runs in a confined process: always, never, or with large documents.
+    """Return whether a parser runs in a confined process: always, never, or for large documents.
 
-    Only a parser that needs no walls by its own word runs here.
+    A parser runs in the daemon only if its class declares so.
     """
     isolated = getattr(choice.plugin.build, "isolated", True)
     return isolated if isolated is False or isolated == "large" else True
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
-    """Return the parser, or a proxy of it if it runs in a confined process."""
+    """Build a parser, or a proxy for a parser that runs in a confined process."""
     elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
     if _isolation_of(choice) is True:
         return elsewhere
@@ -89,7 +89,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 
 def here(config: Config) -> Home:
-    """Return the home of the state that a config names, with a digest of the machine's confidential id."""
+    """Return where the state of a config is, with a digest of the machine's confidential id."""
     machine = ""
     for file in _MACHINE_IDS:
         with suppress(OSError):
@@ -102,9 +102,10 @@ def here(config: Config) -> Home:
 
 
 class SourceRoot(NamedTuple):
-    """Place of a source's documents. Each listing tells ``containers`` the items of ``connector``.
+    """The connector of a source, and the containers that its listings found.
 
-    A place outlives changes of the config that leave its ``setting`` alone, since no new listing may follow.
+    Both outlive a change of the config that leaves ``setting`` unchanged. No new listing need follow then,
+    and ``containers`` must know the items of the last one.
     """
 
     setting: tuple[object, ...]
@@ -112,14 +113,15 @@ class SourceRoot(NamedTuple):
     containers: Containers
 
 
-Places = dict[SourceName, SourceRoot]  # shared by all editions of a source
+SourceRoots = dict[SourceName, SourceRoot]  # shared by all editions of a source
 
 
 class ChosenEmbedder:
     """The configured embedder, loaded at its first use.
 
-    Among its alternatives one that made collections goes first (``made``: their recipes), then the best here.
-    Properties raise NeedsHuman when the embedder cannot be loaded.
+    Of an ``Adaptive`` embedder's alternatives the one that made existing collections is chosen (``made``:
+    recipes of collections), else the best one for this machine. Properties raise NeedsHuman when the embedder
+    cannot be loaded.
     """
 
     def __init__(self, choice: Choice, made: frozenset[str]) -> None:
@@ -151,14 +153,14 @@ class ChosenEmbedder:
 
 
 class Models:
-    """Registry of a process's models: each embedder and reranker is loaded once, at its first use."""
+    """Embedders and the reranker of a process, each loaded once, at its first use."""
 
     def __init__(self) -> None:
         self._embedders: list[ChosenEmbedder] = []
         self._reranker: tuple[Rerank | None, Reranker | None] = None, None
 
     def embedder(self, choice: Choice, made: frozenset[str]) -> ChosenEmbedder:
-        """Return the embedder of a choice. ``made``: recipes of collections, one of which it should have."""
+        """Return the embedder of a choice. ``made``: recipes of existing collections, see ChosenEmbedder."""
         for known in self._embedders:
             if known.choice == choice and (not made or known.made == made or known.recipe in made):
                 return known
@@ -170,7 +172,7 @@ class Models:
         self._embedders = [known for known in self._embedders if known.choice in choices]
 
     def reranker(self, options: Rerank | None) -> Reranker | None:
-        """Return the cross-encoder of these options; the one of other options is forgotten."""
+        """Return the cross-encoder of these options; forget one with other options."""
         if options != self._reranker[0]:
             made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
             self._reranker = options, made
@@ -179,12 +181,12 @@ class Models:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts that a config describes. ``replace`` with another config keeps all parts that the change does
-    not concern.
+    """The parts that a config describes.
 
-    ``made``: recipes of the embedders of existing collections. ``unserved``: the service port could not be
-    opened. ``isolation``: confined processes for parsers, archives and mails, each started for its first
-    document; by default with the limits of the config.
+    ``dataclasses.replace`` with another config keeps the parts that do not depend on the change. ``made``:
+    recipes of the embedders of existing collections. ``unserved``: whether the service port could not be
+    opened. ``isolation``: confined processes for parsers, archives and mails; by default with the config's
+    limits.
     """
 
     config: Config
@@ -221,7 +223,7 @@ class Parts:
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries, as such if the model distinguishes them from documents: (n, dimensions) float32.
+        """Embed queries of readers: (n, dimensions) float32.
 
         Raises what the embedder raises, and BadVectors.
         """
@@ -234,7 +236,7 @@ class Parts:
         return choices_of(self.config, serves, self.embedder_recipe, detect.rules())
 
     def by(self, choices: Choices | None) -> "Parts | None":
-        """Return the parts of earlier choices; None if these cannot be reproduced here."""
+        """Return the parts for choices that the journal stored; None if they cannot be reproduced here."""
         if choices is None:
             return None
         recipe = choices["embedding"]["recipe"]
@@ -251,7 +253,7 @@ class Parts:
     def model(self) -> Model:
         """Return the properties of the embedder that a collection stores.
 
-        Readers embed questions by the service port, or by the model in their own process.
+        By them Chroma's clients embed questions: at the service port, or by the model in their own process.
         """
         http, embedder = self.config.http, self.embedder
         if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
@@ -263,7 +265,7 @@ class Parts:
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
-        """Open Chroma. ``serve``: see connection.connected."""
+        """Open Chroma. ``serve``: whether a server of ours is started for others, too."""
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
         return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
@@ -275,39 +277,41 @@ class Parts:
         *,
         answers: Answers | None = None,
         memory: Memory | None = None,
-        places: Places | None = None,
+        roots: SourceRoots | None = None,
     ) -> list[Source]:
         """Return every source that feeds a collection, with the tools that make an edition's records.
 
-        ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
-        ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
-        document is read again. ``places``: of other editions and earlier configs; missing ones are added.
+        ``serves``: the name that readers use. ``edition``: the edition that gets the records. ``embed``:
+        returns vectors for texts. ``answers``: asks language models; None: they are not asked. ``memory``:
+        cache of parsed documents; None: every document is read again. ``roots``: connectors of other editions
+        and of earlier configs; missing ones are added.
         """
-        asked, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
+        answers, roots = answers or DryRunAnswers(None, self.tokens.counts), {} if roots is None else roots
         result = []
         for source in self.config.sources:
             if source.collection != serves:
                 continue
-            place = self._place(source, shared)
-            fetch, near = place.containers.fetch, getattr(place.connector, "near", False)
+            root = self._root(source, roots)
+            fetch, near = root.containers.fetch, getattr(root.connector, "near", False)
             reader = self.reader(source, fetch, origin(source), near=near, memory=memory)
             result.append(
                 Source(
                     name=source.name,
                     collection=edition,
-                    connector=place.connector,
-                    tools=self.tools(source, edition, reader, embed, asked),
+                    connector=root.connector,
+                    tools=self.tools(source, edition, reader, embed, answers),
                     max_loss=source.max_loss,
                     scan_every=source.scan_every,
-                    expand=place.containers.expand,
-                    setting=place.setting,
+                    expand=root.containers.expand,
+                    setting=root.setting,
                 )
             )
         return result
 
-    def _place(self, source: SourceConfig, places: Places) -> SourceRoot:
+    def _root(self, source: SourceConfig, roots: SourceRoots) -> SourceRoot:
+        """Return the connector of a source: an existing one if its settings did not change."""
         setting = (source.connector, source.archives, source.max_loss, source.scan_every)
-        known = places.get(source.name)
+        known = roots.get(source.name)
         if known is not None and known.setting == setting:
             return known
         connector: Connector = build(source.connector)
@@ -318,13 +322,13 @@ class Parts:
             is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
             downloads=None if getattr(connector, "near", False) else Downloads(),
         )
-        places[source.name] = fresh = SourceRoot(setting, connector, containers)
+        roots[source.name] = fresh = SourceRoot(setting, connector, containers)
         return fresh
 
     def reader(
-        self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
+        self, source: SourceConfig, fetch: Fetch, origin: str, *, near: bool, memory: Memory | None
     ) -> Reader:
-        """Build a source's reader. ``place``: the origin; ``near``, ``memory``: see Connector and Reader."""
+        """Build a source's reader. ``near``: see ports.Connector. ``origin``, ``memory``: see Reader."""
         parsers = {choice.plugin.kind: choice for choice in parsers_of(source)}
         return Reader(
             source.name,
@@ -334,12 +338,13 @@ class Parts:
             memory,
             costly={kind for kind, choice in parsers.items() if not near or _isolation_of(choice) is True},
             types=source.types,
-            origin=place,
+            origin=origin,
         )
 
     def tools(
         self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
     ) -> Tools:
+        """Build the tools that make an edition's records from a source's documents."""
         chunking, chroma = source.chunking, self.config.chroma
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
@@ -369,7 +374,7 @@ class Parts:
             max_records=self.config.max_records,
             languages=languages_of(model),
             vocabulary=vocabulary,
-            chunking_turn=self.text_budget.take,
+            text_budget=self.text_budget.take,
             times=self.times,
         )
 
@@ -381,19 +386,20 @@ def embedder_recipes_of(journal: Journal) -> frozenset[str]:
     )
 
 
-# --- processes on nodes ---
+# --- processes on other machines -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class OnNode:
-    """Part of a config that a process on a node needs.
+    """The part of a config that a process on another machine needs.
 
-    ``embedder``: the recipe; ``origin``, ``near``: see the connector.
+    ``embedder``: its recipe. ``edition``: None to build the embedder alone. ``origin``: see Reader. ``near``:
+    see ports.Connector.
     """
 
     config: Config
     embedder: Fingerprint
-    edition: EditionName | None = None  # None for the embedder alone
+    edition: EditionName | None = None
     origin: str = ""
     near: bool = False
 
@@ -403,9 +409,9 @@ class OnNode:
 
 
 def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
-    """Return the setup by which a process on a node makes these tools.
+    """Return the setup by which a process on a node builds these tools.
 
-    None if the strategy asks a language model: it waits for a server, and needs no other machine.
+    Return None if the strategy asks a language model: such documents wait for a server, and stay here.
     """
     if isinstance(tools.chunker, Asking):
         return None
@@ -418,13 +424,13 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
 
 
 def embedder_setup(parts: Parts) -> Setup:
-    """Return the setup by which a process on a node makes the embedder."""
+    """Return the setup by which a process on a node builds the embedder."""
     recipe = parts.embedder_recipe
     return Setup(recipe, pack(OnNode(_for_nodes(parts.config), recipe)), {MODEL: recipe})
 
 
 def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
-    """Return the config without all that a process on a node does not need."""
+    """Return the config without secrets, and without settings that a process on a node does not need."""
     chroma = config.chroma
     return replace(
         config,
@@ -443,7 +449,7 @@ def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return options without their secrets: fingerprints are the same."""
+    """Return options without their secrets, which fingerprints omit anyway."""
     if isinstance(value, SecretStr):
         return SecretStr("removed")
     if isinstance(value, BaseModel):
@@ -456,7 +462,7 @@ def _without_secrets(value: Any) -> Any:
 
 
 def tools_of(packed_setup: bytes) -> Tools:
-    """Make the tools of one source, on a node. The daemon reads and embeds for them."""
+    """Build the tools of one source, on a node. The daemon fetches items and embeds texts for them."""
 
     def fetch(item: Item) -> Blob:
         raise AssertionError(f"{item.uri} is read by the daemon")
@@ -472,6 +478,6 @@ def tools_of(packed_setup: bytes) -> Tools:
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
-    """Make the embedder on a node. Returns its recipe, too."""
+    """Build the embedder on a node. Return the embedder and its recipe."""
     parts = unpack(packed_setup).parts
     return parts.embedder, parts.embedder_recipe

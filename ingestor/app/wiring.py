@@ -1,7 +1,7 @@
-"""The composition root: the only place where configured kinds become running parts.
+"""The composition root: ``open_state`` builds a running program from a config.
 
-Everything else takes what it needs as arguments. What is opened closes itself with its context, so the order
-of closing follows from the order of ``open_state``.
+All other modules get their parts as arguments. Every opened part closes with its context, so the order of
+closing is the reverse of the order in ``open_state``.
 """
 
 import logging
@@ -15,7 +15,7 @@ from pathlib import Path
 from ingestor.app.handover import settle_names, sources_to_remove
 from ingestor.app.parts import (
     Parts,
-    Places,
+    SourceRoots,
     embedder_of,
     embedder_recipes_of,
     embedder_setup,
@@ -30,9 +30,8 @@ from ingestor.core.entries import EditionName
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.loop import Engine
-from ingestor.engine.parts import AHEAD, EngineParts
-from ingestor.engine.vectors.embedding import Embeddings
+from ingestor.engine.embedding import Embeddings
+from ingestor.engine.loop import AHEAD, Engine, EngineParts
 from ingestor.engine.workers import Pool
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
@@ -44,8 +43,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
 from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import EditionSetup
-from ingestor.rechunk.recipes import model_prices
+from ingestor.rechunk.policy import EditionSetup, model_prices
 from ingestor.rechunk.swap import Swaps, situation
 from ingestor.state import files, run_status
 from ingestor.state.cache import Parses, VectorCache
@@ -70,11 +68,12 @@ Store = AbstractContextManager[Collections]
 
 @dataclass(frozen=True)
 class Ports:
-    """Inputs of a running program from outside. The defaults are the real world; simulations pass their own.
+    """Functions by which the program reaches the world outside. Simulations pass their own.
 
-    ``clock``: POSIX seconds. ``ticks``: seconds that only grow. ``random``: evenly drawn from [0, 1).
-    ``store``: Chroma, not connected yet; True: it serves others, too. ``pool``: so many workers.
-    ``ahead``: small documents that are begun before a worker is free.
+    ``clock``: POSIX seconds. ``ticks``: seconds that never go back. ``random``: evenly drawn from [0, 1).
+    ``journal``, ``cache``, ``memory`` (parsed documents), ``words`` (lexical index): open files of the state.
+    ``store``: opens Chroma; True: a server of ours serves others, too. ``pool``: starts so many workers.
+    ``ahead``: see EngineParts.
     """
 
     clock: Callable[[], float] = time.time
@@ -94,9 +93,11 @@ class Ports:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An opened state, ready to reconcile; made by ``open_state``.
+    """An opened state, ready to reconcile; built by ``open_state``.
 
-    ``models``: properties of the embedder that each edition in step stores. ``places``: of the sources.
+    ``answers``: asks language models. ``embedding``: the streams of texts to embed. ``collections``: Chroma.
+    ``models``: by edition, the properties of the embedder that its collection stores. ``roots``: the
+    connectors of the sources. ``fleet``: processes on other machines, if there are any.
     """
 
     ports: Ports
@@ -106,18 +107,17 @@ class Running:
     memory: Parses
     answers: CachedAnswers
     embedding: Embeddings
-    pool: Pool
     collections: Collections
     lexical: Upkeep
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model] = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
+    roots: SourceRoots = field(default_factory=dict)
     fleet: Fleet | None = None
 
     @property
     def cost_of_embedding(self) -> float:
-        """Return the price of the tokens embedded since the start, at the present rate."""
+        """Return the cost of the tokens embedded since the start, at the config's price."""
         return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
     def with_config(self, config: Config) -> "Running":
@@ -134,7 +134,7 @@ class Running:
         ``watch``: whether sources watch for changes. Raises sqlite3.Error.
         """
         config = self.parts.config
-        # first: answers to changes, which ``situation`` reads, are stored under the old names of sources
+        # before ``situation`` reads approvals: they are stored under the old names of renamed sources
         settle_names(config, self.journal, self.memory, self.parts.choices_for)
         now = [
             situation(
@@ -148,31 +148,30 @@ class Running:
         ]
         max_loss = {source.name: source.max_loss for source in config.sources}
         setups = self.swaps.arrange(now, config.rechunk, max_loss)
-        for name in self.places.keys() - max_loss.keys():
-            del self.places[name]
+        for name in self.roots.keys() - max_loss.keys():
+            del self.roots[name]
         made = [(setup, self.parts.by(setup.choices)) for setup in setups]
         sources = [source for setup, parts in made for source in self._sources(setup, parts)]
         used = [parts.config.embedding for _, parts in made if parts is not None]
         self.parts.models.keep(config.embedding, *used)
-        # a rollback needs the embedders of previous editions, whose records readers ask at once
+        # after a rollback readers search a previous edition at once: its embedder must be loaded
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
-            self.fleet.adopt_setups()  # before the engine has sources, whose documents nodes prepare
+            self.fleet.adopt_setups()  # before the engine gets sources whose documents nodes prepare
         self.engine.configure(sources, watch=watch, leaving=sources_to_remove(config, self.journal))
 
     def _sources(self, setup: EditionSetup, parts: Parts | None) -> list[Source]:
         """Return the sources of an edition. ``parts``: None if its choices cannot be reproduced here."""
         assert setup.edition is not None
         if parts is None:
-            log.warning(
-                "collection %s: plugin or model missing; only removals reach it until a replacement "
-                "is complete",
-                setup.serves,
-                extra=event("collection_unusable", collection=str(setup.serves)),
+            words = (
+                "collection %s: plugin or model missing; until a replacement is complete, only removals apply"
             )
-            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors, places=self.places)
+            about = event("collection_unusable", collection=str(setup.serves))
+            log.warning(words, setup.serves, extra=about)
+            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors, roots=self.roots)
             return [replace(source, only_loses=True) for source in sources]
         self.models[setup.edition] = parts.model
         setting = parts.config.embedding.options
@@ -185,10 +184,10 @@ class Running:
         sources = parts.sources(
             setup.serves,
             setup.edition,
-            embed.behind if setup.building else embed,
+            embed.in_background if setup.building else embed,
             answers=self.answers,
             memory=self.memory,
-            places=self.places,
+            roots=self.roots,
         )
         expecting = [replace(each, tools=replace(each.tools, expect=embed.expect)) for each in sources]
         if self.fleet is not None:
@@ -202,40 +201,35 @@ def _no_vectors(texts: Sequence[str]) -> Vectors:
     raise AssertionError("an edition that only loses documents embeds nothing")
 
 
-WORLD = Ports()
+REAL_PORTS = Ports()
 
 
 @contextmanager
-def open_state(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator[Running]:
-    """Open a state for writing, under the lock of its folder; all is closed when the context ends.
+def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Iterator[Running]:
+    """Open a state for writing, under the lock of its folder, until the context ends.
 
-    ``serve``: serve Chroma to others on its configured port. Waits while a reading command uses Chroma's
-    folder.
+    ``serve``: whether Chroma is served to others on its configured port. The call waits while a reading
+    command uses Chroma's folder.
 
     Raises Locked (a NeedsHuman) if another process holds a lock. Raises NeedsHuman if the state, Chroma or
     the embedder cannot be used, and Transient if Chroma does not start.
     """
     with ExitStack() as stack:
-        journal, cache = stack.enter_context(
-            _state(config, ports)
-        )  # first: it keeps a second writer off Chroma
-        parts, memory, models = (
-            Parts(config, embedder_recipes_of(journal)),
-            ports.memory(cache),
-            dict[EditionName, Model](),
-        )
+        # first: the lock of the state keeps a second writer off Chroma
+        journal, cache = stack.enter_context(_state(config, ports))
+        parts, memory = Parts(config, embedder_recipes_of(journal)), ports.memory(cache)
+        models = dict[EditionName, Model]()
         collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, journal, serve)))
         assert parts.embedder_recipe  # raises if the model is missing, before a worker or a source starts
         pool, embedding, answers, fleet = stack.enter_context(_preparation(parts, cache, ports))
         words = stack.enter_context(closing(ports.words(lexical_path(config))))
         lexical = Upkeep(words, collections.names, ports.ticks)
-        editions = EditionStore(
-            journal,
-            collections,
-            lexical,
-            lambda name: models.get(name) or unknown(journal, name),
-            here(config),
-        )
+
+        def model_of(name: EditionName) -> Model:
+            recipe = Fingerprint(Editions(journal).of_name(name).embedder or "")
+            return models.get(name) or Model(recipe, known=False)  # unknown: it only loses records
+
+        editions = EditionStore(journal, collections, lexical, model_of, here(config))
         engine_parts = EngineParts(
             journal=journal,
             collections=editions,
@@ -257,7 +251,6 @@ def open_state(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator
             memory=memory,
             answers=answers,
             embedding=embedding,
-            pool=pool,
             collections=collections,
             lexical=lexical,
             engine=Engine(engine_parts),
@@ -269,7 +262,10 @@ def open_state(config: Config, *, serve: bool, ports: Ports = WORLD) -> Iterator
 
 @contextmanager
 def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]]:
-    """Open journal and cache, and note the config in force. Raises NeedsHuman if their disk is full."""
+    """Open journal and cache under the lock of the state, and store the config in force for commands.
+
+    Raises NeedsHuman if the disk of the state is full.
+    """
     files.make(config.state, _is_ours(config))
     if full := files.full_disk(config.state):
         raise NeedsHuman(full)
@@ -286,15 +282,15 @@ def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]
 def _preparation(
     parts: Parts, cache: VectorCache, ports: Ports
 ) -> Iterator[tuple[Pool, Embeddings, CachedAnswers, Fleet | None]]:
-    """Start workers, the streams that they ask, and processes on nodes if documents are prepared there."""
+    """Start workers, the streams by which they embed and ask, and processes on nodes if configured."""
     workers = parts.config.workers
     with ExitStack() as stack:
         pool = ports.pool(workers.count)
-        embedding = Embeddings(cache, parts.tokens.counts, pool.release_turn)
+        embedding = Embeddings(cache, parts.tokens.counts, pool.release_permit)
         answers = CachedAnswers(cache)
-        parts.isolation.take_turns(pool.release_turn, pool.behind)
-        # Callbacks run from the last to the first: whatever a worker may wait for is stopped first, so that
-        # the pool can be closed; what workers use is closed after the pool.
+        parts.isolation.take_turns(pool.release_permit, pool.is_background)
+        # Callbacks run from the last to the first. Everything that a worker may wait for is stopped first, so
+        # that the pool can be closed; everything that workers use is closed after the pool.
         stack.callback(embedding.close)
         stack.callback(parts.isolation.close)
         cluster = stack.enter_context(connect(workers)) if workers.kind == "ray" else None
@@ -304,15 +300,14 @@ def _preparation(
         stack.callback(_end_chunking, parts.tokens)
         fleet = None
         if cluster is not None:
-            fleet = Fleet(
-                cluster, workers, tools_of, embedder_of, resting=pool.release_turn, behind=pool.behind
-            )
+            waiting, background = pool.release_permit, pool.is_background
+            fleet = Fleet(cluster, workers, tools_of, embedder_of, resting=waiting, behind=background)
             stack.callback(fleet.stop)
         yield pool, embedding, answers, fleet
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Return a test whether a file name in the state folder is one of ours."""
+    """Return a function that tests whether a file in the state folder is one of ours, by its name."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
     begins = (*files, "live.", run_status.CONFIG_NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
@@ -320,14 +315,9 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
 
 
 def _end_chunking(tokens: Tokens) -> None:
-    """Make chunkers raise Stopped at the next text that they count, so that large documents end soon."""
+    """Make chunkers raise Stopped when they count the next text, so that large documents end soon."""
 
     def stop() -> None:
         raise Stopped
 
     tokens.check = stop
-
-
-def unknown(journal: Journal, name: EditionName) -> Model:
-    """Return the model of an edition that cannot be kept in step: it only loses records."""
-    return Model(Fingerprint(Editions(journal).of_name(name).embedder or ""), known=False)

@@ -395,7 +395,7 @@ class Collections:
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
-    def look(self, name: ChromaName) -> str | None:
+    def reach_problem(self, name: ChromaName) -> str | None:
         """Return why search misses too many records of a collection, or None.
 
         Each call examines other records. It also restores settings that somebody else changed.

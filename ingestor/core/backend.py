@@ -1,8 +1,9 @@
-"""The protocol of a store of collections, and what a collection stores: its embedder, its generation. Pure.
+"""The protocol of Chroma as a store of collections, and the properties that a collection stores. Pure.
 
-Each collection keeps a generation in its own metadata, with the home of the state that wrote it. Each start
-and each batch renews the generation. The journal keeps the generations that the collection may have now. A
-collection with another one is older or newer than the journal: one of the two was restored from a backup.
+Each collection stores a generation (a random token) in its own metadata, with the home of the state that
+wrote it. Each start and each batch gives the collection a new generation. The journal stores the generations
+that the collection may have now. If a collection has another one, a backup of Chroma or of the journal was
+restored.
 """
 
 import json
@@ -17,10 +18,10 @@ from ingestor.ports import Index
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The embedder as a collection stores it.
+    """The properties of an embedder that a collection stores.
 
-    ``reader``: the function that readers load. ``known``: whether the embedder is loaded; only then can the
-    stored function be checked.
+    ``reader``: the function by which Chroma's clients embed questions. ``dimensions``: called only if the
+    collection must be created. ``known``: whether the embedder is loaded; only then is ``reader`` compared.
     """
 
     recipe: Fingerprint
@@ -30,18 +31,18 @@ class Model:
 
 
 class Backend(Protocol):
-    """A store of collections; names are Chroma's."""
+    """A store of collections. Names are those in Chroma."""
 
     def names(self) -> Mapping[str, str]:
-        """Return the name by UUID of all collections, ours or not."""
+        """Return the names of all collections by UUID, ours or not."""
 
     def rename(self, uuid: str, name: str) -> bool:
-        """Rename a collection. Return False if the name is taken."""
+        """Rename a collection. Return False if another collection has the name."""
 
     def evict(self, name: str) -> str:
-        """Free a name: delete the collection that has the name if it is empty, else rename it.
+        """Free a name: delete its collection if that is empty, else rename it.
 
-        Return which.
+        Return a phrase for the log: "deleted, for it was empty", or "kept, as" with its new name.
         """
 
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
@@ -54,14 +55,14 @@ class Backend(Protocol):
     def delete(self, name: ChromaName) -> None:
         """Delete the collection with its records, if it exists."""
 
-    def look(self, name: ChromaName) -> str | None:
-        """Return why search misses too many records of a collection, or None.
+    def reach_problem(self, name: ChromaName) -> str | None:
+        """Return why search misses too many records of a collection, by a sample, or None.
 
         Raises Torn or Gone if the collection cannot be counted, read and searched.
         """
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """React to a failed request; may repair the server."""
+        """Examine the server after a failed request, and restart it if it hangs."""
 
 
 GENERATION, HOME = "ingestor_generation", "ingestor_home"  # keys of a collection's metadata
@@ -71,9 +72,10 @@ Verdict = Literal["same", "restored", "elsewhere"]
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Place of a state. ``machine``: a digest of the machine's id, or ""; ``host``: its name, for messages.
+    """Where a state is. By it a copy of the state is recognised that writes the same collection.
 
-    ``chroma``: the folder of a Chroma of our own; "" if a server runs elsewhere.
+    ``machine``: a digest of the machine's id, or "". ``host``: the machine's name, for messages. ``state``:
+    the folder of the state. ``chroma``: the folder of a Chroma of our own; "" if others run the server.
     """
 
     machine: str = ""
@@ -86,6 +88,7 @@ class Home:
 
     def is_home_of(self, other: "Home") -> bool:
         """Return whether both are one state, also after the state was moved together with its Chroma."""
+        # a copy beside the original has the same Chroma; a moved state has the Chroma that moved along
         moved_along = self.chroma != "" and (self.machine, self.chroma) != (other.machine, other.chroma)
         return moved_along or (self.machine, self.state) == (other.machine, other.state)
 
@@ -99,7 +102,7 @@ def stamp(generation: str, home: Home) -> dict[str, str]:
 
 
 def pack(home: Home) -> str:
-    """Encode a home as a value of metadata."""
+    """Encode a home as JSON, for a collection's metadata."""
     return json.dumps(asdict(home))
 
 
@@ -117,9 +120,10 @@ def home_of(facts: Mapping[str, object]) -> Home | None:
 
 
 def judge(facts: Mapping[str, object], accepted: Collection[str], here: Home) -> Verdict:
-    """Compare a collection's metadata with the journal. ``accepted``: the generations that the journal knows.
+    """Judge by a collection's metadata whether the journal's records apply to the collection.
 
-    A collection without a generation is trusted only if the journal knows none, as after an upgrade.
+    ``accepted``: the generations that the journal expects. ``here``: the home of this state. A collection
+    without a generation is trusted only if the journal expects none, as after an upgrade.
     """
     generation, home = generation_of(facts), home_of(facts)
     if home is not None and not here.is_home_of(home):

@@ -1,8 +1,8 @@
-"""Completeness of parsed texts: reports documents that a parser left empty or incomplete. Pure.
+"""Judges whether a parsed document is complete. Pure.
 
-A parser that builds its text from markup may report three facts (see ``model.Document``).
-They are the number of words in the raw content, the words that rules left out, and unread parts.
-A word is a run of letters, digits and underscores.
+A parser that builds its text from markup may report three facts (see ``model.Document``). They are the number
+of words in the raw content, the numbers of words that its rules left out, and unread parts. A word is a run
+of letters, digits and underscores.
 """
 
 import re
@@ -12,16 +12,16 @@ from typing import Literal
 
 from ingestor.model import HOLDER, Document
 
-ENOUGH = 0.9  # of the expected words
-_FEW = 20  # missing words that do not matter if half of the words were read
-_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
+ENOUGH = 0.9  # of the expected words; with fewer a document is incomplete
+_FEW = 20  # missing words that are tolerated if half of the words were read
+_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a file name
 _ASCII = bytes(range(128))
 _SHAPE = bytes(ord("w") if at > 127 or chr(at).isalnum() or chr(at) == "_" else ord(" ") for at in range(256))
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Reason why a document is empty or incomplete."""
+    """Why a document is empty or incomplete, with the remedy."""
 
     state: Literal["empty", "incomplete"]
     reason: str
@@ -29,33 +29,34 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Unsupported documents of one source and one extension. ``reason``: of the first of them."""
+    """Number of unsupported documents of one source and extension. ``reason``: that of the first one."""
 
     source: str
-    kind: str  # as in .png
+    kind: str  # the extension, such as ".png"
     documents: int
     reason: str
 
 
 class SkippedKinds:
-    """Unsupported documents, by source and kind."""
+    """Counts unsupported documents by source and extension."""
 
     def __init__(self) -> None:
         self._counts, self._reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
 
     def add(self, source: str, key: str, reason: str) -> None:
+        """Count a document. ``reason``: why no parser reads it."""
         ending = _ENDING.search(key.lower())
         kind = source, ending[0] if ending is not None else "without an ending"
         self._counts[kind] += 1
         self._reasons.setdefault(kind, reason)
 
     def by_frequency(self) -> list[Skipped]:
-        """Return sources and kinds, the most frequent first."""
+        """Return the counts, the largest first."""
         return [Skipped(*kind, number, self._reasons[kind]) for kind, number in self._counts.most_common()]
 
 
 def words(text: str) -> int:
-    """Count the words that the pattern ``\\w+`` finds, in a tenth of its time."""
+    """Count the words of a text as the pattern ``\\w+`` does, in a tenth of the time."""
     data = text.encode("utf-8", "surrogatepass")
     if not text.isascii():
         for other in frozenset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
@@ -65,12 +66,12 @@ def words(text: str) -> int:
 
 
 def count_expected_words(document: Document) -> int:
-    """Return the least number of words of the text, without words that rules left out."""
+    """Return how many words the text must have: all of the raw content, except those that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
 
 def shortfall(document: Document) -> Shortfall | None:
-    """Return the shortfall, or None if the text is complete as far as its parser counts."""
+    """Return why a document is empty or incomplete; None if it is complete as far as its parser counts."""
     if document.content_type == HOLDER:
         return None
     if not document.text.strip():

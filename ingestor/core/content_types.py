@@ -198,7 +198,7 @@ SIGNATURES = (
     (0, b"SQLite format 3\x00", "application/vnd.sqlite3"),
     (0, b"\x1aE\xdf\xa3", "video/matroska"),
 )
-# The same, but text may begin like this: used only if there are also NUL bytes.
+# Like SIGNATURES, but text may begin with these bytes: they count only if the content has NUL bytes, too.
 WEAK_SIGNATURES = (
     (0, b"MZ", "application/x-executable"),
     (257, b"ustar", "application/x-tar"),
@@ -224,7 +224,7 @@ MEMBERS = (
     (b"META-INF/manifest.xml", f"{_ODF}.text"),
     (b"META-INF/container.xml", "application/epub+zip"),
 )
-# Types in MEMBERS whose exact kind is in a member "mimetype", at any position.
+# Types in MEMBERS whose exact kind is the content of a member "mimetype", at any position in the archive.
 LATE = {f"{_ODF}.text", "application/epub+zip"}
 # Formats of zips by name, if no member identifies the format. Most of these are truncated; their parser
 # reports that.
@@ -258,7 +258,8 @@ ARCHIVES = {
     *("application/zip", "application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"),
     "application/x-tar",
 }
-LOOKS = {
+# Types that no parser reads, in words for people, with a remedy if there is one.
+UNREAD_FORMATS = {
     "application/x-7z-compressed": "an archive of 7-Zip: pack it as .zip to have it opened",
     "application/vnd.rar": "an archive of WinRAR: pack it as .zip to have it opened",
     "application/postscript": "a PostScript document",
@@ -272,6 +273,7 @@ LOOKS = {
 
 
 def is_text(content_type: str) -> bool:
+    """Return whether content of this type is text."""
     if content_type in TEXTUAL or content_type.startswith("text/"):
         return True
     return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
@@ -289,7 +291,7 @@ _BOOKS = {"application/docbook+xml", "application/x-fictionbook+xml"}
 
 
 def keeps_lines(content_type: str) -> bool:
-    """Return whether lines of a document's text are lines of its file, as an editor counts them."""
+    """Return whether the lines of a document's text are the lines of its file, as an editor counts them."""
     kept = is_text(content_type) and content_type not in _BOOKS
     return kept and PARSERS.get(content_type) not in _CONVERTED
 

@@ -1,4 +1,4 @@
-"""Decides whether a loss is too sudden to accept, and what follows when a document fails. Pure."""
+"""Decides about sudden losses of documents, failures of documents, and the order of new ones. Pure."""
 
 import math
 from collections import Counter
@@ -12,12 +12,12 @@ from ingestor.units import quantity
 
 NEVER = math.inf  # as a time: not until the document's version or recipe changes
 PERIOD = 86_400.0  # seconds for which losses of a source add up
-SMALL_LOSS = 5  # fewer documents may be lost without approval, unless they were all of several
+SMALL_LOSS = 5  # documents; fewer may be lost without approval, unless they are all of several documents
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Differences between a listing and the journal, or a part of the differences."""
+    """Differences between a listing and the journal, or one part of them."""
 
     changed: Sequence[Item] = ()  # new, or of another version
     vanished: Sequence[str] = ()  # keys
@@ -25,13 +25,18 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The listed part of a source: ``under`` these keys ("" is all), without ``unknown`` subtrees."""
+    """The part of a source that a listing covers.
+
+    ``under``: keys, with all keys below them; "" is the whole source. ``unknown``: keys that could not be
+    listed, with all keys below them.
+    """
 
     under: tuple[str, ...] = ("",)
     unknown: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
+        """Return whether the listing was meant to cover the whole source."""
         return "" in self.under
 
     def covers(self, key: str) -> bool:
@@ -43,24 +48,29 @@ def _below(key: str, under: str) -> bool:
     return under == "" or key == under or key.startswith(under + "/")
 
 
-SMALL, LARGE = 2**16, 2 * 10**6  # bytes
+SMALL, LARGE = 2**16, 2 * 10**6  # bytes: up to SMALL a document is small, above LARGE it is large
 
 
-class QueueTurns:
-    """The places of the new documents of one listing in the queue, behind documents that readers have."""
+class QueuePositions:
+    """Computes the queue positions of the new documents of one listing.
+
+    Positions are POSIX seconds near 0, from which on a document is due: the queue is ordered by them.
+    Documents that readers have already are due from 0.0 on, so their edits come first.
+    """
 
     def __init__(self) -> None:
         self._members = Counter[str]()
 
     def of(self, item: Item) -> float:
-        """Return the place of the next document, as the POSIX seconds from which on it is due.
+        """Return the position of the next new document.
 
-        Small documents go first, large ones last. Members of a container have 1, 2, ...: an archive of
-        thousands of files makes no other document wait. Two archives are read side by side.
+        Small documents come first, then others, then large ones. The members of a container follow at 1.0,
+        2.0 and so on. So an archive of thousands of files delays no other document, and two archives
+        alternate.
         """
         container, inside, _ = item.key.partition(INSIDE)
         if not inside:
-            size = item.size or SMALL + 1  # unknown, as of a page
+            size = item.size or SMALL + 1  # the size of a web page is unknown
             return 0.25 if size <= SMALL else 0.5 if size <= LARGE else 0.75
         self._members[container] += 1
         return float(self._members[container])
@@ -71,12 +81,13 @@ def sudden_loss(
 ) -> str | None:
     """Return why a person must confirm this listing, or None.
 
-    ``vanished``, ``appeared``, ``known``: numbers of documents; ``known`` is the journal's number for the
-    source. ``before``: the largest number within a PERIOD, or since a loss was accepted; None before the
-    first complete listing. So losses of several listings add up.
+    ``vanished``, ``appeared``, ``known``: numbers of documents; ``known`` is the number in the journal.
+    ``before``: the largest number within a PERIOD, or since a loss was accepted; None before the first
+    complete listing. By it the losses of several listings add up. ``max_loss``: fraction of the documents
+    that may vanish. ``moved_root``: whether another file system is mounted where the source was.
 
-    Renames are no loss: documents that appear offset documents that vanish. With ``moved_root`` they do not:
-    another file system is mounted where the source was, so every vanished document is suspect.
+    Renames are no loss: documents that appear offset documents that vanish. Under a moved root they do not,
+    since every vanished document is suspect there.
     """
     if not vanished:
         return None
@@ -93,25 +104,28 @@ def sudden_loss(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt, and the time of the next attempt in POSIX seconds.
+    """A failed attempt at a document.
 
-    ``quarantined``: the content cannot be read, so its records are withdrawn and only a new version or recipe
-    is tried.
+    ``attempts``: number of failures in a row. ``retry_at``: POSIX seconds of the next attempt.
+    ``quarantined``: whether the content cannot be read: its records are deleted, and only a new version or
+    recipe is tried. ``detail``: a traceback, if the cause is unknown.
     """
 
     reason: str
     attempts: int
     retry_at: float
     quarantined: bool
-    detail: str | None = None  # a traceback, where the cause is unknown
+    detail: str | None = None
 
 
 def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
     """Return the failure to record for an error: quarantine the document, or retry it later.
 
-    ``attempts``: number of earlier failures; ``random`` in [0, 1) spreads the retries. Only BadDocument is an
-    error of the content. After every other error the document keeps its records and is retried: an unknown
-    error is as likely a full GPU or a broken plugin.
+    ``attempts``: number of earlier failures. ``now``: POSIX seconds. ``random``: in [0, 1), spreads the
+    retries. ``detail``: the traceback.
+
+    Only BadDocument is an error of the content. After every other error the document keeps its records and is
+    retried: an unknown error may be a full GPU or a broken plugin.
     """
     reason = str(error) or type(error).__name__
     if isinstance(error, BadDocument):
@@ -126,8 +140,9 @@ def after_failure(error: Exception, attempts: int, now: float, random: float, de
 def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
     """Return why the records of an unreadable document are kept for now, or None.
 
-    ``withdrawn``: documents withdrawn since the source was last in step. ``indexed``: documents that the
-    source had in the index then. A broken parser must not empty an index, whatever error it raises.
+    ``withdrawn``: documents whose records were deleted since the source was last in step. ``indexed``:
+    documents that the source had in the index then. A broken parser must not empty an index, whatever error
+    it raises.
     """
     if not too_many(withdrawn + 1, indexed, max_loss):
         return None
@@ -140,7 +155,7 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
 def too_many(lost: int, of: int, max_loss: float) -> bool:
     """Return whether a person must agree before ``lost`` of ``of`` documents leave the index.
 
-    The share must exceed ``max_loss``, and the loss must be SMALL_LOSS or more, or all of several documents.
-    No share exceeds ``max_loss: 1``.
+    The lost fraction must exceed ``max_loss``, and the loss must be SMALL_LOSS or more, or all of several
+    documents. No fraction exceeds ``max_loss: 1``.
     """
     return lost > max_loss * of and (lost >= SMALL_LOSS or lost == of > 1)

@@ -1,4 +1,4 @@
-"""Parsed documents as JSON: for the pipe to the processes that parse, and for the cache. Pure."""
+"""Encodes parsed documents as JSON, for the pipe from the processes that parse, and for the cache. Pure."""
 
 import json
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ _FIELDS = attrgetter(*(field.name for field in fields(Block)))
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document, the digest of its content, and the parser and recipe that read it."""
+    """A parsed document. ``content``: digest of the bytes. ``recipe``: that of the parser."""
 
     content: Digest
     parser: str
@@ -21,13 +21,13 @@ class Parsed:
 
 
 def encode(document: Document) -> dict[str, object]:
-    """Encode a document as strings, numbers, lists and dicts."""
+    """Return a document as a value for JSON."""
     values = {field.name: getattr(document, field.name) for field in fields(document)}
     return values | {"blocks": [_FIELDS(block) for block in document.blocks]}
 
 
 def decode(encoded: dict[str, object]) -> Document:
-    """Decode the result of ``encode``, also after a round trip through JSON."""
+    """Return the document that ``encode`` encoded, also after a round trip through JSON."""
     names = ("blocks", "extra", "left_out", "lost", "inner_breaks")
     lists: list[list[Any]] = [values for name in names if isinstance(values := encoded.pop(name, []), list)]
     blocks, extra, left_out, lost, inner_breaks = lists
@@ -42,5 +42,5 @@ def decode(encoded: dict[str, object]) -> Document:
 
 
 def pack(value: object) -> bytes:
-    """Encode a value as JSON bytes; keep lone surrogates, by which Python represents bytes of file names."""
+    """Return a value as JSON bytes. Lone surrogates stay, which stand for invalid bytes of names."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 State = Literal["absent", "due", "waiting", "settled", "quarantined", "unsupported", "gone"]
-# absent       the journal has no row of it
-# due          its content or recipe differs from what was applied last; not tried since
-# waiting      the same after a failed attempt; a retry follows
+# absent       the journal has no row of the document
+# due          the listed version or the recipe differs from the applied one; not tried since
+# waiting      like due, after a failed attempt; a retry follows
 # settled      the applied version and recipe are the wanted ones
-# quarantined  its content cannot be read; no records until its version or recipe changes
+# quarantined  the content cannot be read; no records until version or recipe change
 # unsupported  no parser reads such content; no records, and no failure
-# gone         its source no longer has it or no longer feeds this edition; its records are being removed
+# gone         the source lacks the document, or no longer feeds this edition; records are being deleted
 
 Event = Literal[
     "listed", "reverted", "vanished", "recipe changed", "intended", "written", "refused", "skipped", "failed",
@@ -31,30 +31,30 @@ _TRIED: tuple[State, ...] = ("due", "waiting", "settled")
 _LISTED: tuple[State, ...] = (*_TRIED, "quarantined", "unsupported")
 
 MOVES: Mapping[Event, Mapping[State, State]] = {
-    # its source lists it in another version than before
+    # the source lists the document in another version than before
     "listed": _from(("absent", *_LISTED, "gone"), "due"),
-    # version or recipe are again those of its receipt, before anything was written or deleted
+    # version and recipe are again those of the receipt, before anything was written or deleted
     "reverted": _from(("due", "gone"), "settled"),
-    # a listing lacks it, or its source no longer feeds this edition
+    # a listing lacks the document, or its source no longer feeds this edition
     "vanished": _from((*_LISTED, "gone"), "gone"),
     "recipe changed": {**_from(_LISTED, "due"), "gone": "gone"},
-    # its records are about to be written or deleted: they are in doubt, its receipt is void
+    # records are about to be written or deleted: they are in doubt, and the receipt is void
     "intended": {"due": "due", "waiting": "waiting", "settled": "due", "gone": "gone"},
-    # also of a settled document: it is cut again, since the collection's statistic moved
+    # also for a settled document: it is chunked again, since the collection's statistic changed
     "written": _from(_TRIED, "settled"),
-    # it is quarantined: its content cannot be read
+    # the content cannot be read
     "refused": _from(_TRIED, "quarantined"),
-    # no parser reads it
+    # no parser reads such content
     "skipped": _from(_TRIED, "unsupported"),
     # an attempt failed for another reason
     "failed": _from(_TRIED, "waiting"),
-    # by a person; an unsupported document by its name
+    # a person asks for another attempt; for an unsupported document by its name
     "retried": _from(("waiting", "quarantined", "unsupported"), "due"),
-    # its records may have been lost
+    # records may have been lost
     "doubted": {**{state: state for state in (*_LISTED, "gone")}, "settled": "due"},
-    # its records were deleted
+    # all records were deleted
     "removed": {"gone": "absent"},
-    # a new document took over its records: it was renamed
+    # a new document adopted the records: the document was renamed
     "adopted": {"gone": "absent"},
 }
 NEXT: Mapping[State, Mapping[Event, State]] = {
@@ -77,8 +77,9 @@ def state_of(
 ) -> State:
     """Return the state of a document that has a row in the journal.
 
-    ``wanted``: the version of the source and the recipe of the config. ``done``: version and recipe as last
-    applied. ``attempts``: failures in a row. ``parser``: of the last reading.
+    ``wanted``: the listed version, None if the source lacks the document, and the recipe by the config.
+    ``done``: the version and recipe that were applied last. ``attempts``: failures in a row. ``parser``: the
+    one that read the document last.
     """
     if wanted[0] is None:
         return "gone"
@@ -95,5 +96,5 @@ def is_settled(wanted: tuple[str | None, str | None], done: tuple[str | None, st
 
 
 def visible_state(state: State) -> State:
-    """Return the state to show to people: a vanished document counts as due."""
+    """Return the state to show to people, who see a vanished document as due."""
     return "due" if state == "gone" else state

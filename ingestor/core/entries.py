@@ -28,7 +28,14 @@ class Feed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The row of a document. ``item`` is None when the source no longer has the document."""
+    """The journal's row of a document in one edition.
+
+    ``item``: None if the source no longer has the document. ``done_version``, ``done_recipe``: of the
+    receipt; None before the first one, and after an intent. ``facts``: digest of content and of the item's
+    properties at the receipt. ``digest``: of the content. ``parser``: the one that read the document last.
+    ``attempts``: failures in a row. ``known``: its records. ``statistic``, ``sums``, ``interval``: see
+    Chunking and Collective.
+    """
 
     row: int
     document_id: DocumentId
@@ -38,7 +45,7 @@ class Entry:
     item: Item | None
     done_version: str | None
     done_recipe: str | None
-    facts: str | None  # digest of content and item metadata at the receipt
+    facts: str | None
     digest: str | None
     parser: str | None
     attempts: int
@@ -63,7 +70,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intent:
-    """Slots of one document that are about to be written. ``predecessor``: row whose records are reused."""
+    """Slots of one document whose records are about to be written or deleted.
+
+    ``predecessor``: row of the vanished document whose records this one adopts.
+    """
 
     row: int
     slots: tuple[int, ...]
@@ -72,7 +82,10 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Receipt:
-    """The applied state of one document. ``failure``: if set, the document is quarantined without records."""
+    """The applied state of one document; fields as in Entry.
+
+    ``failure``: if set, the document is quarantined, and has no records.
+    """
 
     row: int
     version: str
@@ -90,12 +103,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """The state of one source.
+    """The journal's row of a source.
 
-    ``held``: why its documents are kept as they are. ``trouble``: why its last listing is incomplete.
-    ``accepted``: a person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when.
-    ``documents``: largest number of documents (see SourceRows.note_listing). ``held_root``: identity of the
-    root that lacked documents.
+    ``last_scan``: POSIX seconds of the last complete listing. ``identity``: of the root's file system.
+    ``held``: why the source is held. ``accepted``: whether a person confirmed the loss for which it is held.
+    ``trouble``: why its last listing is incomplete. ``paused``: POSIX seconds since when it is paused.
+    ``documents``: largest number of documents (see SourceRows.note_listing). ``loss``: whether it is held for
+    a loss of documents. ``held_root``: identity of the root that lacked them.
     """
 
     last_scan: float | None = None
@@ -105,7 +119,7 @@ class SourceRow:
     trouble: str | None = None
     paused: float | None = None
     documents: int | None = None
-    loss: bool = False  # whether it is held for a loss of documents
+    loss: bool = False
     held_root: str | None = None
 
     @property
@@ -114,7 +128,7 @@ class SourceRow:
         return self.held is None and self.paused is None
 
     def may_lose(self, root: str) -> bool:
-        """Return whether a person accepted the loss in a listing of this root; another root needs its own."""
+        """Return whether a person accepted a loss in listings of this root."""
         return self.accepted and self.held_root in (None, root)
 
 
@@ -127,26 +141,26 @@ class Renewal:
 
 
 Role = Literal["staging", "live", "previous", "deleted"]
-Choices = Mapping[str, Any]  # strategy, embedder and such of an edition: see rechunk/recipes.py
+Choices = Mapping[str, Any]  # the settings that decide an edition's recipes: see rechunk/policy.py
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """A collection in Chroma among those that serve one name in turn.
+    """A collection in Chroma that readers see, saw or will see under the name ``serves``.
 
-    Roles: ``live`` has the name now; ``staging`` is built to replace the live edition; ``previous`` was live
-    before, and is kept for a while; ``deleted`` is to be deleted.
+    Roles: ``live``: readers see the edition; ``staging``: built to replace the live edition; ``previous``:
+    was live before, and is kept for a while; ``deleted``: about to be deleted.
     """
 
-    name: EditionName  # its name in the journal
+    name: EditionName  # in the journal
     serves: CollectionName  # the name that readers use
     role: Role = "live"
     choices: Choices | None = None  # None if unknown
-    since: float = 0.0  # POSIX seconds: when it took on this role
-    embedder: str | None = None
-    uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before it is made
-    extra_keys: frozenset[str] = frozenset()  # every non-standard metadata key that was ever written to it
-    generations: tuple[str, ...] = ()  # that it may have now, see core/backend.py
+    since: float = 0.0  # POSIX seconds when the edition got this role
+    embedder: str | None = None  # recipe of its vectors
+    uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before they are created
+    extra_keys: frozenset[str] = frozenset()  # non-standard metadata keys that were ever written
+    generations: tuple[str, ...] = ()  # that the collection may have now: see core/backend.py
 
     @property
     def shards(self) -> int:
@@ -169,16 +183,16 @@ class Edition:
 
 
 MOST = 64  # shards of a collection
-_BETWEEN = "+"  # the UUIDs of the shards, in columns of the journal and the lexical index
+_BETWEEN = "+"  # separates the UUIDs of shards in columns of the journal and of the lexical index
 
 
-# A collection can be made of several shards, each a collection in Chroma. A record is in the shard given by
-# the hash of its document's id. The id stays when a document is renamed, so its records stay where they are.
-# Names carry the number of shards, so that no reader takes a part for all.
+# An edition can be divided into shards, each a collection in Chroma. The hash of a document's id decides
+# which shard has the document's records. The id stays when a document is renamed, so its records stay in
+# their shard. Names contain the number of shards, so that no reader mistakes one shard for the whole.
 
 
 def shard_of(id_: str, shards: int) -> int:
-    """Return the shard, from 0, for the id of a document or of a record."""
+    """Return the number of the shard, from 0, that has a document or record with this id."""
     document = id_.partition("#")[0]
     return int.from_bytes(blake2b(document.encode(), digest_size=8).digest()) % shards
 

@@ -1,8 +1,8 @@
 """Describes errors to people, and computes the waits before retries. Pure.
 
-Waits are exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
-2015): the wait is drawn evenly from the range below the ceiling. So many failures of one cause are not
-retried at once.
+Waits grow exponentially with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture
+Blog, 2015): each wait is drawn evenly from the range below a ceiling. So many failures of one cause are not
+retried at the same time.
 """
 
 import errno
@@ -10,33 +10,33 @@ import re
 from email.utils import parsedate_to_datetime
 
 BASE = 1.0  # seconds: the ceiling after the first failure
-CAP = 300.0  # seconds: the highest ceiling where the cause is expected to pass
-LONGEST = 3600.0  # seconds: the highest ceiling where the cause is unknown
-_DOUBLINGS = 12  # 2**12 seconds are already beyond the longest wait
+CAP = 300.0  # seconds: the highest ceiling for causes that are expected to pass
+LONGEST = 3600.0  # seconds: the highest ceiling for unknown causes
+_DOUBLINGS = 12  # of BASE; more would exceed LONGEST
 _PARTICULAR = re.compile(r"[\"'`(\[].*|(?<!\S)\S*[/\\]\S*|[\d.,]+")
 _ADVICE = {
-    errno.ENOENT: "{} is not there: make it, or correct the path",
-    errno.EACCES: "this user may not use {}: give it the right to, or run as a user who has it",
-    errno.EPERM: "this user may not use {}: give it the right to, or run as a user who has it",
-    errno.ENOTDIR: "a part of {} is a file where a folder is needed: move it away, or correct the path",
-    errno.EISDIR: "{} is a folder where a file is needed: correct the path",
-    errno.EEXIST: "{} is there already: move it away, or choose another path",
+    errno.ENOENT: "{} does not exist: create it, or correct the path",
+    errno.EACCES: "permission denied for {}: grant this user access, or run as another user",
+    errno.EPERM: "permission denied for {}: grant this user access, or run as another user",
+    errno.ENOTDIR: "a part of the path {} is a file, not a folder: move that file, or correct the path",
+    errno.EISDIR: "{} is a folder, not a file: correct the path",
+    errno.EEXIST: "{} exists already: move it, or choose another path",
     errno.ENOSPC: "the disk has no room for {}: free some space",
-    errno.EDQUOT: "this user may store no more where {} lies: make room, or have the quota raised",
-    errno.EROFS: "{} lies on a file system that can only be read: choose another path",
+    errno.EDQUOT: "the disk quota of this user has no room for {}: free some space, or raise the quota",
+    errno.EROFS: "{} is on a read-only file system: choose another path",
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n)",
-    errno.ENFILE: "too many files are open on this machine: raise its limit",
-    errno.ELOOP: "{} is a link that leads to itself: correct it",
-    errno.ENAMETOOLONG: "{} is too long a name: shorten it",
-    errno.EIO: "{} can't be read or written: see whether its disk is sound",
-    errno.ESTALE: "{} was on a network drive that has gone: mount it again",
-    errno.EADDRINUSE: "another program uses that address: stop it, or choose another port",
-    errno.ECONNREFUSED: "nothing listens at the other end: see that its server runs, and where",
+    errno.ENFILE: "too many files are open on this machine: raise the limit (sysctl fs.file-max)",
+    errno.ELOOP: "{} is a symbolic link to itself: correct the link",
+    errno.ENAMETOOLONG: "the name {} is too long: shorten it",
+    errno.EIO: "{} cannot be read or written: check the disk",
+    errno.ESTALE: "the network drive of {} is not available: mount it again",
+    errno.EADDRINUSE: "another program uses this address: stop that program, or choose another port",
+    errno.ECONNREFUSED: "no server answers at this address: start the server, or correct the address",
 }
 
 
 class Slow(Exception):
-    """Error: the document takes longer than a first attempt may; it waits for a turn among slow documents."""
+    """Error: parsing takes longer than a first attempt may. The next attempt has more time."""
 
 
 class Stopped(Exception):
@@ -44,7 +44,7 @@ class Stopped(Exception):
 
 
 def describe(error: BaseException) -> str:
-    """Return an error in words for people: without errno, with the remedy if one is known."""
+    """Return the message of an error for people; for an error of the system without errno, with a remedy."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)
@@ -73,30 +73,33 @@ def _file_name(filename: object) -> str:
 
 
 def kind_of(reason: str | None) -> str:
-    """Return a reason without names and numbers."""
+    """Return a reason without names and numbers, by which equal failures are counted together."""
     words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
     return " ".join(words.split())[:60] or "other"
 
 
 def longest_wait(attempt: int, cap: float = CAP) -> float:
-    """Return the longest wait, in seconds, after failure number ``attempt``."""
+    """Return the ceiling of the wait after failure number ``attempt`` (from 1), in seconds."""
     return min(cap, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
 
 
 def delay(attempt: int, random: float, cap: float = CAP) -> float:
-    """Return the seconds to wait after failure number ``attempt``; ``random`` is drawn evenly from [0, 1)."""
+    """Return the seconds to wait after failure number ``attempt``.
+
+    ``random``: drawn evenly from [0, 1). ``cap``: the highest ceiling.
+    """
     return longest_wait(attempt, cap) * random
 
 
 def has_passed(since: float, seconds: float, now: float) -> bool:
-    """Return whether that many seconds passed; True if the clock was put back meanwhile."""
+    """Return whether ``seconds`` passed since ``since``; True if the clock was put back meanwhile."""
     return not since <= now < since + seconds
 
 
 def retry_after(header: str | None, now: float) -> float | None:
-    """Return the seconds that a header asks for, as a number or as a date; None without a value.
+    """Return the wait that a Retry-After header asks for, in seconds; None without a valid header.
 
-    ``now``: POSIX seconds.
+    ``header``: a number of seconds or a date. ``now``: POSIX seconds.
     """
     if not header:
         return None

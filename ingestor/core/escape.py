@@ -1,7 +1,7 @@
 """Escapes foreign text, so that it cannot control a terminal or imitate a log line. Pure.
 
-Invisible characters are escaped, too. Marks of direction make a name look like another name; tags and
-selectors carry words that only a language model reads.
+Invisible characters are escaped, too. Marks of direction make one name look like another; tags and selectors
+can hide words that only a language model reads.
 """
 
 import json

@@ -31,11 +31,11 @@ def text_digest(text: str) -> Digest:
 
 
 def vector_digest(vector: Vector) -> bytes:
-    """Return 64 bits of BLAKE2b over the float32 bytes of a vector that is exact in float16; else empty.
+    """Return 64 bits of BLAKE2b over the float32 bytes of a vector; b"" if it is not exact in float16.
 
     Chroma stores a vector's direction and length apart and returns their product, so the last bits of a
-    number differ (measured on 1.5.9). Rounding to float16 restores a vector that was exact in float16, and
-    only that. Built-in embedders round their vectors (embedders/exact.py), and so does pooling.
+    number differ (measured on 1.5.9). Rounding to float16 restores only a vector that was exact in float16.
+    Built-in embedders round their vectors (embedders/exact.py), and so does pooling.
     """
     import numpy as np
 
@@ -74,11 +74,10 @@ def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
 def embedder_fingerprint(
     plugin: Plugin, options: Options, identity: Mapping[str, object] | None
 ) -> Fingerprint:
-    """Return the fingerprint of kind, version, and all that decides the vectors.
+    """Return the fingerprint of an embedder: of its kind, version, and all that decides its vectors.
 
-    ``identity``: see ports.Pinned; may be None.
-
-    An option counts unless it is declared otherwise: a forgotten declaration costs time, never correctness.
+    ``identity``: see ports.Pinned; None for an embedder that is not pinned. An option counts unless a
+    declaration excludes it: a forgotten declaration costs time, never correctness.
     """
     if identity is None:
         return plugin_fingerprint(plugin, options)
@@ -95,20 +94,23 @@ def fingerprint(value: Any) -> Fingerprint:
 
 
 def meaningful(options: Options) -> dict[str, Any]:
-    """Return the options without options that only tune speed (see registry.tuning)."""
+    """Return the options as JSON values, without those that only tune speed (see registry.tuning)."""
     fields = type(options).model_fields
     values = options.model_dump(mode="json")
     return {name: value for name, value in values.items() if not _is_marked(fields[name], "tuning")}
 
 
 def recipe_options(options: Options) -> dict[str, Any]:
-    """Return the meaningful options for a recipe, without added fields that keep the former behaviour."""
+    """Return the meaningful options without added ones whose value is the former behaviour.
+
+    So an added option changes no recipe before somebody uses it (see registry.added).
+    """
     former = _former(type(options))
     return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
 
 
 def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the options that were left out to recorded options."""
+    """Add the options that ``recipe_options`` omitted to stored options."""
     return {**_former(kind), **stored}
 
 

@@ -1,8 +1,8 @@
-"""Compares a new listing of a source with the last one, and returns the actions that follow.
+"""Compares a listing of a source with the journal, and decides the actions that follow.
 
 Items are compared while the listing is read. Memory holds eight bytes for each listed document, the vanished
-keys, and a page of changed items. The scanner executes the actions in the journal. `plan` executes the same
-actions in a copy of the journal, so a sync cannot decide otherwise.
+keys, and a page of changed items. The scanner carries out the actions in the journal. `plan` carries out the
+same actions in a copy of the journal, so a sync cannot decide otherwise.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield page
 
 
-_KEYS = 4096  # keys that are looked up at once
+_KEYS = 4096  # keys that are compared at once
 
 
 class KeySet:
-    """A set of keys in eight bytes each: all keys are added first and looked up afterwards.
+    """A set of keys that needs eight bytes for each. All keys are added before the first query.
 
-    The set holds Python's 64-bit hashes, which differ in each process. Two of a million keys share a hash
-    with a chance of one in 40 million. One change of a listing is then overlooked until the process ends.
+    The set stores Python's 64-bit hashes, which differ in each process. Two of a million keys share a hash
+    with a probability of one in 40 million. Then one change is overlooked until the process ends.
     """
 
     def __init__(self) -> None:
         self._hashes = array("q")  # in the order in which they were added
-        self._different: Hashes | None = None  # the same sorted, each once
-        self._first: npt.NDArray[np.intp] | None = None  # for each of these how many had been added before
+        self._different: Hashes | None = None  # sorted, each once; None after a key was added
+        self._first: npt.NDArray[np.intp] | None = None  # for each, the number of keys added before
 
     def add(self, key: str) -> None:
         self._hashes.append(hash(key))
@@ -68,7 +68,10 @@ class KeySet:
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
 
     def first(self, keys: Sequence[str]) -> list[int]:
-        """Return how many keys had been added before each of ``keys`` was first added; all were added."""
+        """Return, for each of ``keys``, how many keys were added before its first occurrence.
+
+        All of ``keys`` must have been added.
+        """
         import numpy as np  # here: commands that list nothing start faster
 
         if self._first is None:
@@ -103,11 +106,11 @@ def _hashes(keys: Sequence[str]) -> Hashes:
     return np.array([hash(key) for key in keys], np.int64)
 
 
-_PAGE = 5000  # items that differ
+_PAGE = 5000  # differing items in a page
 
 
 class Versions(Protocol):
-    """Versions of a source's documents, by key. Callable from any thread."""
+    """The versions of a source's documents, by key, as the journal knows them. Any thread."""
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Return the known versions of these keys, skipping unknown keys."""
@@ -120,14 +123,14 @@ class KnownVersions(Versions, Protocol):
     """The versions that a source had in one edition."""
 
     def keys(self, under: Sequence[str]) -> Iterator[str]:
-        """Yield the known keys at and below the keys ``under``; no key of ``under`` lies below another."""
+        """Yield the known keys at and below the keys ``under``, of which none lies below another."""
 
     def count(self) -> int:
         """Return the number of documents in the whole source."""
 
 
 class VersionTable:
-    """KnownVersions that are in memory."""
+    """KnownVersions in memory, for listings that are compared with no journal."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions, self._keys = versions, sorted(versions)
@@ -187,10 +190,10 @@ class ListingChanges:
         return max(1, len(self.pages))
 
     def part(self, number: int) -> Changes:
-        """Return a part of the changes; parts are applied one after another.
+        """Return a part of the changes. Parts are stored in the journal one after another.
 
-        The first part has all vanished keys: the journal must drop a document's old name before the document
-        is read under its new name.
+        The first part has all vanished keys. The journal must know of them before a renamed document is read
+        under its new name, so that its records are adopted.
         """
         changed = self._page(number) if self.pages else []
         return Changes(changed, () if number else self.vanished)
@@ -217,23 +220,23 @@ class ListingComparison:
         for item in items:
             version = versions.get(item.key)
             if version is None and is_as_known(item):
-                continue  # it is listed only because another edition knows it
+                continue  # only another edition knows this member
             if version != item.version:
                 self._page.append(Differing(item, self._number, version is None))
                 self._new += version is None
                 if len(self._page) >= _PAGE:
-                    self._turn()
+                    self._end_page()
             self._listed.add(item.key)
             self._number += 1
 
-    def _turn(self) -> None:
+    def _end_page(self) -> None:
         self._pages.append(self._page)
         self._page = []
 
     def changes(self, scope: Scope) -> ListingChanges:
         """Return the changes, after the last item. ``scope``: the part that was listed."""
         if self._page:
-            self._turn()
+            self._end_page()
         listed, appeared = len(self._listed), self._new
         repeated = self._listed if listed < self._number else None
         if repeated is not None:
@@ -252,7 +255,7 @@ def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
 
 
 def is_as_known(item: Item) -> bool:
-    """Return whether an item is a known member of an unopened container: its size and time are missing."""
+    """Return whether an item is a member of an unopened container, listed by the journal: it has no size."""
     return INSIDE in item.key and item.size is None
 
 
@@ -260,9 +263,9 @@ def is_as_known(item: Item) -> bool:
 class Listing:
     """The result of a listing.
 
-    ``changes``: one value for each edition. ``known``: for each edition, the number of documents before, in
-    the whole source; 0 for a part in which none vanished. ``identity``: of the source's root. ``trouble``:
-    why the listing is incomplete; None if complete.
+    ``changes``: one value for each edition. ``known``: for each edition, the number of documents of the
+    source before; 0 if a part was listed in which none vanished. ``identity``: of the root's file system.
+    ``trouble``: why the listing is incomplete; None if it is complete.
     """
 
     changes: tuple[ListingChanges, ...]
@@ -280,7 +283,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Store the root's identity at the first listing, before its documents: a crash may come between them."""
+    """Store the identity of the root's file system, at the first listing.
+
+    This precedes the documents: after a crash in between, a loss of the root is still noticed.
+    """
 
     identity: str
 
@@ -289,7 +295,7 @@ class Identify:
 class Observe:
     """Write a part of one edition's changes into the journal: new versions and vanished documents."""
 
-    edition: int  # its place in the listing
+    edition: int  # its position in Listing.changes
     changes: ListingChanges
     part: int
 
@@ -331,15 +337,16 @@ def reconcile(
     """Return the actions that follow from a listing, in their order.
 
     ``before``, ``now``: the source's row at the start and at the end of the listing. An acceptance in between
-    applies to the next listing only. ``only_loses``: for each edition, whether it gets no documents.
+    applies to the next listing only: the person did not see this loss. ``only_loses``: for each edition,
+    whether documents are only removed from it.
 
-    The edition that loses most decides for all. All parts of the first edition come first: the documents of
-    other editions get their ids from it.
+    The edition that loses most decides for all. All parts of the first edition come first: documents in other
+    editions get the ids that they have there.
     """
     moved_root = now.identity not in (None, listing.identity)
     if moved_root and not listing.scope.whole:  # only a complete listing shows what another root lacks
         return (ListAgain(),)
-    # documents that appear in an edition that only loses reach no reader: they offset no loss
+    # new documents are not added to an edition that only loses documents, so they offset no loss there
     appeared = 0 if any(only_loses) else min(changes.appeared for changes in listing.changes)
     vanished, known = listing.loss()
     reason = sudden_loss(vanished, appeared, known, now.documents, max_loss, moved_root)

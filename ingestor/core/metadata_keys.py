@@ -1,8 +1,8 @@
-"""Names of all metadata keys that a record can have, except keys that a config names. Pure.
+"""Names of all metadata keys that a record can have, except keys that a config adds. Pure.
 
 docs/metadata.md explains each key; tests/test_metadata_docs.py compares the page with this file. A
-collection's profile selects the keys of its records: ``full`` has all, ``lean`` has the keys for filters and
-citations. A list of keys selects these and NEEDED.
+collection's profile selects the keys of its records: ``full`` selects all, ``lean`` the keys for filters and
+citations, a list of keys these and NEEDED.
 """
 
 from typing import Literal
@@ -31,7 +31,7 @@ NUMBERS = frozenset(
     )
 )
 
-# Keys that formats, sources and strategies add where they have a value.
+# Keys that formats, sources and strategies add if they have a value.
 EXTRAS = frozenset(
     (
         *("author", "date", "created", "modified", "tags", "from", "to", "cc"),
@@ -41,7 +41,7 @@ EXTRAS = frozenset(
     )
 )
 
-# Read by ingestor: by search and its passages, by the service port, and for the language of words.
+# Keys that ingestor reads: for search and its passages, the service port, and the language of words.
 NEEDED = frozenset(
     (
         *("source", "document_id", "title", "language", "start_index", "end_index", "start_line", "end_line"),
@@ -51,7 +51,7 @@ NEEDED = frozenset(
 LEAN = NEEDED | {
     *("source_name", "path", "content_type", "page_label", "symbol", "table_header", "_node_content"),
 }
-# Keys beside the standard ones that lean omits: how a document was read and cut.
+# Non-standard keys that ``lean`` omits: how a document was parsed and chunked.
 _NOT_LEAN = frozenset(
     (
         *("pages", "pages_without_text", "pages_recognised", "picked", "fallback"),
@@ -61,7 +61,7 @@ _NOT_LEAN = frozenset(
 
 
 def carries(profile: Profile, key: str) -> bool:
-    """Return whether records of this profile have the key, if it has a value."""
+    """Return whether records of this profile have a key that has a value."""
     if profile == "full":
         return True
     if profile == "lean":

@@ -1,8 +1,9 @@
 """Assigns slots to new chunks, and compares them with the known records. Pure.
 
-A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved to.
-A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new text, never both.
-Only then are new slots taken, or surplus slots dropped. A slot in doubt is always written again or dropped.
+A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot, wherever in the
+document it moved. A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new
+text, never both. Only if vanished chunks are fewer or more than changed ones, new slots are taken or slots
+are dropped. A slot in doubt is always written again or dropped.
 """
 
 from collections import defaultdict, deque
@@ -23,7 +24,10 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Positions (in the new chunks) to add, replace and patch; slots to drop."""
+    """The writes that change known records into wanted ones.
+
+    ``add``, ``replace``, ``patch`` (metadata only): positions of wanted records. ``drop``: slots.
+    """
 
     add: tuple[int, ...] = ()
     replace: tuple[int, ...] = ()
@@ -32,7 +36,11 @@ class Delta:
 
 
 def assign(known: Sequence[Known], wanted: Sequence[Keys]) -> list[int]:
-    """Return a slot for each wanted chunk: of equal text and vector, else of equal text, else free."""
+    """Return a slot for each wanted chunk.
+
+    Preferred is the slot of a known record with equal text and vector, then one with equal text, then a free
+    one.
+    """
     sure = sorted((k for k in known if not k.unsure), key=lambda k: k.slot)
     slots: list[int | None] = [None] * len(wanted)
     _match(slots, ((k.slot, (k.text_key, k.vector_key)) for k in sure), [(w.text, w.vector) for w in wanted])

@@ -1,8 +1,8 @@
-"""Comparison of an edition in Chroma with the journal, record by record, and what makes them equal again.
+"""Compares an edition in Chroma with the journal, record by record, and repairs the differences.
 
-After a restore of either side each record may be older or newer than the journal. Records of documents may
-exist that the journal does not know. `verify` checks more: search must return each record for its own vector,
-and the lexical index must have its words.
+After a restore of either side each record may be older or newer than the journal. Chroma may also have
+records of documents that the journal does not know. `verify` checks more: search must return each record for
+its own vector, and the lexical index must have the words of each record.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,16 @@ from ingestor.state.reports import journal_records
 from ingestor.units import quantity
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
-FEW_STALE = 0.1  # of the records: up to this share they are written again in place
+FEW_STALE = 0.1  # of the records; if more differ, all are written into a new collection
 
-Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
+Expected = dict[
+    RecordId, tuple[int, Known]
+]  # for each record the row of its document, and the journal's value
 
 
 @dataclass(frozen=True, slots=True)
-class Closer:
-    """Further things that `verify` examines. ``cache``: of vectors, if the journal has no digest of one."""
+class ThoroughCheck:
+    """Stores that only `verify` compares. ``cache``: has the vectors whose digests the journal lacks."""
 
     cache: VectorCache
     words: Words
@@ -41,31 +43,34 @@ class Closer:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings in one collection. ``rows``: documents that must be written again."""
+    """Differences between one collection and the journal."""
 
-    checked: int = 0
+    checked: int = 0  # records
     missing: list[RecordId] = field(default_factory=list)
-    orphaned: list[RecordId] = field(default_factory=list)
+    orphaned: list[RecordId] = field(default_factory=list)  # of no document of the journal
     orphans: dict[int, list[RecordId]] = field(default_factory=dict)  # the same by the shard that has them
-    stale: list[RecordId] = field(default_factory=list)
+    stale: list[RecordId] = field(default_factory=list)  # with another text or vector
     wrong_metadata: list[RecordId] = field(default_factory=list)
-    unreachable: list[RecordId] = field(default_factory=list)
-    words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
+    unreachable: list[RecordId] = field(default_factory=list)  # not found by their own vector
+    words: list[RecordId] = field(default_factory=list)  # with other words in the lexical index
     settings: list[str] = field(default_factory=list)  # of the collection, that somebody else changed
-    rows: set[int] = field(default_factory=set)
+    rows: set[int] = field(default_factory=set)  # documents that must be written again
     keys: set[str] = field(default_factory=set)  # non-standard metadata keys of records that differ
     broken: str | None = None  # why the collection cannot be read
 
     @property
     def rebuild(self) -> str | None:
-        """Return why all records must go into a new collection. Replacing many in place loses others."""
+        """Return why all records must be written into a new collection, or None.
+
+        Chroma's search loses records if many others are replaced in place.
+        """
         if self.unreachable:
             records = quantity(len(self.unreachable), "record")
             return f"search does not find {records} by their own vectors"
         return self.too_many(len(self.stale))
 
     def too_many(self, differing: int) -> str | None:
-        """Return why all records must be written anew if this number differs, or None."""
+        """Return why all records must be written into a new collection if this number differs, or None."""
         if differing <= FEW_STALE * (self.checked + len(self.missing)):
             return None
         records = quantity(self.checked + len(self.missing), "record")
@@ -78,11 +83,12 @@ class Findings:
 
 
 def compare(
-    journal: Journal, shards: Sequence[Index], edition: Edition, closer: Closer | None = None
+    journal: Journal, shards: Sequence[Index], edition: Edition, closer: ThoroughCheck | None = None
 ) -> Findings:
-    """Compare every record of an edition with the journal. Raises what the index raises.
+    """Compare every record of an edition with the journal, reading each record once.
 
-    Every record is read once. ``shards``: of the edition, in their order.
+    ``shards``: those of the edition, in their order. ``closer``: for `verify`; None compares texts, vectors
+    and metadata alone. Raises what the index raises.
     """
     findings, present = Findings(), [KeySet() for _ in shards]
     for page in pages(journal_records(journal, edition.name), PAGE):
@@ -109,10 +115,13 @@ def compare(
     return findings
 
 
-def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, findings: Findings) -> None:
+def repair_differences(
+    journal: Journal, shards: Sequence[Index], collection: EditionName, findings: Findings
+) -> None:
     """Delete records of no document, and make documents due whose records differ.
 
-    The next write of such a record removes metadata keys of others: Chroma merges metadata.
+    The metadata keys of differing records are noted, so that the next write removes them: Chroma merges
+    metadata.
     """
     for number, shard in enumerate(shards):
         if findings.orphans.get(number):
@@ -128,8 +137,10 @@ def _compare_page(
     records: Sequence[Record],
     index: Index,
     edition: Edition,
-    closer: Closer | None,
+    closer: ThoroughCheck | None,
 ) -> None:
+    """Compare the records of a page with the journal. ``expected``: the journal's values; ``records``:
+    Chroma's."""
     findings.checked += len(records)
     reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
     if closer is not None:
@@ -154,7 +165,7 @@ def _compare_page(
 
 
 def is_stale(record: Record, known: Known) -> bool:
-    """Return whether text or vector of a record differ from those written, as far as the journal knows."""
+    """Return whether a record has another text or vector than the journal's digests, or is in doubt."""
     if known.unsure or known.text_key != text_digest(record.text):
         return True
     restored = round_to_half(record.vector)
@@ -163,12 +174,12 @@ def is_stale(record: Record, known: Known) -> bool:
 
 
 def are_alike(written: Vector, other: Vector) -> bool:
-    """Return whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
+    """Return whether two vectors are equal except for the last bits, which Chroma's arithmetic changes."""
     return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
 
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
-    """Note metadata keys of a collection's records, so that writing a record removes them. Return all."""
+    """Add metadata keys to those that records of a collection may have. Return all of them."""
     edition = Editions(journal).of_name(collection)
     if not keys <= edition.extra_keys:
         Editions(journal).note(replace(edition, extra_keys=edition.extra_keys | keys))

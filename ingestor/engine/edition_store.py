@@ -1,9 +1,10 @@
-"""The one store of editions: each is a list of shards in Chroma, and the words of their records.
+"""The store of editions: each edition is a list of shards in Chroma, with a lexical index of their words.
 
-A collection is known by its UUID. If another collection has the name, the journal's records do not apply to
-it, and every document is written again, from the vector cache. A collection never holds vectors of two
-embedders. If it has another generation than the journal, one of the two was restored: it is compared with the
-journal before anything is written. If a copy of this state wrote it elsewhere, a person must decide.
+A collection is known by its UUID. If a collection of the same name has another UUID, the journal's records do
+not apply, and every document is written again with cached vectors. A collection never holds vectors of two
+embedders. If a collection has another generation than the journal expects, a backup of one of them was
+restored: both are compared before anything is written. If a copy of this state wrote the collection, a person
+must decide which copy continues.
 """
 
 import logging
@@ -16,7 +17,7 @@ from ingestor.chroma.shards import Shards, blame
 from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge, stamp
 from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal, shard_of
 from ingestor.core.events import event
-from ingestor.engine.comparison import compare, mend
+from ingestor.engine.comparison import compare, repair_differences
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
@@ -32,11 +33,11 @@ ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
 def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
-    """Give every edition the names of its role, also after a crash. Return how many were renamed.
+    """Give every shard in Chroma the name that its edition's role demands. Return how many were renamed.
 
-    A collection is known by its UUID, which a rename keeps. A switch is two renames. Between them the
-    readers' name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then
-    creates a collection under it. That collection is deleted if it is empty, else renamed.
+    Repeat the call after a crash. A rename keeps the UUID. A switch is two renames. Between them the readers'
+    name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then creates a
+    collection under it. That collection is deleted if it is empty, else renamed.
 
     All old names of a collection in shards are freed before the first new one is given. So a reader that
     finds all shards in one listing of Chroma has the shards of one edition.
@@ -44,7 +45,7 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
     Raises Transient when Chroma is away, or when a client keeps taking a name.
     """
     here, renamed = backend.names(), 0
-    for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
+    for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # last, under freed names
         for uuid, name in edition.places:
             if here.get(uuid, name) != name:
                 _rename(backend, uuid, name)
@@ -53,25 +54,28 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
 
 
 def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
+    """Rename a collection; a foreign collection that has the name is deleted if empty, else renamed."""
     for _ in range(ATTEMPTS):
         if backend.rename(uuid, name):
             return
-        words = "name %s was taken by another program's collection, now renamed to %s"
+        words = "name %s was taken by another program's collection, which was %s"
         about = event("collection_renamed", collection=str(name))
         log.warning(words, name, backend.evict(name), extra=about)
-    raise Transient(f"a client makes a collection {name!r} again and again; stop it while names are swapped")
+    raise Transient(
+        f"a client keeps creating a collection {name!r}: stop that client while names are swapped"
+    )
 
 
 def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> str | None:
-    """Compare an edition with the journal after a restore of either; see ``comparison``.
+    """Compare an edition with the journal after a restore of either, and repair the differences.
 
-    Documents whose records differ are written again, with cached vectors. Returns why all records should go
-    into a new collection, or None: Chroma's search loses records after many were replaced in place.
+    Documents whose records differ are written again with cached vectors. Return why all records should be
+    written into a new collection, or None.
     """
     findings = compare(journal, index.parts, edition)
-    mend(journal, index.parts, edition.name, findings)
+    repair_differences(journal, index.parts, edition.name, findings)
     wrong = len(findings.missing) + len(findings.stale) + len(findings.wrong_metadata)
-    words = "collection %s compared: %s wrong or missing, rewriting; %s without a document deleted"
+    words = "collection %s compared: %s wrong or missing, to be rewritten; %s without a document deleted"
     numbers = {"records": wrong, "dropped": len(findings.orphaned)}
     about = event("collection_compared", collection=str(edition.name), **numbers)
     log.warning(words, edition.name, quantity(wrong, "record"), len(findings.orphaned), extra=about)
@@ -79,7 +83,11 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
 
 
 def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
-    """Give a collection a new generation. ``now``: those that it may have. Returns the only one left."""
+    """Give a collection a new generation, and return it as the only one.
+
+    ``now``: generations that the collection may have. The journal accepts these and the new one until the
+    caller stores the returned value.
+    """
     fresh = token_hex(8)
     Editions(journal).renew(replace(now, generations=(*now.generations, fresh)))
     index.note(stamp(fresh, home))
@@ -87,11 +95,11 @@ def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
 
 
 class EditionIndex(Shards[Index]):
-    """The shards of an edition and its words, written as a single index. ``uuids``: of the shards.
+    """The shards of an edition and its lexical index, written as one index. ``uuids``: those of the shards.
 
-    Every write goes to Chroma first, then to the words, between intent and receipt of the journal. So after a
-    crash the records that may differ are in doubt, and are written to both again. Everything is read from
-    Chroma.
+    Every write goes to Chroma first, then to the lexical index, between intent and receipt of the journal. So
+    after a crash the records that may differ are in doubt, and are written to both again. Records are read
+    from Chroma alone.
     """
 
     def __init__(
@@ -101,13 +109,13 @@ class EditionIndex(Shards[Index]):
         self.words, self.uuids, self._model = words, uuids, model
 
     def is_made_for(self, model: Model) -> bool:
-        """Return whether the model, and its function for readers, are those of the collection."""
-        mine = self._model
-        return mine is not None and (mine.recipe, mine.reader) == (model.recipe, model.reader)
+        """Return whether the collection stores this model, with the same function for readers."""
+        stored = self._model
+        return stored is not None and (stored.recipe, stored.reader) == (model.recipe, model.reader)
 
     def upsert(self, records: Sequence[Record]) -> None:
         super().upsert(records)
-        with suppress(Unusable):  # a file that was made again is filled from Chroma, and stops no write
+        with suppress(Unusable):  # a damaged file is made again and filled from Chroma; it stops no write
             self.words.upsert(records)
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
@@ -123,10 +131,10 @@ class EditionIndex(Shards[Index]):
 
 
 class EditionStore:
-    """Opens each edition once, by its name in the journal, and keeps the journal's row of it correct.
+    """Opens each edition once, by its name in the journal, and keeps its row in the journal correct.
 
-    ``chroma``: the shards, each a collection of its own. ``words``: their lexical indexes. ``model``: what a
-    collection must know of the embedder of an edition. ``home``: where the state is.
+    ``chroma``: has the shards, each a collection of its own. ``words``: the lexical indexes. ``model``:
+    returns the properties of an edition's embedder that its collection stores. ``home``: where the state is.
     """
 
     def __init__(
@@ -141,14 +149,13 @@ class EditionStore:
         self.home = home
         self._editions = Editions(journal)
         self._open: dict[EditionName, EditionIndex] = {}
-        self._seen = set[Uuids]()  # UUIDs of editions that were in step before
-        self._straight = False  # whether Chroma's names are known to be those of the roles
+        self._opened_before = set[Uuids]()  # UUIDs of the shards of editions that this process opened
+        self._names_match = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
-        """Return the open collection; create a missing one, and open it anew for another model.
+        """Return the edition's index; create a missing collection, and reopen one if the model changed.
 
-        An empty collection follows the config to another model. Raises Transient when the server is away,
-        NeedsHuman when the collection is not ours.
+        Raises Transient when the server is away, NeedsHuman when the collection is not ours.
         """
         index = self._open.get(name)
         if index is None or not index.is_made_for(self._model(name)):
@@ -156,40 +163,41 @@ class EditionStore:
         return index
 
     def check(self, name: EditionName) -> None:
-        """Examine a collection. Whether search misses too many of its records is noted for ``rechunk.swap``.
+        """Examine a collection: its UUID, its generation, and whether search finds its records.
 
-        Raises Torn when it is damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
+        A notice for ``rechunk.swap`` is stored if search misses too many. Raises Torn when the collection is
+        damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
         """
         self.match_names()
         index = self.open(name)
-        index.count()  # by its UUID, which a collection that took its name does not have
+        index.count()  # raises Gone if another collection has the name: the request names the UUID
         if judge(index.facts(), self._editions.of_name(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
         places, reasons = self._editions.of_name(name).places, list[str]()
         for number, (_, place) in enumerate(places):
             with blame(number, len(places)):
-                if reason := self._chroma.look(place):
+                if reason := self._chroma.reach_problem(place):
                     reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
         Notices(self._journal).put("reach", name, "; ".join(reasons))
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
-        """Open the collection again next time: the handle may be stale.
+        """Forget the handle, which may be stale, and report the failing shard to the supervisor of Chroma.
 
-        Only the failing shard is reported to Chroma: by the next one the server may have been restarted.
+        Other shards are not reported: the server may be restarted after the first report.
         """
         self._open.pop(name, None)
         places, shard = self._editions.of_name(name).places, getattr(error, "shard", None) or 0
         self._chroma.trouble(places[min(shard, len(places) - 1)][1], error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
-        """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again.
+        """Forget the handle. ``torn``: also delete the collection in Chroma, or only this shard.
 
-        Raises Transient when Chroma is away: it is deleted by its name, which another edition may still have.
+        Raises Transient when Chroma is away.
         """
         self._open.pop(name, None)
         if torn:
-            self.match_names()
+            self.match_names()  # collections are deleted by name, which another edition may still have
             places = self._editions.of_name(name).places
             self._delete(places if shard is None else places[shard : shard + 1])
 
@@ -212,7 +220,10 @@ class EditionStore:
         self._journal.doubt(name, [row for row, document in documents if shard_of(document, of) in shards])
 
     def disown(self, name: EditionName) -> None:
-        """Note that another program has its name. Records of ours, if it returns, are unknown."""
+        """Note that another program has the edition's name in Chroma, and forget our UUIDs.
+
+        If our collection comes back, its records count as unknown.
+        """
         self._open.pop(name, None)
         if self._editions.has_documents(name):
             self._editions.note(replace(self._editions.of_name(name), uuids=()))
@@ -227,14 +238,19 @@ class EditionStore:
         """Return whether readers do not see an edition yet."""
         return self._editions.of_name(name).role == "staging"
 
-    def distrust_names(self) -> None:
-        """Compare Chroma's names with the roles before a collection is opened or deleted by its name.
+    def forget_names(self) -> None:
+        """Have Chroma's names compared with the roles before the next use of a name.
 
-        Call it before the roles change: an error right after the change must not leave it out.
+        Call this before the roles change: an error right after the change must not prevent the call.
         """
-        self._straight = False
+        self._names_match = False
 
     def _open_anew(self, name: EditionName) -> EditionIndex:
+        """Open an edition, and make its row in the journal agree with the collections in Chroma.
+
+        Records are marked as in doubt if shards were created again. If a backup was restored, all records are
+        compared. Afterwards the collection has a new generation.
+        """
         self.match_names()
         model, edition = self._model(name), self._editions.of_name(name)
         if edition.embedder not in (None, model.recipe):
@@ -255,8 +271,8 @@ class EditionStore:
             index = self._connect(edition, model)
         elif others is None or others:
             self.doubt(name, others)
-        unmarked = generation_of(facts) is None  # its metadata was replaced, or its first shard is new
-        harmless = unmarked and (others or index.uuids in self._seen)
+        # without a generation its metadata was replaced by a client, or its first shard is new
+        harmless = generation_of(facts) is None and (others or index.uuids in self._opened_before)
         compared = others is not None and verdict == "restored" and not harmless
         if compared:
             words = "collection %s: a backup of Chroma or the journal was restored; comparing records"
@@ -271,11 +287,11 @@ class EditionStore:
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._editions.note(replace(now, generations=expected))
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
-        self._seen.add(index.uuids)
+        self._opened_before.add(index.uuids)
         return index
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
-        """Open all shards, each created if it does not exist, and their words."""
+        """Open all shards, each created if it does not exist, and their lexical index."""
         parts, uuids = list[Index](), list[str]()
         for number, (_, place) in enumerate(edition.places):
             with blame(number, edition.shards):
@@ -285,7 +301,7 @@ class EditionStore:
         return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids), model)
 
     def _start_over(self, edition: Edition, why: str) -> None:
-        """Delete the edition in Chroma, and doubt its records, so that all are written again."""
+        """Delete the edition in Chroma, and mark its records as in doubt, so that all are written again."""
         about = event("collection_rebuilt", collection=str(edition.serves), reason=why)
         log.warning("collection %s: %s; rewriting all records", edition.serves, why, extra=about)
         self._journal.doubt(edition.name)
@@ -297,17 +313,17 @@ class EditionStore:
             self._chroma.delete(place)
 
     def match_names(self) -> None:
-        """Rename collections to match their roles, before one is taken for another by its name.
+        """Rename collections in Chroma to match the roles of their editions, if names may differ.
 
         Raises Transient when Chroma is away.
         """
         editions = self._editions.all()
-        if not self._straight and len(editions) > len({edition.serves for edition in editions}):
+        if not self._names_match and len(editions) > len({edition.serves for edition in editions}):
             self._words.sweeping |= rename_to_roles(self._chroma, editions) > 0
-        self._straight = True
+        self._names_match = True
 
     def names(self) -> set[str]:
-        """Return names of all collections in Chroma, ours or not; empty when Chroma is away."""
+        """Return the names of all collections in Chroma, ours or not; none when Chroma is away."""
         with suppress(Transient):
             return set(self._chroma.names().values())
         return set()
@@ -318,7 +334,7 @@ class EditionStore:
 
 
 def _others(old: Sequence[str], new: Sequence[str]) -> set[int] | None:
-    """Return the shards that were made again since; None if that is all of them."""
+    """Return the numbers of the shards whose UUID changed; None if all changed, or their number did."""
     if len(old) != len(new):
         return None
     numbers = {number for number, (before, now) in enumerate(zip(old, new, strict=True)) if before != now}

@@ -1,9 +1,9 @@
 """Documents in flight: one record a document, its phase, and the table of the moves between phases.
 
-The journal knows what is due. A record exists from the moment at which the engine begins a document until it
-lands: it is settled, or due again. Everything else that is asked of documents in flight is a function over
-the records. The engine's thread owns them; the worker that has a document moves it between PREPARING and
-WAITING. The way of a document goes on in pipeline/prepare.py.
+The journal knows which documents are due. A record exists from the moment at which the engine begins a
+document until the document lands: it is settled, or due again. All other facts about documents in flight are
+functions over the records. The engine's thread owns them; only the worker that prepares a document moves it
+between PREPARING and WAITING. The way of a document continues in pipeline/prepare.py.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,51 +21,55 @@ from ingestor.ports import Index
 from ingestor.state.journal import Journal
 
 BATCH = 400  # records written at once; a document of more is large
-BEHIND = 50  # records of a rebuild written at once: removals and edits wait for a few such writes
-LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
-_KNOWN = 10_000  # documents that are not in flight and of which something is remembered
-_AT_ONCE = 3  # versions of a document that are tried as they come, though each fails
+BACKGROUND_BATCH = 50  # records, in an edition that readers do not see: removals and edits wait for few such
+LINGER = 0.5  # seconds that a prepared document waits for other documents to fill the batch
+_REMEMBERED = 10_000  # documents that landed and whose attempts are remembered
+_AT_ONCE = 3  # failing versions of a document that are tried as soon as they are listed
 _RAREST = 30.0  # seconds between two attempts at a document that always changes
 _QUIET = 60.0  # seconds between two lines of the log about such a document
 
 
 class Phase(Enum):
-    DUE = auto()  # not in flight: the journal has its state
+    """Phase of a document."""
+
+    IDLE = auto()  # not in flight: the journal has its state
     BEGUN = auto()  # submitted: waits for a worker
-    PREPARING = auto()  # on a worker, or its outcome is not taken yet
-    WAITING = auto()  # for vectors, or for a process that parses: keeps no worker
+    PREPARING = auto()  # on a worker, or its outcome waits for the engine
+    WAITING = auto()  # for vectors, or for a process that parses: occupies no worker
     PREPARED = auto()  # waits to be written
     WRITING = auto()  # some of its slices are written
 
 
 MOVES: Mapping[Phase, Collection[Phase]] = {
-    Phase.DUE: (Phase.BEGUN,),
-    Phase.BEGUN: (Phase.PREPARING, Phase.DUE),  # due: cancelled before a worker took it
-    Phase.PREPARING: (Phase.WAITING, Phase.PREPARED, Phase.DUE),  # due: failed, cancelled or too slow
+    Phase.IDLE: (Phase.BEGUN,),
+    Phase.BEGUN: (Phase.PREPARING, Phase.IDLE),  # idle: cancelled before a worker began
+    Phase.PREPARING: (Phase.WAITING, Phase.PREPARED, Phase.IDLE),  # idle: failed, cancelled or too slow
     Phase.WAITING: (Phase.PREPARING,),
-    Phase.PREPARED: (Phase.WRITING, Phase.PREPARED, Phase.DUE),  # prepared: refused, and to be withdrawn
+    Phase.PREPARED: (Phase.WRITING, Phase.PREPARED, Phase.IDLE),  # prepared: refused, to be withdrawn
     Phase.WRITING: (Phase.PREPARED,),  # while the next slice is written, and after an error
 }
-AT_WORK = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
-IN_HAND = Phase.PREPARED, Phase.WRITING
+BEING_PREPARED = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
+BEING_WRITTEN = Phase.PREPARED, Phase.WRITING
 
 
 @dataclass(slots=True)
 class Attempts:
-    """Memory of earlier attempts at a document.
+    """Earlier attempts at a document, remembered after it landed.
 
-    ``spared``: whether work on a version was cancelled; the next version is then finished. ``versions``:
-    number of versions that failed in a row. ``until``, ``logged``: POSIX seconds.
+    ``cancelled``: whether work on the last version was cancelled. Work on the next version is not: readers of
+    a document that always changes get a version now and then. ``versions``: how many versions failed in a
+    row, of which ``version`` was the last. ``until``: POSIX seconds before which the document is not tried.
+    ``logged``: POSIX seconds of the last line of the log.
     """
 
-    spared: bool = False
+    cancelled: bool = False
     version: str | None = None
     versions: int = 0
     until: float = 0.0
     logged: float = 0.0
 
     def note_failure(self, entry: Entry, now: float) -> bool:
-        """Note that a version failed. Return whether to log it: the first failure, others once a minute.
+        """Note that a version failed. Return whether to log it: the first failure, later ones once a minute.
 
         Attempts become rarer if version after version fails because the document changes while it is read.
         """
@@ -73,26 +77,27 @@ class Attempts:
         if self.version is None:
             self.version, self.versions, self.logged = version, 1, now
             return not entry.attempts
-        other, self.version = self.version != version, version
-        self.versions += other
+        changed, self.version = self.version != version, version
+        self.versions += changed
         if self.versions > _AT_ONCE:
             self.until = now + longest_wait(self.versions - _AT_ONCE, _RAREST)
-        logs = other and has_passed(self.logged, _QUIET, now)
+        logs = changed and has_passed(self.logged, _QUIET, now)
         self.logged = now if logs else self.logged
         return logs
 
     def waits_until(self, now: float) -> float | None:
         """Return when the document is tried again, in POSIX seconds; None if it may be tried now."""
+        # a time further ahead was set before the clock was put back
         return self.until if now < self.until <= now + _RAREST else None
 
     def forget_failures(self) -> None:
-        """Note that a version was prepared to its end."""
+        """Forget failed versions, after a version was prepared."""
         self.version, self.versions, self.until, self.logged = None, 0, 0.0, 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Remaining writes of a large document. ``index``: their target."""
+    """Writes of a large document that are still to be done. ``index``: the edition that they change."""
 
     index: Index
     left: Iterator[None]
@@ -100,20 +105,20 @@ class Slices:
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """Record of a document in flight, and the tag of its work.
+    """Record of a document in flight, and the tag of its work in the pool.
 
-    ``again``: it is settled, and its cuts no longer fit the statistic. ``refused``: recipe under which it is
-    quarantined if its parser refuses it; noted at the start, since the config may change meanwhile.
-    ``cancelled``: the outcome is not wanted. ``sums``: its share of ``statistic``, which counts for other
-    documents until the journal has it.
+    ``drifted``: the document is settled, but its cuts no longer fit the statistic of its collection.
+    ``quarantine_recipe``: recipe to store if the parser refuses the document; noted at the start, since the
+    config may change meanwhile. ``cancelled``: the outcome is discarded. ``sums``: the document's
+    contribution to ``statistic``, which counts for other documents until the journal has it.
     """
 
     entry: Entry
-    again: bool = False
-    refused: str = ""
+    drifted: bool = False
+    quarantine_recipe: str = ""
     statistic: str | None = None
     attempts: Attempts = field(default_factory=Attempts)
-    phase: Phase = Phase.DUE
+    phase: Phase = Phase.IDLE
     cancelled: bool = False
     sums: Sums | None = None
     prepared: Prepared | None = None
@@ -121,16 +126,13 @@ class InFlight:
 
     @property
     def records(self) -> int:
-        """Return how many records its writes concern."""
+        """Return how many records the writes of the document concern; 0 before it is prepared."""
         writes = self.prepared
         return 0 if writes is None else len(writes.records) + len(writes.patches) + len(writes.drops)
 
     @property
     def large(self) -> bool:
-        """Return whether it is written by slices.
-
-        A renamed document is not: its row in the journal changes.
-        """
+        """Return whether the document is written in slices: not if it is renamed, since its row changes."""
         prepared = self.prepared
         return prepared is not None and self.records > BATCH and prepared.intent.predecessor is None
 
@@ -138,22 +140,16 @@ class InFlight:
         assert to in MOVES[self.phase], f"a document cannot move from {self.phase} to {to}"
         self.phase = to
 
-    def take(self) -> None:
-        """Note that a worker takes it. Raises Stopped if it is cancelled."""
+    def move_at_work(self, to: Phase) -> None:
+        """Move the document on its worker. Raises Stopped if the document was cancelled."""
         if self.cancelled:
             raise Stopped
-        self.move(Phase.PREPARING)
-
-    def wait(self) -> None:
-        """Note that its worker waits, and needs no turn meanwhile. Raises Stopped if it is cancelled."""
-        if self.cancelled:
-            raise Stopped
-        self.move(Phase.WAITING)
+        self.move(to)
 
 
 @dataclass(slots=True)
 class Queue:
-    """Documents of an edition that wait to be written, by row, in the order of their turns.
+    """Documents of an edition that wait to be written, by row; the next large one comes first of its kind.
 
     ``records``: number of records of all their writes. ``since``: POSIX seconds of the first arrival.
     """
@@ -167,26 +163,26 @@ class Queue:
         return self.records >= BATCH
 
     def is_ripe(self, now: float) -> bool:
-        """Return whether a batch is full, or has waited long enough for others to fill it."""
+        """Return whether a batch is full, or has waited LINGER seconds for other documents to fill it."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
     @property
     def ripe_at(self) -> float:
-        """Return the time at which a batch is ripe, in POSIX seconds."""
+        """Return when a batch is ripe at the latest, in POSIX seconds."""
         return self.since + LINGER
 
-    def batch(self, *, behind: bool) -> list[InFlight]:
+    def batch(self, *, background: bool) -> list[InFlight]:
         """Return the first documents that are not large: about a batch of records, at least one document.
 
-        ``behind``: whether readers do not see the edition yet.
+        ``background``: whether readers do not see the edition yet.
         """
-        most = BEHIND if behind else BATCH
+        most = BACKGROUND_BATCH if background else BATCH
         small = [each for each in self.documents.values() if not each.large]
         sizes = accumulate(each.records for each in small)
         return small[: 1 + sum(size < most for size in sizes)]
 
     def next_large(self) -> InFlight | None:
-        """Return the large document whose turn it is."""
+        """Return the large document whose slice is written next."""
         return next((each for each in self.documents.values() if each.large), None)
 
     def partly_written(self) -> set[int]:
@@ -196,8 +192,8 @@ class Queue:
 class Flight:
     """Records of all documents in flight and of documents with remembered attempts, by row.
 
-    ``queues``: index by edition of the documents that wait to be written; the cost of a step must not grow
-    with them.
+    ``queues``: by edition, the documents that wait to be written. They are an index of the records: the cost
+    of a step must not grow with the number of documents.
     """
 
     def __init__(self) -> None:
@@ -206,24 +202,24 @@ class Flight:
 
     def documents(self, *phases: Phase) -> list[InFlight]:
         """Return the documents in these phases; all that are in flight if none is named. Any thread."""
-        phases = phases or (*AT_WORK, *IN_HAND)
+        phases = phases or (*BEING_PREPARED, *BEING_WRITTEN)
         return [each for each in list(self._records.values()) if each.phase in phases]
 
     def rows(self) -> set[int]:
-        return {row for row, each in self._records.items() if each.phase is not Phase.DUE}
+        return {row for row, each in self._records.items() if each.phase is not Phase.IDLE}
 
-    def of(self, row: int) -> InFlight | None:
-        """Return the document of this row if it is in flight."""
+    def get(self, row: int) -> InFlight | None:
+        """Return the document of this row of the journal if it is in flight."""
         known = self._records.get(row)
-        return None if known is None or known.phase is Phase.DUE else known
+        return None if known is None or known.phase is Phase.IDLE else known
 
     def attempts(self, row: int) -> Attempts:
-        """Return what is remembered of a document; blank if nothing is."""
+        """Return the remembered attempts at a document; blank if there were none."""
         return self._records[row].attempts if row in self._records else Attempts()
 
     def is_preparing(self, edition: EditionName) -> bool:
         """Return whether a document of this edition waits for a worker, or is on one."""
-        return any(each.entry.collection == edition for each in self.documents(*AT_WORK))
+        return any(each.entry.collection == edition for each in self.documents(*BEING_PREPARED))
 
     def editions(self) -> set[EditionName]:
         return {each.entry.collection for each in self.documents()}
@@ -234,7 +230,7 @@ class Flight:
         self._records[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:
-        """Note the writes for a document. They replace writes that the index refused."""
+        """Queue the writes of a document, in place of writes that the index refused."""
         document.move(Phase.PREPARED)
         self._leave(document)
         document.prepared = prepared
@@ -244,11 +240,11 @@ class Flight:
         queue.records += document.records
 
     def rotate(self, document: InFlight) -> None:
-        """Give their turn to the documents that wait behind this one."""
+        """Move a large document to the end of its queue, so that each large document advances by a slice."""
         waiting = self.queues[document.entry.collection].documents
         waiting[document.entry.row] = waiting.pop(document.entry.row)
 
-    def follow(self, document: InFlight, entry: Entry) -> None:
+    def change_row(self, document: InFlight, entry: Entry) -> None:
         """Note that a refused document has another row in the journal: it adopted that of its former name."""
         waiting, before = self.queues[document.entry.collection].documents, document.entry.row
         document.entry = entry
@@ -256,19 +252,19 @@ class Flight:
         self._records[entry.row] = self._records.pop(before)
 
     def land(self, document: InFlight) -> None:
-        """End a flight: the document is settled, or due again. Nothing happens if it has landed."""
-        if document.phase is Phase.DUE:
+        """End a flight: the document is settled, or due again. Do nothing if it has landed already."""
+        if document.phase is Phase.IDLE:
             return
-        document.move(Phase.DUE)
+        document.move(Phase.IDLE)
         self._leave(document)
         document.sums = None
         if document.attempts == Attempts():
             self._records.pop(document.entry.row, None)
-        elif len(self._records) > _KNOWN:
-            self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.DUE}
+        elif len(self._records) > _REMEMBERED:
+            self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.IDLE}
 
     def _leave(self, document: InFlight) -> None:
-        """Drop the writes of a document."""
+        """Remove a document from its queue, and discard its writes."""
         queue = self.queues.get(document.entry.collection, Queue())
         if queue.documents.pop(document.entry.row, None) is not None:
             queue.records -= document.records
@@ -295,22 +291,21 @@ class Flight:
             and (each.entry.collection, each.statistic) == (entry.collection, statistic)
         ]  # fmt: skip
         if settled is not None:
-            read.append(-settled)
+            read.append(-settled)  # the journal's total contains this document
         if total is not None:
             read.append(total)
         return np.sum(read, axis=0) if read else None
 
 
 def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:
-    """Cancel work on documents that are no longer wanted or whose version changed.
+    """Cancel work on documents that were removed, paused or changed. ``wanted``: listed versions by row.
 
-    ``wanted``: versions by row. Of a document that changes all the time, every other version is finished, so
-    that readers get a version now and then.
+    Every other version of a document that changes all the time is finished (see Attempts.cancelled).
     """
     for document in documents:
         entry, version = document.entry, wanted.get(document.entry.row)
         changed = entry.item is None or version != entry.item.version
         if version is None:
             document.cancelled = True
-        elif changed and not document.attempts.spared:
-            document.attempts.spared = document.cancelled = True
+        elif changed and not document.attempts.cancelled:
+            document.attempts.cancelled = document.cancelled = True

@@ -1,7 +1,7 @@
-"""The health of collections: what follows from an error of a write.
+"""The health of collections: classifies errors of writes, and carries out the remedies.
 
 After an error a collection is paused, held or rebuilt, and its documents wait. An error does not mean that
-the write was refused (it may have been applied), so the same is sent again.
+Chroma refused the write: Chroma may have applied it, so the same records are sent again.
 """
 
 import logging
@@ -15,15 +15,15 @@ from functools import partial
 from ingestor.core.entries import EditionName
 from ingestor.core.errors import delay
 from ingestor.core.events import event
-from ingestor.engine.parts import EngineParts
+from ingestor.engine.edition_store import EditionStore
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
 
 LONGEST_PAUSE = 15.0  # seconds
-LONGEST_ASKED = 300.0  # seconds, if a server asks for them
-PERSISTENT = 3  # attempts in a row after which a collection counts as one that cannot be written
-HELD = 300.0  # seconds until an edition in building that needs a person is tried again
+LONGEST_ASKED = 300.0  # seconds of a pause that a server asks for
+PERSISTENT = 3  # failed attempts in a row after which a collection is reported as unwritable
+HELD = 300.0  # seconds until a held edition that readers do not see is tried again
 
 
 class Remedy(Enum):
@@ -33,10 +33,11 @@ class Remedy(Enum):
     REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
     HOLD = auto()  # only a person can repair the collection
     RAISE = auto()  # the journal itself is at fault
-    REFUSE = auto()  # anything else: Chroma's refusals of a document are of no common kind
+    REFUSE = auto()  # any other error: Chroma's refusals of a document share no class
 
 
 def classify(error: Exception) -> Remedy:
+    """Return the remedy for an error of a write."""
     if isinstance(error, Torn | Gone):
         return Remedy.REBUILD
     if isinstance(error, Transient | sqlite3.OperationalError):
@@ -47,11 +48,11 @@ def classify(error: Exception) -> Remedy:
 
 
 class WriteResult(Enum):
-    """WriteResult of an attempt at work on a collection."""
+    """Result of an attempt to write or examine a collection."""
 
     DONE = auto()
-    AGAIN = auto()  # the collection is paused, and the same is tried again
-    DROPPED = auto()  # the documents are prepared again if they are still due
+    RETRY = auto()  # the collection is paused, and the same work is tried again after the pause
+    ABANDONED = auto()  # the documents of the write are prepared again if they are still due
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class Health:
     """The health of one collection.
 
     ``not_before``: POSIX seconds until which it is paused. ``marked``: whether it must be examined.
-    ``attempts``: failures in a row. ``trouble``: reason of its pause, which is logged once.
+    ``attempts``: failures in a row. ``trouble``: reason of its pause or hold, which is logged once.
     """
 
     not_before: float = 0.0
@@ -71,11 +72,18 @@ class Health:
 class CollectionHealth:
     """Attempts work on collections, and carries out the remedy for each error.
 
-    ``hold_sources``: called with a collection that only a person can repair.
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``hold_sources``: called with a collection
+    that only a person can repair, and the reason.
     """
 
-    def __init__(self, parts: EngineParts, hold_sources: Callable[[EditionName, str], None]) -> None:
-        self._collections, self._clock, self._random = parts.collections, parts.clock, parts.random
+    def __init__(
+        self,
+        collections: EditionStore,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        hold_sources: Callable[[EditionName, str], None],
+    ) -> None:
+        self._collections, self._clock, self._random = collections, clock, random
         self._hold_sources = hold_sources
         self.of = defaultdict[EditionName, Health](Health)
 
@@ -84,16 +92,16 @@ class CollectionHealth:
         return {name for name, health in self.of.items() if now < health.not_before}
 
     def troubles(self) -> dict[str, str]:
-        """Return collections, as readers name them, that failed at the last attempt, with the reason.
+        """Return why the last attempt failed, by the name that readers use, for collections where it did.
 
-        The reason of the collection that readers see goes before that of its replacement.
+        The reason of the edition that readers see takes precedence over that of its replacement.
         """
         failed = {name: health.trouble for name, health in self.of.items() if health.trouble is not None}
         building_first = sorted(failed, key=self._collections.is_building, reverse=True)
         return {self._collections.serves(name): failed[name] for name in building_first}
 
     def unwritable(self) -> dict[str, str]:
-        """Return collections, as readers name them, whose writes fail again and again, with the reason."""
+        """Return why writes fail again and again, by the name that readers use; see PERSISTENT."""
         return {
             self._collections.serves(name): health.trouble
             for name, health in self.of.items()
@@ -103,12 +111,12 @@ class CollectionHealth:
         }
 
     def configure(self, editions: Collection[EditionName]) -> None:
-        """Retry paused collections, and forget the troubles of editions that no source feeds any more."""
-        self.wait_no_longer()
+        """Retry paused collections, and forget the troubles of editions other than these."""
+        self.retry_now()
         for name in self.of.keys() - editions:
             self.of[name].trouble = None
 
-    def wait_no_longer(self) -> None:
+    def retry_now(self) -> None:
         """Retry paused collections at once."""
         for health in self.of.values():
             health.not_before = 0.0
@@ -120,27 +128,28 @@ class CollectionHealth:
     def examine(self, busy: Collection[EditionName]) -> None:
         """Examine marked collections, before documents are prepared for them.
 
-        ``busy``: collections whose next write shows whether they can be written.
+        ``busy``: collections with waiting writes. Their troubles end with a successful write, not here.
         """
         for collection, health in list(self.of.items()):
             if not health.marked or self._clock() < health.not_before:
                 continue
-            if not self._collections.is_in_force(collection):  # its name may belong to another collection now
+            # an edition out of force is not examined: another one may have its name in Chroma by now
+            if not self._collections.is_in_force(collection):
                 health.marked = False
                 continue
             result = self.attempt(collection, partial(self._collections.check, collection))
             if result is WriteResult.DONE and collection not in busy:
                 self.resume(collection)
-            health.marked = result is WriteResult.AGAIN
+            health.marked = result is WriteResult.RETRY
 
     def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
         """Do the work; after an error pause, hold or rebuild the collection. Raises sqlite3.Error."""
         try:
             try:
                 work()
-            except (Torn, Gone) as error:
+            except (Torn, Gone) as error:  # the rebuild may fail, too: its errors are classified below
                 self._rebuild(collection, error)
-                return WriteResult.DROPPED
+                return WriteResult.ABANDONED
         except Exception as error:
             remedy = classify(error)
             if remedy is Remedy.RAISE:
@@ -148,9 +157,9 @@ class CollectionHealth:
             if remedy is Remedy.HOLD:
                 self.hold(collection, str(error))
                 self._hold_sources(collection, str(error))
-                return WriteResult.DROPPED
+                return WriteResult.ABANDONED
             self._pause(collection, error)
-            return WriteResult.AGAIN
+            return WriteResult.RETRY
         return WriteResult.DONE
 
     def resume(self, collection: EditionName) -> None:
@@ -163,9 +172,9 @@ class CollectionHealth:
         health.attempts, health.trouble = 0, None
 
     def hold(self, collection: EditionName, reason: str) -> None:
-        """Note that a person must repair a collection, and pause one that readers do not see yet.
+        """Note that a person must repair a collection, and pause it if readers do not see it yet.
 
-        A collection that readers see waits with its sources, which are held.
+        The sources of a collection that readers see are held, so that nothing is written to it either.
         """
         health, shown = self.of[collection], self._collections.serves(collection)
         if health.trouble != reason:
@@ -176,6 +185,8 @@ class CollectionHealth:
             health.not_before = self._clock() + HELD
 
     def _pause(self, collection: EditionName, error: Exception) -> None:
+        """Pause a collection, with exponential backoff or as long as its server asks, and log the reason
+        once."""
         health, shown, reason = self.of[collection], self._collections.serves(collection), str(error)
         if isinstance(error, sqlite3.OperationalError):
             reason = f"the journal cannot be written: {error}"
@@ -183,7 +194,8 @@ class CollectionHealth:
             reason = f"{type(error).__name__}: {error}"
             about = event("collection_failed", collection=shown)
             log.exception("collection %s: unexpected error", shown, extra=about)
-        self._collections.note_failure(collection, error)  # first: it may restart Chroma, which takes time
+        # before the wait begins: this may restart Chroma, which takes time
+        self._collections.note_failure(collection, error)
         wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
         asked = min(error.wait, LONGEST_ASKED) if isinstance(error, Later) else 0.05
         health.attempts += 1
@@ -194,7 +206,7 @@ class CollectionHealth:
         health.trouble = reason
 
     def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
-        """Write a collection, or one shard of it, again from the cache."""
+        """Make a collection, or one shard of it, due again: its records are written with cached vectors."""
         shown, shard = self._collections.serves(collection), error.shard
         self._collections.doubt(collection, None if shard is None else [shard])
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)

@@ -1,14 +1,19 @@
-"""The one loop: list, begin, take outcomes, write, remove. Its thread alone writes the journal and the index.
+"""The engine's loop: list sources, begin documents, process outcomes, write, remove. One thread runs it.
 
-There is no event queue: a hint only makes a listing happen sooner, and due work is a query on the journal.
-Read ``step`` first. ``choose`` decides which due documents are begun, and ``DocumentFlow`` what becomes of
-them. The way of a document goes on in engine/flight.py.
+Only this thread writes the journal and the index. There is no event queue: a hint only makes a listing happen
+sooner, and due documents are a query on the journal. Read ``Engine.step`` first. ``choose`` decides which due
+documents are begun, and ``DocumentFlow`` what follows from an outcome. The way of a document continues in
+engine/flight.py.
+
+A background edition is an edition that is built to replace the one that readers see. Work for it follows all
+other work.
 """
 
 import logging
 import traceback
 from collections import Counter, deque
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from ingestor.core import decisions
@@ -17,27 +22,55 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.errors import LONGEST, Slow, Stopped, delay, has_passed
 from ingestor.core.events import event
-from ingestor.engine.flight import AT_WORK, BATCH, Flight, InFlight, cancel_overtaken
-from ingestor.engine.notes import FailureLog, LanguageNotes, fit_line
-from ingestor.engine.parts import EngineParts
-from ingestor.engine.scanner import Scan, Scanner
-from ingestor.engine.workers import BEGUN, Lane, Outcome
+from ingestor.engine.edition_store import EditionStore
+from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight, cancel_overtaken
+from ingestor.engine.health import CollectionHealth
+from ingestor.engine.notes import FailureLog, LanguageWarnings, fit_line
+from ingestor.engine.scanner import Scanner, Watch
+from ingestor.engine.workers import BEGUN, Lane, Outcome, Pool
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName
+from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source, want
-from ingestor.pipeline.prepare import Job, Predecessor, Prepared, withdraw
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Preparing, prepare, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.backlog import Backlog, Queued, as_queued, predecessor, still_wanted
+from ingestor.state.journal import Journal
 from ingestor.state.reports import source_of
 from ingestor.state.sources import SourceRows, Withdrawals
 
 log = logging.getLogger("ingestor")
 
-CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are seen no later
-LOOKED_AT = 1000  # due documents among which those to begin are chosen
-SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
+AHEAD = BATCH  # small documents, of one record each often, begun before a worker is free for them
+IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
+CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are noticed no later
+QUEUE_READ = 1000  # due documents among which those to begin are chosen
+ONE_SOURCE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
-RESTLESS = "it changes while it is read, again and again"
+RESTLESS = "the document changes again and again while it is read"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineParts:
+    """Everything that the engine works with.
+
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
+    same time. ``forget``: called with source and key of each document that is removed. ``times``: seconds by
+    stage. ``preparing``: prepares a document, called on a worker. ``ahead``: most small documents that are
+    begun before a worker is free.
+    """
+
+    journal: Journal
+    collections: EditionStore
+    pool: Pool
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    workers: int = 16
+    forget: Callable[[SourceName, str], None] = lambda source, key: None
+    times: StageTimes = field(default_factory=StageTimes)
+    preparing: Preparing = prepare
+    in_flight_bytes: int = IN_FLIGHT_BYTES
+    ahead: int = AHEAD
 
 
 class Engine:
@@ -50,41 +83,48 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
-        self._behind = set[EditionName]()  # built to replace others: they take what these leave over
+        self._background = set[EditionName]()
         self.flight = Flight()
-        self.scanner = Scanner(parts, whole=lambda edition: self.health.mark(edition))
+        self.scanner = Scanner(
+            parts.journal, parts.pool, parts.clock, parts.random, lambda edition: self.health.mark(edition)
+        )
         self.flow = DocumentFlow(parts, self.flight, self.scanner)
         self.writer, self.health = self.flow.writer, self.flow.writer.health
-        self._share = 1.0  # of the workers, that a source may occupy
-        self._looked: tuple[object, float, float] = None, 0.0, 0.0  # see ``_may_begin``
+        self._one_source = 1.0  # of the workers, that a source may occupy
+        # the journal's mark when due documents were queried last, the time, and how many may be left of the
+        # documents begun then until the next query
+        self._queried: tuple[object, float, float] = None, 0.0, 0.0
         self._cancelled_at = self._removed_at = -CANCEL_EVERY  # POSIX seconds
-        self._rebuilt_at = self._rebuilding = 0.0  # POSIX seconds of a rebuild's last batch, and its seconds
-        self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
+        self._background_written_at = self._background_seconds = (
+            0.0  # POSIX time of a last batch; its seconds
+        )
+        # an outcome leaves the inbox only after it is processed: the journal may refuse a write meanwhile
+        self._inbox: deque[Outcome] = deque()
 
-    # --- what the shell calls ------------------------------------------------------------------------
+    # --- for the daemon's loop -----------------------------------------------------------------------
 
     def configure(
         self, sources: Sequence[Source], *, watch: bool, leaving: Sequence[SourceName] = ()
     ) -> None:
-        """Take over a config: at the start, and whenever it changes.
+        """Apply a config: at the start, and whenever it changes.
 
-        ``sources``: one a source and edition, that of the edition that readers see first. ``watch``: whether
-        connectors watch for changes. ``leaving``: sources whose documents are removed. Raises
-        sqlite3.OperationalError when the journal cannot be written.
+        ``sources``: one for each pair of a source and an edition, the edition that readers see first.
+        ``watch``: whether connectors watch for changes. ``leaving``: sources whose documents are removed.
+        Raises sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources if not source.only_loses}
         self.losing = {source.name for source in sources if source.only_loses}
-        self._share = SOURCE_SHARE if len({source.name for source in sources}) > 1 else 1.0
-        self._looked = None, 0.0, 0.0
+        self._one_source = ONE_SOURCE if len({source.name for source in sources}) > 1 else 1.0
+        self._queried = None, 0.0, 0.0
         want(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
-        self._behind = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
-        self.flow.configure(self.sources, self._behind)
+        self._background = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
+        self.flow.configure(self.sources, self._background)
         self.check_collections()
 
     def check_collections(self) -> None:
-        """Examine every collection soon: Chroma was restarted, or the config changed."""
+        """Have every collection examined soon: Chroma was restarted, or the config changed."""
         for edition in dict.fromkeys(feed.edition for feed in self.sources):
             self.health.mark(edition)
 
@@ -99,8 +139,10 @@ class Engine:
             self._inbox.append(outcome)
             outcome = self.pool.next(0)
         while self._inbox:
-            self._take(self._inbox[0])
+            self._process(self._inbox[0])
             self._inbox.popleft()
+        # Outcomes come first, since they free workers. Collections are examined before documents are prepared
+        # for them. Writes come before removals: a new document may adopt the records of a vanished one.
         self._cancel()
         self.scanner.start()
         self.health.examine({name for name, queue in self.flight.queues.items() if queue.documents})
@@ -109,40 +151,45 @@ class Engine:
         self._tidy()
 
     def flush(self) -> None:
-        """Write one batch of prepared documents before the end; the next run prepares the others."""
+        """Write one batch of prepared documents before the program ends; the next run prepares the others."""
         self._write(everything=True)
 
     def is_resting(self) -> bool:
         """Return whether nothing runs, nothing waits to be written and nothing is due now."""
-        return not (self.scanner.is_busy() or self.flight.rows() or self._due_now())
+        if self.scanner.is_busy() or self.flight.rows():
+            return False
+        ready = self._ready()
+        return not (
+            self.backlog.due(ready, self.clock(), 1)
+            or self._removable(ready, 1, NEVER, unknown=True)
+            or self._find_drifted(ready, 1, ())
+        )
 
     def wake_at(self, *, routine: bool = True) -> float:
         """Return when work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
-        later = dict.fromkeys(self._behind, self._rebuilt_at + self._rebuilding) if self._yields() else {}
+        after = self._background_written_at + self._background_seconds
+        later = dict.fromkeys(self._background, after) if self._yields() else {}
         times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
         if not self.flight.rows():
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
 
-    def busy(self) -> set[EditionName]:
-        """Return editions with documents in flight."""
-        return self.flight.editions()
+    # --- outcomes ------------------------------------------------------------------------------------
 
-    # --- what comes in -------------------------------------------------------------------------------
-
-    def _take(self, outcome: Outcome) -> None:
+    def _process(self, outcome: Outcome) -> None:
+        """Process the outcome of a document's preparation, of a listing, or of a watch."""
         stopped = isinstance(outcome.error, Stopped)  # the program stops, or the embedder was replaced
         if isinstance(outcome.tag, InFlight):
             if stopped or outcome.tag.cancelled:
                 self.flight.land(outcome.tag)
             else:
-                self.flow.take(outcome.tag, outcome)
-        elif isinstance(outcome.tag, Scan):
+                self.flow.process(outcome.tag, outcome)
+        elif isinstance(outcome.tag, Watch):
             self.scanner.take_listing(outcome.tag, outcome)
         elif isinstance(outcome.tag, str) and not stopped:
             self.scanner.take_hint(SourceName(outcome.tag), outcome)
 
-    # --- dispatching ---------------------------------------------------------------------------------
+    # --- due documents -------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
         """Return feeds whose source is neither held nor paused and whose collection can be written."""
@@ -153,41 +200,27 @@ class Engine:
             if feed.edition not in paused and self.source_rows.of(feed.source).ready
         ]
 
-    def _sources_losing_documents(self, ready: Sequence[Feed]) -> list[SourceName]:
-        """Return sources whose vanished documents are removed."""
-        losing = {name for name in self.losing if self.source_rows.of(name).ready}
-        return [*losing.union(name for name, _ in ready), *self.leaving]
-
-    def _due_now(self) -> bool:
-        ready = self._ready()
-        now = self.clock()
-        return bool(
-            self.backlog.due(ready, now, 1)
-            or self._removable(ready, 1, NEVER, unknown=True)
-            or self._find_drifted(ready, 1, ())
-        )
-
     def _dispatch(self) -> None:
         """Begin due documents. Editions that readers see are served first, as if there were no others."""
-        if not self._may_begin():
+        if not self._may_dispatch():
             return
         ready, full = self._ready(), self.writer.full()
-        for behind in (self._behind, set[EditionName]()) if self._behind else (self._behind,):
-            feeds = [feed for feed in ready if feed.edition not in behind]
-            begun = [each.entry for each in self._begun() if each.entry.collection not in behind]
-            waiting = [entry for entry in full if entry.collection not in behind]
+        for without in (self._background, set[EditionName]()) if self._background else (self._background,):
+            feeds = [feed for feed in ready if feed.edition not in without]
+            begun = [each.entry for each in self._begun() if each.entry.collection not in without]
+            waiting = [entry for entry in full if entry.collection not in without]
             in_flight = [each.entry for each in self.flight.documents()]
-            queue = self.backlog.queue(feeds, self.clock(), LOOKED_AT, in_flight)
+            queue = self.backlog.queue(feeds, self.clock(), QUEUE_READ, in_flight)
             rows = self._choose(queue, begun, waiting)
             entries = self.journal.of_rows(rows)
             for entry in [entries[row] for row in rows if row in entries]:
                 self._start(entry)
         few = len(self._begun()) * 7 / 8  # the queue is read again once an eighth of the work has ended
-        self._looked = self.journal.mark(), self.clock(), few
+        self._queried = self.journal.mark(), self.clock(), few
 
-    def _may_begin(self) -> bool:
+    def _may_dispatch(self) -> bool:
         """Return whether to query due documents: after a write to the journal, or once some work ended."""
-        mark, at, few = self._looked
+        mark, at, few = self._queried
         return (
             len(self._begun()) <= few
             or mark != self.journal.mark()
@@ -195,22 +228,49 @@ class Engine:
         )
 
     def _begun(self) -> list[InFlight]:
-        return [each for each in self.flight.documents(*AT_WORK) if not each.again]
+        return [each for each in self.flight.documents(*BEING_PREPARED) if not each.drifted]
 
     def _choose(
         self, queue: Sequence[Queued], begun: Sequence[Entry], full: Sequence[Entry] = ()
     ) -> list[int]:
+        """Return the rows of due documents to begin. ``begun``, ``full``: see ``choose``."""
         parts = self.parts
         most = {"small": parts.ahead, "large": max(1, parts.workers // 2), "": BEGUN * parts.workers}
         moving = [*map(as_queued, begun)], [*map(as_queued, full)]
-        return choose(queue, *moving, most, self._share, parts.in_flight_bytes)
+        return choose(queue, *moving, most, self._one_source, parts.in_flight_bytes)
 
     def _cancel(self) -> None:
         """Cancel work on documents that were removed or changed, or whose source was paused."""
-        at_work = [each for each in self.flight.documents(*AT_WORK) if not each.cancelled]
+        at_work = [each for each in self.flight.documents(*BEING_PREPARED) if not each.cancelled]
         if at_work and has_passed(self._cancelled_at, CANCEL_EVERY, now := self.clock()):
             self._cancelled_at = now
             cancel_overtaken(at_work, still_wanted(self.journal, [each.entry.row for each in at_work]))
+
+    def _start(self, entry: Entry, *, drifted: bool = False) -> None:
+        """Submit a document to the pool; put it off if it changes again and again while it is read.
+
+        ``drifted``: it is settled, and only chunked again.
+        """
+        attempts = self.flight.attempts(entry.row)
+        if (until := attempts.waits_until(self.clock())) is not None and entry.item:
+            later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
+            self.journal.fail(entry.row, entry.item.version, later)
+            return
+        source = self.sources[entry.feed]
+        tools, job = source.tools, Job(entry)
+        document = InFlight(entry, drifted, tools.recipe(""), tools.statistic, attempts)
+        if tools.statistic is not None:
+            others = partial(self.flight.sums_of_others, self.journal, document)
+            job = Job(entry, others(), others)
+        at_once = max(1, int(self.parts.workers * self._one_source))
+        lane = Lane(entry.source, at_once, background=drifted or entry.collection in self._background)
+        former: Predecessor = _no_predecessor
+        if self.backlog.any_gone(entry.collection):
+            former = partial(predecessor, self.journal, source.is_moved)
+        self.flight.begin(document)
+        self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
+
+    # --- vanished and drifted documents --------------------------------------------------------------
 
     def _tidy(self) -> None:
         """Remove vanished documents that no listing can find under another name; then cut drifted ones again.
@@ -221,60 +281,48 @@ class Engine:
         if not (ready or self.leaving or self.losing):
             return
         in_flight = self.flight.documents()
-        again = {each.entry.row for each in in_flight if each.again}
-        idle = self.scanner.is_quiet() and len(again) == len(in_flight)
-        # one that is due may be found renamed
-        quiet = idle and not self.backlog.due(ready, self.clock(), 1, again)
+        drifting = {each.entry.row for each in in_flight if each.drifted}
+        idle = self.scanner.is_quiet() and len(drifting) == len(in_flight)
+        # a due document may turn out to be a vanished one under a new name
+        quiet = idle and not self.backlog.due(ready, self.clock(), 1, drifting)
         gone = list[Entry]()
         if idle or has_passed(self._removed_at, CANCEL_EVERY, self.clock()):
-            # the time of all has come while no listing could find them under another name
+            # while no listing is under way, none can find vanished documents under another name: no grace
             until = NEVER if self.scanner.is_quiet() else self.clock()
             gone = self._removable(ready, BATCH, until, unknown=quiet)
-            self._removed_at = -CANCEL_EVERY if gone else self.clock()  # the next step goes on
-        for entry in gone:  # first: after a crash nothing would trigger it
+            self._removed_at = -CANCEL_EVERY if gone else self.clock()  # the next step removes the next ones
+        for entry in gone:  # before the removal: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         most = max(self.parts.ahead, self.parts.workers)
-        if quiet and not gone and 2 * len(again) <= most:
-            drifted = self._find_drifted(ready, most - len(again), again)
-            if not (drifted or again):  # else a count that restarts between a few would never grow
+        if quiet and not gone and 2 * len(drifting) <= most:
+            drifted = self._find_drifted(ready, most - len(drifting), drifting)
+            # withdrawals add up until all documents are cut: counted anew between two batches of cuts, the
+            # losses of each batch would be too few to ask about
+            if not (drifted or drifting):
                 sources = sorted({name for name, _ in ready})
                 self.flow.guard.settle(sources)
                 self.source_rows.rest(sources, self.clock())
             chosen = self._choose([*map(as_queued, drifted)], [each.entry for each in in_flight])
             for entry in [entry for entry in drifted if entry.row in chosen]:
-                self._start(entry, again=True)
+                self._start(entry, drifted=True)
 
     def _removable(self, ready: Sequence[Feed], limit: int, until: float, *, unknown: bool) -> list[Entry]:
-        """Return vanished documents whose time has come, and that no waiting one can be: see Backlog.gone."""
-        part = self.scanner.incomplete_sources()
-        losing = self._sources_losing_documents([feed for feed in ready if feed.source not in part])
+        """Return vanished documents that may be removed by now.
+
+        Their grace is over, and no waiting document can be one of them. ``until``, ``unknown``: see
+        Backlog.documents_gone.
+        """
+        incomplete = self.scanner.incomplete_sources()
+        losing = {name for name in self.losing if self.source_rows.of(name).ready}
+        losing |= {name for name, _ in ready if name not in incomplete}
         return self.backlog.documents_gone(
-            losing, until, limit, self.flight.rows(), self.health.collections_paused(), unknown=unknown
-        )
+            [*losing, *self.leaving], until, limit, self.flight.rows(), self.health.collections_paused(),
+            unknown=unknown,
+        )  # fmt: skip
 
-    def _start(self, entry: Entry, *, again: bool = False) -> None:
-        attempts = self.flight.attempts(entry.row)
-        if (until := attempts.waits_until(self.clock())) is not None and entry.item:
-            later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
-            self.journal.fail(entry.row, entry.item.version, later)
-            return
-        source = self.sources[entry.feed]
-        tools, job = source.tools, Job(entry)
-        document = InFlight(entry, again, tools.recipe(""), tools.statistic, attempts)
-        if tools.statistic is not None:
-            others = partial(self.flight.sums_of_others, self.journal, document)
-            job = Job(entry, others(), others)
-        turns = max(1, int(self.parts.workers * self._share))
-        lane = Lane(entry.source, turns, behind=again or entry.collection in self._behind)
-        former: Predecessor = _no_predecessor
-        if self.backlog.any_gone(entry.collection):
-            former = partial(predecessor, self.journal, source.is_moved)
-        self.flight.begin(document)
-        self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
-
-    def _find_drifted(self, ready: Sequence[Feed], limit: int, besides: Collection[int]) -> list[Entry]:
-        """Return settled documents whose cuts no longer fit their statistic, without the rows ``besides``."""
+    def _find_drifted(self, ready: Sequence[Feed], limit: int, without: Collection[int]) -> list[Entry]:
+        """Return settled documents whose cuts no longer fit their statistic, without these rows."""
         chunkers = {
             (source.collection, chunker.statistic): chunker
             for source in self.sources.values()
@@ -286,29 +334,33 @@ class Engine:
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
                 at = chunker.value(total)
-                drifted += self.backlog.find_drifted(sources, collection, statistic, at, limit, besides)
+                drifted += self.backlog.find_drifted(sources, collection, statistic, at, limit, without)
         return drifted[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
 
     def _write(self, *, everything: bool = False) -> None:
-        """Write what is ripe, editions that readers see first. A batch is ripe if nothing can join it."""
+        """Write ripe batches, editions that readers see first. A batch is ripe if nothing can join it."""
         with self.times.measure("write"):
-            for edition in sorted(self.flight.queues, key=self._behind.__contains__):
-                behind = edition in self._behind
-                if behind and not everything and self._yields():
+            for edition in sorted(self.flight.queues, key=self._background.__contains__):
+                background = edition in self._background
+                if background and not everything and self._yields():
                     continue
                 alone, begun = everything or not self.flight.is_preparing(edition), self.clock()
-                if self.writer.flush(edition, everything=alone) and behind:
-                    self._rebuilt_at = self.clock()
-                    self._rebuilding = self._rebuilt_at - begun
+                if self.writer.flush(edition, everything=alone) and background:
+                    self._background_written_at = self.clock()
+                    self._background_seconds = self._background_written_at - begun
 
     def _yields(self) -> bool:
-        """Return whether a rebuild's batch waits for readers' documents, at most as long as the last one."""
-        if has_passed(self._rebuilt_at, self._rebuilding, self.clock()):
+        """Return whether a background batch waits for documents of editions that readers see.
+
+        It waits at most as long as the last background batch took, so that a rebuild gets half of the time.
+        """
+        if has_passed(self._background_written_at, self._background_seconds, self.clock()):
             return False
-        seen = (each.entry.collection not in self._behind for each in self.flight.documents(*AT_WORK))
-        return bool(self.scanner.under_way()) or any(seen)
+        at_work = self.flight.documents(*BEING_PREPARED)
+        first = (each.entry.collection not in self._background for each in at_work)
+        return bool(self.scanner.under_way()) or any(first)
 
 
 def choose(
@@ -316,15 +368,15 @@ def choose(
     begun: Sequence[Queued],
     full: Sequence[Queued],
     most: Mapping[str, int],
-    share: float,
+    one_source: float,
     most_bytes: int,
 ) -> list[int]:
     """Choose the documents to begin, and return their rows. Pure.
 
-    ``begun``: at work. ``full``: of full batches, to be written first. ``most``: documents of a kind that may
-    be begun: ``small`` ones many, and as many again while a batch of them is written; ``large`` ones few.
-    ``share``: what a source may have of each kind. ``most_bytes``: of all that are not small; a larger one
-    goes alone.
+    ``begun``: documents being prepared. ``full``: documents of full batches, to be written first. ``most``:
+    documents of each kind that may be begun. Of ``small`` ones as many again may be begun while a batch of
+    them is written. ``one_source``: the fraction of each kind that a source may have. ``most_bytes``: bytes
+    of all documents that are not small; a larger document is begun alone.
     """
     kinds = Counter(_kind(each, most) for each in begun)
     sources = Counter((_kind(each, most), each.source) for each in begun)
@@ -335,7 +387,7 @@ def choose(
         room = min(most[kind], (2 if kind == "small" else 1) * most[kind] - written[kind])
         size = 0 if kind == "small" else each.size
         fits = not (size and moving) or moving + size <= most_bytes
-        if fits and kinds[kind] < room and sources[kind, each.source] < max(1, int(share * room)):
+        if fits and kinds[kind] < room and sources[kind, each.source] < max(1, int(one_source * room)):
             kinds[kind] += 1
             sources[kind, each.source] += 1
             moving += size
@@ -344,36 +396,40 @@ def choose(
 
 
 def _kind(queued: Queued, most: Mapping[str, int]) -> str:
+    """Return the kind of a due document, for the limits of ``choose``: "small", "large", or "" for others."""
+    # documents of unknown size, and those that failed before, may take long: they are not begun ahead
     if most["small"] and 0 < queued.size <= SMALL and not queued.attempts:
         return "small"
     return "large" if queued.size > LARGE else ""
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
-    """Return no predecessor: nothing had vanished, and a renamed document is listed with its former name."""
+    """Return None: no document had vanished, and a renamed document is listed with its former name."""
 
 
 class DocumentFlow:
-    """Takes documents from a worker's outcome to the writer, or lands them."""
+    """Moves documents from a worker's outcome to the writer, or lands them."""
 
     def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
         self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
         self._flight, self._scanner, self._source_rows = flight, scanner, SourceRows(parts.journal)
         self._sources: Mapping[Feed, Source] = {}
-        self._behind: Container[EditionName] = ()
+        self._background: Container[EditionName] = ()
         self.guard, self._failures = Withdrawals(parts.journal), FailureLog()
-        self._languages = LanguageNotes(parts.journal)
-        self.writer = Writer(parts, flight, self)
+        self._languages = LanguageWarnings(parts.journal)
+        health = CollectionHealth(parts.collections, parts.clock, parts.random, self.hold)
+        self.writer = Writer(parts.journal, parts.collections, parts.clock, flight, health, self)
 
-    def configure(self, sources: Mapping[Feed, Source], behind: Container[EditionName]) -> None:
-        """Take over a config. ``behind``: editions that are built to replace others."""
-        self._sources, self._behind = sources, behind
+    def configure(self, sources: Mapping[Feed, Source], background: Container[EditionName]) -> None:
+        """Apply a config. ``background``: editions that are built to replace others."""
+        self._sources, self._background = sources, background
         self._languages.configure(sources)
         self.writer.health.configure({feed.edition for feed in sources})
 
-    def take(self, document: InFlight, outcome: Outcome) -> None:
+    def process(self, document: InFlight, outcome: Outcome) -> None:
+        """Queue the writes of a prepared document, or handle its failure."""
         entry, attempts = document.entry, document.attempts
-        attempts.spared = False
+        attempts.cancelled = False
         if isinstance(outcome.error, Slow) or self._has_new_source(entry):
             self._flight.land(document)
         elif isinstance(outcome.value, Prepared):
@@ -383,23 +439,23 @@ class DocumentFlow:
             self._languages.add(entry, outcome.value, self._sources.get(entry.feed))
             self._flight.put(document, outcome.value, self._clock())
         elif outcome.error is not None:
-            self._fail(document, outcome.error, outcome.trace, document.refused)
+            self._fail(document, outcome.error, outcome.trace, document.quarantine_recipe)
 
     def refuse(self, document: InFlight, error: Exception) -> None:
         """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
         assert document.prepared is not None
         receipt = document.prepared.receipt
-        entry, other = self._journal.entry(receipt.row), self._flight.of(receipt.row)
+        entry, other = self._journal.entry(receipt.row), self._flight.get(receipt.row)
         if entry is None or entry.item is None or entry.item.version != receipt.version:
-            self._flight.land(document)  # what was listed meanwhile is not to blame
+            self._flight.land(document)  # the version that was listed meanwhile is not to blame
         elif other not in (None, document):
             self._flight.land(document)  # work on the former name is not over: refused again after it
         else:
-            self._flight.follow(document, entry)
+            self._flight.change_row(document, entry)
             self._fail(document, error, "".join(traceback.format_exception(error)))
 
-    def _fail(self, document: InFlight, error: Exception, trace: str, refused: str | None = None) -> None:
-        """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
+    def _fail(self, document: InFlight, error: Exception, trace: str, recipe: str | None = None) -> None:
+        """Handle a document that could not be prepared or written. ``recipe``: of its quarantine."""
         entry = document.entry
         failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
         source = self._sources.get(entry.feed)
@@ -410,37 +466,35 @@ class DocumentFlow:
             if self._may_withdraw(document, failure):
                 self.writer.counts.note_failure(entry.source, failure.reason)
                 unsupported = isinstance(error, Unsupported)
-                if unsupported:
-                    words, once = "skipped %s (%s): %s", {"alike": 1, "level": logging.INFO}
-                    self._failures.note(entry, "document_unsupported", words, failure, **once)
-                else:
-                    self._failures.note(entry, "document_quarantined", "quarantined %s (%s): %s", failure)
-                parser = NO_PARSER if unsupported else ""
-                recipe = refused or source.tools.recipe("")
+                self._failures.note(
+                    entry, "document_unsupported" if unsupported else "document_quarantined", failure
+                )
+                parser, recipe = NO_PARSER if unsupported else "", recipe or source.tools.recipe("")
                 receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
                 self._flight.put(document, withdraw(entry, receipt), self._clock())
             return
         if isinstance(error, NeedsHuman):
             self._ask_person(entry, failure.reason)
         if isinstance(error, Stale):
-            self._scanner.look_again(entry.source, entry.key)
+            self._scanner.request_listing(entry.source, entry.key)
         if failure.detail is not None:
-            words = "%s (%s) failed, keeps its records, is retried: %s"
-            self._failures.note(entry, "document_failed", words, failure)
+            self._failures.note(entry, "document_failed", failure)
         elif document.attempts.note_failure(entry, self._clock()):
             self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
         self._put_off(document, failure)
 
     def _ask_person(self, entry: Entry, reason: str) -> None:
-        """Hold what only a person can help: the edition that is built, or else the source.
+        """Hold a background edition, or else the source, until a person helps.
 
-        An edition that is replaced holds neither: its former model need not be there any more.
+        An edition that is being replaced holds neither: its former model need not be there any more.
         """
-        replaced = any(one.source == entry.source and one.edition in self._behind for one in self._sources)
-        if entry.collection in self._behind:
+        replaced = any(
+            one.source == entry.source and one.edition in self._background for one in self._sources
+        )
+        if entry.collection in self._background:
             self.writer.health.hold(entry.collection, reason)
         elif replaced:
-            self._log_retry(logging.WARNING, entry, reason, "it waits for the new collection")
+            self._log_retry(logging.WARNING, entry, reason, "waits for the new collection")
         else:
             about = event("source_held", source=str(entry.source), reason=reason)
             log.error("source %s is held: %s", entry.source, reason, extra=about)
@@ -468,23 +522,26 @@ class DocumentFlow:
         source = self._sources.get(entry.feed)
         if (
             source is None
-            or not self._scanner.is_first(entry.feed)
+            or not self._scanner.is_first(entry.feed)  # losses of other editions are judged before the switch
             or self.guard.passes(entry, failure, source.max_loss)
         ):
-            return True  # losses of an edition in building are judged before the switch
+            return True
         later = self._clock() + delay(entry.attempts, self._random(), LONGEST)
         self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
     def current_recipe(self, prepared: Prepared) -> str:
-        """Return the recipe by today's config. A document prepared under an old name fits no recipe."""
+        """Return the recipe that today's config asks for; "" for a document whose source was renamed.
+
+        No document has the recipe "", so that one is prepared again under the new name.
+        """
         if self._has_new_source(prepared.entry):
             return ""
         source = self._sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
     def hold(self, collection: EditionName, reason: str) -> None:
-        """Hold the sources of a collection that readers see; only the collection waits if they do not."""
+        """Hold the sources of a collection that readers see; of a background edition no source is held."""
         for source in self._sources.values():
-            if source.collection == collection and collection not in self._behind:
+            if source.collection == collection and collection not in self._background:
                 self._source_rows.hold(source.name, reason)

@@ -1,11 +1,12 @@
-"""Lines of the log about documents and their languages, each written a few times for any number of documents.
+"""Lines of the log about failed documents and unknown languages, a few for any number of documents.
 
 Failures are logged by reason, since one cause can strike thousands of documents.
 """
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ingestor.core.decisions import Failure
@@ -13,7 +14,7 @@ from ingestor.core.entries import Entry, Feed
 from ingestor.core.errors import shorten
 from ingestor.core.events import Event, event
 from ingestor.model import SourceName
-from ingestor.pipeline.language import LanguageCounts
+from ingestor.pipeline.language import describe_foreign, describe_unknown
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared
 from ingestor.state.editions import Notices
@@ -21,41 +22,38 @@ from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
 
-ALIKE = 3  # documents logged one by one for each reason
+ALIKE = 3  # failures of one reason that are logged one by one
 DISTINCT = 1000  # reasons that are counted
 LINE, KEY, ROOM = 100, 40, 30  # characters of a line; of a key at most; of a reason at least
+COUNTED = 10_000  # documents of a source whose language is counted; more would show no more
+
+# A format with places for key, source and reason; how many failures of a reason are logged; their level.
+MESSAGES = {
+    "document_unsupported": ("skipped %s (%s): %s", 1, logging.INFO),
+    "document_quarantined": ("quarantined %s (%s): %s", ALIKE, logging.WARNING),
+    "document_failed": ("%s (%s) failed, keeps its records and is retried: %s", ALIKE, logging.WARNING),
+}
+Failed = Literal["document_unsupported", "document_quarantined", "document_failed"]
 
 
 class FailureLog:
-    """Counts by reason, and documents that are logged, since the start."""
+    """Logs failures, and counts them by reason since the start."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
         self._logged = set[tuple[str, str, str | None, str]]()
 
-    def note(
-        self,
-        entry: Entry,
-        name: Event,
-        message: str,
-        failure: Failure,
-        *,
-        alike: int = ALIKE,
-        level: int = logging.WARNING,
-    ) -> None:
-        """Log at most ``alike`` documents per reason at ``level``, the rest at DEBUG.
+    def note(self, entry: Entry, name: Failed, failure: Failure) -> None:
+        """Log a failure: the first few of each reason at the level of their event, the others at DEBUG.
 
         A version that fails in several editions of a collection is logged once.
-
-        ``message``: a format with places for key, source and reason; long ones are shortened to a line.
         """
+        message, alike, level = MESSAGES[name]
         if len(self._counts) > DISTINCT or len(self._logged) > DISTINCT:
             self._counts.clear()
             self._logged.clear()
         version = entry.item.version if entry.item else None
-        if (document := (entry.source, entry.key, version, failure.reason)) in self._logged:
-            level = logging.DEBUG
-        self._logged.add(document)
+        logged, document = self._logged, (entry.source, entry.key, version, failure.reason)
         self._counts[failure.reason] += 1
         number = self._counts[failure.reason]
         more = "; more like this: see `ingestor status`" if number == alike else ""
@@ -66,7 +64,8 @@ class FailureLog:
             reason=failure.reason,
             trace=failure.detail if failure.detail and number == 1 else None,
         )
-        shown = level if number <= alike else logging.DEBUG
+        shown = level if number <= alike and document not in logged else logging.DEBUG
+        logged.add(document)
         log.log(shown, message + "%s", *fit_line(message, entry, failure.reason, more), more, extra=about)
 
 
@@ -77,14 +76,25 @@ def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[s
     return key, entry.source, shorten(reason, max(ROOM, room))
 
 
-class LanguageNotes:
-    """Warnings about sources whose languages or tokens the model does not know."""
+@dataclass(slots=True)
+class _Sample:
+    """The first documents of a source, by row in the journal: their languages, and tokens of their texts."""
+
+    documents: set[int] = field(default_factory=set)
+    languages: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0  # tokens that the model does not know
+    tokens: int = 0
+
+
+class LanguageWarnings:
+    """Warns about sources if the model does not know the language of most documents, or many tokens."""
 
     def __init__(self, journal: Journal) -> None:
-        self._notices, self._languages = Notices(journal), LanguageCounts()
+        self._notices = Notices(journal)
+        self._samples = defaultdict[tuple[SourceName, str], _Sample](_Sample)  # by source and model
 
     def configure(self, sources: Mapping[Feed, Source]) -> None:
-        """Forget warnings that another model does not deserve."""
+        """Forget warnings about models that the config does not name any more."""
         for feed, source in sources.items():
             if source.tools.languages is None:
                 self._notices.put("language", feed.source, None)
@@ -93,24 +103,27 @@ class LanguageNotes:
                 self._notices.put("tokens", feed.source, None)
 
     def add(self, entry: Entry, prepared: Prepared, source: Source | None) -> None:
-        """Warn once if the model does not know the language of most documents of a source, or many tokens."""
-        warnings = dict[Literal["language", "tokens"], str | None]()
+        """Count a prepared document, and log the warnings that follow, each once."""
         if source is None or not prepared.records:
             return
         known, vocabulary = source.tools.languages, source.tools.vocabulary
-        if known is not None and (language := prepared.records[0].metadata.get("language")):
-            warnings["language"] = self._languages.add(entry.source, entry.row, str(language), known)
+        sample = self._samples[entry.source, str(source.tools.embedder_recipe)]
+        language = prepared.records[0].metadata.get("language")
+        if entry.row not in sample.documents and len(sample.documents) < COUNTED:
+            sample.documents.add(entry.row)
+            sample.languages.update([str(language)] if language else [])
+            sample.unknown += prepared.tokens[0]
+            sample.tokens += prepared.tokens[1]
+        if known is not None and (words := describe_foreign(sample.languages, known)) is not None:
+            self._warn("language", entry.source, words)
         if vocabulary is not None:
-            warnings["tokens"] = self._languages.add_tokens(
-                entry.source, entry.row, prepared.tokens, vocabulary.model
-            )
-        for kind, words in warnings.items():
-            if words is not None and self._notices.get(kind, entry.source) is None:
-                about = event(
-                    "language_unknown" if kind == "language" else "tokens_unknown",
-                    source=str(entry.source),
-                    reason=words,
-                )
-                log.warning("source %s: %s", entry.source, words, extra=about)
+            words = describe_unknown(sample.unknown, sample.tokens, vocabulary.model)
             if words is not None:
-                self._notices.put(kind, entry.source, words)
+                self._warn("tokens", entry.source, words)
+
+    def _warn(self, kind: Literal["language", "tokens"], source: SourceName, words: str) -> None:
+        """Store a warning for `status`, and log it if there is none of its kind yet."""
+        if self._notices.get(kind, source) is None:
+            name: Event = "language_unknown" if kind == "language" else "tokens_unknown"
+            log.warning("source %s: %s", source, words, extra=event(name, source=str(source), reason=words))
+        self._notices.put(kind, source, words)

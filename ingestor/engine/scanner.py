@@ -1,127 +1,120 @@
-"""Watches sources: decides when each is listed, and carries out its listing.
+"""Watches sources: decides when each is listed, and carries out the actions that follow from its listing.
 
-A watch is a state machine with the table MOVES. What follows from a listing is decided in core/listings.py;
-the scanner carries it out in the journal. All methods belong to the engine's thread. The way of a document
-begins here, and goes on in engine/loop.py.
+A watch is the state machine of a source, with the table MOVES. core/listings.py decides the actions; the
+scanner carries them out in the journal. All methods belong to the engine's thread. The way of a document
+begins here, and continues in engine/loop.py.
 """
 
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 
 from ingestor.core import decisions
-from ingestor.core.decisions import QueueTurns, Scope
+from ingestor.core.decisions import QueuePositions, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.errors import Stopped, delay, describe
 from ingestor.core.events import Event, event
 from ingestor.core.listings import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
-from ingestor.engine.parts import EngineParts
-from ingestor.engine.workers import Outcome
+from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
+from ingestor.state.journal import Journal
 from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
 
 log = logging.getLogger("ingestor")
 
-GRACE = 60.0  # seconds a vanished document waits to be found again under another name
+GRACE = 60.0  # seconds for which a vanished document may still be found under another name
 
 
 class WatchPhase(Enum):
+    """Phase of a source's watch."""
+
     IDLE = auto()
     LISTING = auto()  # on a worker
-    TAKING_OVER = auto()  # some of its actions are carried out; other work precedes the next ones
+    APPLYING = auto()  # some actions of a listing are carried out; other work comes before the next ones
     FAILED = auto()  # listed again after a backoff, which no hint shortens
     HELD = auto()  # its listing lacks documents, and a person must accept the loss
 
 
 MOVES = {
     WatchPhase.IDLE: (WatchPhase.LISTING,),
-    WatchPhase.LISTING: (WatchPhase.TAKING_OVER, WatchPhase.IDLE, WatchPhase.FAILED, WatchPhase.HELD),
-    WatchPhase.TAKING_OVER: (WatchPhase.TAKING_OVER, WatchPhase.IDLE),
+    WatchPhase.LISTING: (WatchPhase.APPLYING, WatchPhase.IDLE, WatchPhase.FAILED, WatchPhase.HELD),
+    WatchPhase.APPLYING: (WatchPhase.APPLYING, WatchPhase.IDLE),
     WatchPhase.FAILED: (WatchPhase.LISTING,),
     WatchPhase.HELD: (WatchPhase.LISTING,),
 }
-AT_WORK = WatchPhase.LISTING, WatchPhase.TAKING_OVER
+UNDER_WAY = WatchPhase.LISTING, WatchPhase.APPLYING
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """The state of one source's watch.
+    """The state of one source's watch, and the tag of its listings in the pool.
 
-    ``dirty``: keys to list, with what is below them. ``whole``: a whole listing is in the journal.
-    ``failures``, ``partial``: whole listings in a row that failed, or could not see everything.
-    ``problem``: the last one that was logged; each is logged once. ``watched``: for changes, if the connector
-    can. ``end``: ends that.
+    ``dirty``: keys to list again, with all keys below them; "" is the whole source. ``is_listed``: whether a
+    complete listing is in the journal under this config. ``next_scan``: POSIX seconds of the next complete
+    listing. ``failures``, ``partial``: complete listings in a row that failed, or that could not list every
+    key. ``problem``: the last one that was logged, since each is logged once. ``watched``: whether the
+    connector watches for changes; ``end`` ends that.
+
+    The other fields belong to the listing under way. ``row``: the source's row when the listing began.
+    ``result``, ``left``: the finished listing, and its actions that are not carried out yet. They are lost if
+    the process ends: the next listing finds what the journal lacks. ``positions``: for each edition, where
+    its new documents stand in the queue.
     """
 
+    source: SourceName
     phase: WatchPhase = WatchPhase.IDLE
     dirty: set[str] = field(default_factory=lambda: {""})
-    progress: RunningListing = field(default_factory=lambda: RunningListing(0.0))  # of the listing under way
-    whole: bool = False
+    is_listed: bool = False
     next_scan: float = 0.0
     failures: int = 0
     partial: int = 0
     problem: str | None = None
     watched: bool = False
     end: Callable[[], None] = lambda: None
+    scope: Scope = field(default_factory=Scope)
+    row: SourceRow = field(default_factory=SourceRow)
+    progress: RunningListing = field(default_factory=lambda: RunningListing(0.0))
+    result: Listing | None = None
+    left: deque[Action] = field(default_factory=deque)
+    positions: defaultdict[int, QueuePositions] = field(default_factory=lambda: defaultdict(QueuePositions))
 
     def move(self, to: WatchPhase) -> None:
         assert to in MOVES[self.phase], f"a watch cannot move from {self.phase} to {to}"
         self.phase = to
 
-    @property
-    def in_trouble(self) -> bool:
-        """Return whether another config is a reason to try again."""
-        return bool(self.failures or self.partial) or self.problem is not None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scan:
-    """The tag of a listing that is under way. ``row``: of the source when the listing began."""
-
-    source: SourceName
-    scope: Scope
-    watch: Watch
-    row: SourceRow
-
-
-@dataclass(slots=True, eq=False)
-class TakeOver:
-    """A listing, and the actions that are left of it.
-
-    If the process ends in between, the next listing finds what the journal lacks.
-    """
-
-    result: Listing
-    left: deque[Action]
-    turns: dict[int, QueueTurns] = field(default_factory=dict)  # by edition
-
 
 class Scanner:
     """Lists sources and stores their listings in the journal, each for all editions of its source.
 
-    ``whole``: called with a collection whenever one of its sources was listed whole.
+    ``on_listed``: called with an edition after each complete listing of one of its sources.
     """
 
-    def __init__(self, parts: EngineParts, whole: Callable[[EditionName], None]) -> None:
-        self.journal, self.pool = parts.journal, parts.pool
-        self.clock, self.random, self._whole = parts.clock, parts.random, whole
-        self.source_rows = SourceRows(parts.journal)
+    def __init__(
+        self,
+        journal: Journal,
+        pool: Pool,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        on_listed: Callable[[EditionName], None],
+    ) -> None:
+        self.journal, self.pool = journal, pool
+        self.clock, self.random, self._on_listed = clock, random, on_listed
+        self.source_rows = SourceRows(journal)
         self._sources: dict[SourceName, list[Source]] = {}  # by name: one for each edition
         self._watches: dict[SourceName, Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
-        """List these sources from now on.
+        """List these sources from now on; for each source, its value for the edition that readers see first.
 
-        A source that is set as before keeps its watch. It is listed anew if it is held or in trouble, or
-        feeds an edition that it did not feed. ``sources``: of those of one name, the first is of the edition
-        that readers see.
+        A source with unchanged settings keeps its watch. It is listed anew if it is held, if its last listing
+        had a problem, or if it feeds a further edition.
         """
         before, self._sources = self._sources, {}
         for source in sources:
@@ -130,220 +123,233 @@ class Scanner:
         kept = {
             name
             for name, known in former.items()
-            if known.watched == watch and _is_placed(before[name], self._sources.get(name, ()))
+            if known.watched == watch and _has_same_settings(before[name], self._sources.get(name, ()))
         }
         for name, known in former.items():
             if name not in kept:
-                known.end()  # first: beside them the system may refuse another
+                known.end()  # before new watches begin: the system may refuse two at once
         for name, (first, *_) in self._sources.items():
             if name in kept and self._continues(name, former[name], before[name]):
                 self._watches[name] = former[name]
                 continue
-            self._watches[name] = fresh = Watch(watched=watch)
+            self._watches[name] = fresh = Watch(name, watched=watch)
             if name in kept:
                 fresh.end, fresh.problem = former[name].end, former[name].problem
             elif watch and isinstance(first.connector, Watchable):
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
     def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
-        """Return whether an unchanged source keeps its watch, with a listing that is under way."""
-        if watch.in_trouble or self.source_rows.of(name).held is not None:
-            return False
+        """Return whether an unchanged source keeps its watch, and a listing that is under way."""
+        failed = watch.failures or watch.partial or watch.problem is not None
+        if failed or self.source_rows.of(name).held is not None:
+            return False  # the changed config may help
         fed, feeds = (
             {(one.collection, one.only_loses) for one in each} for each in (before, self._sources[name])
         )
-        return fed == feeds or (watch.whole and watch.phase not in AT_WORK and feeds <= fed)
+        return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def is_first(self, feed: Feed) -> bool:
-        """Return whether the listings of this edition decide for the source."""
+        """Return whether readers see this edition first: its losses decide whether the source is held."""
         return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:
         """Begin every listing that is due."""
         for name, watch in self._watches.items():
-            if watch.phase in AT_WORK:  # the time of the next one is set when it ends
+            if watch.phase in UNDER_WAY:  # the time of the next one is set when it ends
                 continue
-            row = self.source_rows.of(name)
+            watch.row = row = self.source_rows.of(name)
             if self.clock() >= watch.next_scan or row.accepted or (row.loss and watch.dirty):
-                watch.dirty.add("")  # only a whole listing shows whether vanished documents are back
+                watch.dirty.add("")  # only a complete listing shows whether vanished documents are back
             if not self._may_list(name, watch):
                 continue
             watch.move(WatchPhase.LISTING)
             editions = self._sources[name]
-            scope = listing.scope_of(editions[0], watch.dirty)
+            watch.scope = listing.scope_of(editions[0], watch.dirty)
             watch.dirty, watch.progress = set(), RunningListing(self.clock())
             known = [LastListing(self.journal, one.feed) for one in editions]
-            work = partial(listing.take, editions[0], scope, known, watch.progress.note)
-            self.pool.submit(Scan(name, scope, watch, row), work, scan=True)
+            work = partial(listing.take, editions[0], watch.scope, known, watch.progress.note)
+            self.pool.submit(watch, work, scan=True)
 
-    def look_again(self, source: SourceName | None = None, under: str = "") -> None:
-        """List a source soon, at and below the key ``under``; without ``source`` every source, whole."""
+    def request_listing(self, source: SourceName | None = None, under: str = "") -> None:
+        """Have a source listed soon, at and below the key ``under``; every source if ``source`` is None."""
         for other, watch in self._watches.items():
             if source in (None, other):
                 watch.dirty.add(under)
 
-    def wait_no_longer(self) -> None:
-        """List every source now, also those whose last listing failed."""
+    def retry_now(self) -> None:
+        """Have every source listed now, also those whose last listing failed."""
         for watch in self._watches.values():
             watch.next_scan = 0.0
 
     # --- state ---------------------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
-        """Return whether a listing runs or is due."""
+        """Return whether a listing runs, or may start now."""
         return any(
-            watch.phase in AT_WORK or self._may_list(name, watch) for name, watch in self._watches.items()
+            watch.phase in UNDER_WAY or self._may_list(name, watch) for name, watch in self._watches.items()
         )
 
     def is_quiet(self) -> bool:
         """Return whether no listing runs or is pending; paused sources do not count."""
         return not any(
-            watch.phase in AT_WORK or (watch.dirty and not self._is_paused(name))
+            watch.phase in UNDER_WAY or (watch.dirty and not self._is_paused(name))
             for name, watch in self._watches.items()
         )
 
     def has_listed(self, collection: EditionName) -> bool:
-        """Return whether every source of this edition was listed whole under this config."""
+        """Return whether every source of this edition had a complete listing under this config."""
         fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
-        return all(self._watches[name].whole for name in fed)
+        return all(self._watches[name].is_listed for name in fed)
 
     def under_way(self) -> dict[SourceName, RunningListing]:
-        """Return the listings that run, by source."""
-        return {name: watch.progress for name, watch in self._watches.items() if watch.phase in AT_WORK}
+        """Return the progress of the listings that run, by source."""
+        return {name: watch.progress for name, watch in self._watches.items() if watch.phase in UNDER_WAY}
 
     def incomplete_sources(self) -> set[SourceName]:
         """Return the sources whose last listing is only partly in the journal."""
-        return {name for name, watch in self._watches.items() if watch.phase is WatchPhase.TAKING_OVER}
+        return {name for name, watch in self._watches.items() if watch.phase is WatchPhase.APPLYING}
 
     def sources_not_listed(self) -> set[SourceName]:
-        """Return the sources that were not listed whole under this config, without paused ones."""
-        return {name for name, watch in self._watches.items() if not (watch.whole or self._is_paused(name))}
+        """Return the sources without a complete listing under this config, except paused ones."""
+        return {
+            name for name, watch in self._watches.items() if not (watch.is_listed or self._is_paused(name))
+        }
 
     def wake_at(self, *, routine: bool) -> float:
         """Return when the next listing is due, in POSIX seconds. ``routine``: regular listings count, too.
 
-        Other listings are those after one that failed in a way that may pass by itself.
+        Without them only retries of failed listings count, except where a person must act first.
         """
         times = [
             watch.next_scan
             for name, watch in self._watches.items()
-            if not (watch.phase in AT_WORK or self._is_paused(name))
+            if not (watch.phase in UNDER_WAY or self._is_paused(name))
             and (routine or ((watch.failures or watch.partial) and self.source_rows.of(name).held is None))
         ]
         return min(times, default=decisions.NEVER)
 
     def _may_list(self, name: SourceName, watch: Watch) -> bool:
-        """Return whether a listing may start now."""
         due = bool(watch.dirty) and (watch.phase is not WatchPhase.FAILED or self.clock() >= watch.next_scan)
         return due and not self._is_paused(name)
 
     def _is_paused(self, name: SourceName) -> bool:
         return self.source_rows.of(name).paused is not None
 
-    # --- what comes in -------------------------------------------------------------------------------
+    # --- outcomes ------------------------------------------------------------------------------------
 
     def take_hint(self, name: SourceName, outcome: Outcome) -> None:
-        """Take a hint of a watch, or note that the watch ended with an error."""
+        """Have a source listed after a hint, or after its connector's watch ended with an error."""
         if (watch := self._watches.get(name)) is None:
-            return  # of a config that is no longer in force
+            return  # the source left the config
         failed_before, watch.watched = not watch.watched, outcome.error is None
         if outcome.error is not None:
             if failed_before:
-                return  # regular listings find what it missed since
+                return  # regular listings find the changes since
             reason = describe(outcome.error)
             about = event("source_watch_failed", source=str(name), reason=reason)
             log.warning("watching %s failed: %s; regular listings continue", name, reason, extra=about)
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
-        meant = name if hint.source is None else hint.source
-        if meant not in self._watches:
+        source = name if hint.source is None else hint.source
+        if source not in self._watches:
             words = "source %s sends a hint for source %r, which is not in the config"
-            log.warning(words, name, meant, extra=event("source_watch_failed", source=str(name)))
-        self.look_again(meant, hint.under)
+            log.warning(words, name, source, extra=event("source_watch_failed", source=str(name)))
+        self.request_listing(source, hint.under)
 
-    def take_listing(self, scan: Scan, outcome: Outcome) -> None:
-        """Take the end of a listing, or carry out its next actions. After an error it is called again."""
-        watch, value = scan.watch, outcome.value
-        if watch is not self._watches.get(scan.source):
-            return  # of a config that is no longer in force
-        source, *_ = editions = self._sources[scan.source]
-        if isinstance(value, Listing):
-            row = self.source_rows.of(source.name)
-            losing = [one.only_loses for one in editions]
-            value = TakeOver(value, deque(reconcile(value, scan.row, row, source.max_loss, losing)))
-        if isinstance(value, TakeOver):
-            self._carry_out(editions, scan, value)
-        elif isinstance(outcome.error, Stopped):
-            watch.dirty.update(scan.scope.under)
+    def take_listing(self, watch: Watch, outcome: Outcome) -> None:
+        """Process the end of a listing, or its next actions. The engine repeats the call after an error.
+
+        ``outcome.value``: the listing; None if ``_carry_out`` posted the outcome to be called again.
+        """
+        if watch is not self._watches.get(watch.source):
+            return  # another config is in force since
+        source, *_ = editions = self._sources[watch.source]
+        if isinstance(outcome.error, Stopped):
+            watch.dirty.update(watch.scope.under)
             watch.move(WatchPhase.IDLE)
+        elif outcome.error is not None:
+            self._fail(source, watch, outcome.error, outcome.trace)
         else:
-            self._fail(source, watch, outcome)
+            if isinstance(outcome.value, Listing):
+                watch.result, watch.positions = outcome.value, defaultdict(QueuePositions)
+                row, losing = self.source_rows.of(source.name), [one.only_loses for one in editions]
+                watch.left = deque(reconcile(watch.result, watch.row, row, source.max_loss, losing))
+            assert watch.result is not None
+            self._carry_out(editions, watch, watch.result)
 
-    def _carry_out(self, editions: Sequence[Source], scan: Scan, under_way: TakeOver) -> None:
-        """Carry out actions up to the first part of the changes and, if that is the last one, the others."""
-        source, watch, observed = editions[0], scan.watch, False
-        while under_way.left:
-            action = under_way.left[0]
+    def _carry_out(self, editions: Sequence[Source], watch: Watch, result: Listing) -> None:
+        """Carry out actions up to and including one part of the changes; the others follow in a later step.
+
+        So edits of other sources come between the parts of a large listing. An action leaves ``left`` after
+        it is carried out, since the journal may refuse a write.
+        """
+        source, observed = editions[0], False
+        while watch.left:
+            action = watch.left[0]
             if isinstance(action, Observe):
                 if observed:
-                    watch.move(WatchPhase.TAKING_OVER)
-                    self.pool.post(scan, under_way)
+                    watch.move(WatchPhase.APPLYING)
+                    self.pool.post(watch)
                     return
-                turns = under_way.turns.setdefault(action.edition, QueueTurns())
-                fed = editions[action.edition]
-                listing.observe(self.journal, fed, [action], self.clock() + GRACE, turns)
+                fed, positions = editions[action.edition], watch.positions[action.edition]
+                listing.observe(self.journal, fed, [action], self.clock() + GRACE, positions)
                 observed = True
             elif isinstance(action, Identify):
                 self.source_rows.identify(source.name, action.identity)
             elif isinstance(action, Conclude):
-                self._conclude(editions, watch, under_way.result, action)
+                self._conclude(editions, watch, result, action)
             elif isinstance(action, ListAgain):
                 watch.dirty.update(action.under)
             else:
                 self._hold(source, watch, action)
-                return
-            under_way.left.popleft()
-        trouble, whole = under_way.result.trouble, under_way.result.scope.whole
+            watch.left.popleft()
+        trouble, whole = result.trouble, result.scope.whole
+        watch.result = None  # frees the pages of its changes
+        if watch.phase is WatchPhase.HELD:
+            return
         if trouble is None:
             watch.partial = 0 if whole else watch.partial
-        elif not under_way.result.more and (whole or not watch.partial):
+        elif not result.more and (whole or not watch.partial):
             watch.next_scan = self._later(source, watch.partial)
             watch.partial += 1
         watch.move(WatchPhase.IDLE)
 
     def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, action: Conclude) -> None:
+        """Record that a complete listing is in the journal, and set the time of the next one."""
         source = editions[0]
         self.source_rows.note_listing(
             source.name, self.clock(), result.identity, action.documents, result.trouble
         )
         for each in editions:
             if not each.only_loses:
-                self._whole(each.collection)
-        watch.next_scan, watch.failures, watch.whole = self.clock() + source.scan_every, 0, True
+                self._on_listed(each.collection)
+        watch.next_scan, watch.failures, watch.is_listed = self.clock() + source.scan_every, 0, True
         self._log(source, watch, result.trouble, "source_failed")
 
     def _hold(self, source: Source, watch: Watch, action: Hold) -> None:
+        """Hold a source whose listing lacks too many documents."""
         reason = f"{action.reason}; nothing is removed until `ingestor accept {source.name}`"
         self._log(source, watch, reason, "source_held")
         self.source_rows.hold(source.name, reason, loss=True, root=action.root)
         watch.next_scan, watch.failures = self.clock() + source.scan_every, 0
         watch.move(WatchPhase.HELD)
 
-    def _fail(self, source: Source, watch: Watch, outcome: Outcome) -> None:
-        reason = describe(outcome.error) if outcome.error is not None else "the connector gave no listing"
-        held = isinstance(outcome.error, NeedsHuman)
+    def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
+        """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
+        reason, held = describe(error), isinstance(error, NeedsHuman)
         self._log(source, watch, reason, "source_held" if held else "source_failed")
         if held:
             self.source_rows.hold(source.name, reason)
         else:
             self.source_rows.note_trouble(source.name, reason)
-            if not isinstance(outcome.error, Transient):
-                about = event("source_failed", source=str(source.name), trace=outcome.trace)
+            if not isinstance(error, Transient):
+                about = event("source_failed", source=str(source.name), trace=trace)
                 log.error("source %s: unexpected error", source.name, extra=about)
         watch.next_scan = self._later(source, watch.failures)
         watch.failures += 1
         watch.move(WatchPhase.FAILED)
 
     def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
+        """Log a problem of a source once, and its end."""
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
@@ -357,7 +363,7 @@ class Scanner:
         return self.clock() + min(delay(attempts, self.random()), source.scan_every)
 
 
-def _is_placed(before: Sequence[Source], now: Sequence[Source]) -> bool:
-    """Return whether the same place is listed in the same way."""
+def _has_same_settings(before: Sequence[Source], now: Sequence[Source]) -> bool:
+    """Return whether the same documents are listed in the same way; False if the settings are unknown."""
     settings = [one.setting for one in (*before, *now)]
     return bool(now) and None not in settings and all(one == settings[0] for one in settings)

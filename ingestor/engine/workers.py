@@ -1,7 +1,9 @@
-"""Worker threads: they run what is submitted, in lanes, and post each outcome to one inbox.
+"""Worker threads: they run submitted tasks, and post each outcome to one inbox, which the engine empties.
 
-The engine's thread empties the inbox. A lane that hangs leaves threads to the others. Work on collections
-that readers do not see yet is behind all other work, and leaves one turn free.
+Tasks queue in lanes, one for each source, so that a source whose server hangs leaves threads to the others. A
+task holds a permit while it works; a task that waits for a server or for vectors releases its permit.
+Background tasks are work for collections that readers do not see yet: they follow all other tasks, and leave
+one permit free.
 """
 
 import traceback
@@ -20,27 +22,29 @@ from ingestor.core.errors import LONGEST
 from ingestor.engine.flight import InFlight, Phase
 from ingestor.ports import Stop
 
-BEGUN = 4  # documents under way for each worker, those that wait included
+BEGUN = 4  # documents begun for each worker, including those that wait for vectors or a server
 SCANS = 4  # threads that list sources
-STUCK = 60.0  # seconds after which a listing is no longer waited for by others
-FIRST_WAIT = 30.0  # seconds until a watch that ended begins anew; they double while it fails
-PATIENCE = 3.0  # seconds that the end of the program waits for work under way
+STUCK = 60.0  # seconds after which a hanging listing gets a further thread beside it
+FIRST_WAIT = 30.0  # seconds until a watch that ended begins again; doubled while it fails
+PATIENCE = 3.0  # seconds for which the end of the program waits for running work
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane of tasks. ``most``: tasks done at the same time; with those that rest, BEGUN times as many.
+    """A lane of tasks.
 
-    ``behind``: tasks start only if no other lane waits.
+    ``most``: tasks that work at the same time; including those that wait, BEGUN times as many.
+
+    ``background``: tasks start only if no task of another lane can.
     """
 
     name: Hashable = ""
     most: float = inf
-    behind: bool = False
+    background: bool = False
 
     @property
     def key(self) -> tuple[Hashable, bool]:
-        return self.name, self.behind
+        return self.name, self.background
 
 
 ANY = Lane()
@@ -48,7 +52,7 @@ ANY = Lane()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkItem:
-    """Work for a thread; its outcome carries ``tag``. ``number``: in the order of submission."""
+    """A task for a thread; its outcome carries ``tag``. ``number``: counts submitted tasks."""
 
     tag: object
     work: Callable[[], object]
@@ -61,12 +65,13 @@ CURRENT = ContextVar[WorkItem | None]("task of this thread", default=None)
 
 
 class WorkQueue:
-    """Queue of tasks in lanes. ``at_once``: tasks of all lanes done at the same time. Any thread."""
+    """Queue of tasks in lanes. ``at_once``: number of permits for the tasks of all lanes. Any thread."""
 
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
-        self._waiting: dict[tuple[Hashable, bool], deque[WorkItem]] = {}  # by lane
-        self._at_work, self._held = Counter[tuple[Hashable, bool]](), Counter[tuple[Hashable, bool]]()
+        self._waiting: dict[tuple[Hashable, bool], deque[WorkItem]] = {}  # by lane, next lane first
+        # by lane: tasks with a permit, and tasks on a thread, with a permit or not
+        self._at_work, self._begun = Counter[tuple[Hashable, bool]](), Counter[tuple[Hashable, bool]]()
 
     def put(self, task: WorkItem) -> None:
         with self._changed:
@@ -74,18 +79,18 @@ class WorkQueue:
             self._wake()
 
     def get(self, done: WorkItem | None = None) -> WorkItem | None:
-        """Wait for the next task; None at the end. ``done``: the task that this thread did before."""
+        """Wait for the next task; None at the end. ``done``: the task that this thread finished."""
         with self._changed:
             if done is not None:
                 self._at_work[done.lane.key] -= 1
-                self._held[done.lane.key] -= 1
+                self._begun[done.lane.key] -= 1
             while not self._closed and (task := self._next()) is None:
                 self._changed.wait()
             return None if self._closed else task
 
     @contextmanager
-    def release_turn(self, lane: Lane) -> Iterator[None]:
-        """Release a turn of this lane meanwhile; its work continues without waiting for another turn."""
+    def release_permit(self, lane: Lane) -> Iterator[None]:
+        """Release a permit of this lane inside the context. Afterwards the task continues at once."""
         with self._changed:
             self._at_work[lane.key] -= 1
             self._wake()
@@ -96,40 +101,40 @@ class WorkQueue:
                 self._at_work[lane.key] += 1
 
     def waits(self) -> bool:
-        """Return whether any work waits."""
+        """Return whether any task waits for a thread."""
         return any(list(self._waiting.values()))
 
     def close(self) -> None:
-        """Close the queue, and drop waiting work."""
+        """Close the queue, and discard waiting tasks."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _wake(self) -> None:
-        """Wake a thread unless all turns are taken: a thread that ends its work takes the next itself."""
+        """Wake a thread if a permit is free. Else the next thread that ends its task takes the next one."""
         if self._at_work.total() < self._at_once:
             self._changed.notify()
 
     def _next(self) -> WorkItem | None:
-        """Take work of the lane that waited longest for a turn and may have one."""
+        """Remove and return a task of the lane that waited longest among those that may start one."""
         if self._at_work.total() >= self._at_once:
             return None
-        behind = sum(number for (_, last), number in self._at_work.items() if last)
-        may_start_behind = behind < max(1, self._at_once - 1)
+        in_background = sum(number for (_, background), number in self._at_work.items() if background)
+        may_start_background = in_background < max(1, self._at_once - 1)
         for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
             most = waiting[0].lane.most if waiting else 0
-            room = self._at_work[key] < most and self._held[key] < BEGUN * most
-            if room and (may_start_behind or not key[1]):
-                self._waiting[key] = self._waiting.pop(key)
+            room = self._at_work[key] < most and self._begun[key] < BEGUN * most
+            if room and (may_start_background or not key[1]):
+                self._waiting[key] = self._waiting.pop(key)  # to the end: its next task follows other lanes
                 self._at_work[key] += 1
-                self._held[key] += 1
+                self._begun[key] += 1
                 return waiting.popleft()
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """The result of the work submitted under ``tag``: a value, or an error with its traceback."""
+    """The result of the task submitted with ``tag``: a value, or an error with its traceback."""
 
     tag: object
     value: object = None
@@ -143,7 +148,10 @@ def as_exception(error: BaseException) -> Exception:
 
 
 class _Workers:
-    """Threads that do the work of a queue. Unlike an executor's they do not keep the program from ending."""
+    """Threads that run the tasks of a queue.
+
+    They are daemon threads, unlike an executor's: a hanging task does not keep the program from ending.
+    """
 
     def __init__(self, name: str, number: int, run: Callable[[WorkItem], None], at_once: float = inf) -> None:
         self.queue, self._name, self._run = WorkQueue(at_once), name, run
@@ -176,7 +184,7 @@ class _Workers:
 
 
 class Pool:
-    """Worker threads, and the threads that listen for hints."""
+    """Threads for documents, threads for listings, and a thread for each watch of a source."""
 
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
@@ -188,39 +196,39 @@ class Pool:
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
-        """Run ``work`` on a worker; its outcome carries ``tag``. Scans have threads of their own."""
+        """Run ``work`` on a worker; its outcome carries ``tag``. ``scan``: on a thread for listings."""
         workers = self._scans if scan else self._documents
         workers.queue.put(WorkItem(tag, work, lane, scan, next(self._numbers)))
 
     @contextmanager
-    def release_turn(self) -> Iterator[None]:
-        """Release the calling worker's turn while it waits elsewhere.
+    def release_permit(self) -> Iterator[None]:
+        """Release the calling worker's permit while the worker waits for a server or for vectors.
 
-        Only workers may call. Raises Stopped before waiting if the document was cancelled.
+        Only workers may call. Raises Stopped before the wait if the document was cancelled.
         """
         task = CURRENT.get()
         assert task is not None
         document = task.tag if isinstance(task.tag, InFlight) else None
         if document is not None:
-            document.wait()
+            document.move_at_work(Phase.WAITING)
         try:
-            with (self._scans if task.scan else self._documents).queue.release_turn(task.lane):
+            with (self._scans if task.scan else self._documents).queue.release_permit(task.lane):
                 yield
         finally:
             if document is not None:
                 document.move(Phase.PREPARING)
 
-    def behind(self) -> bool:
+    def is_background(self) -> bool:
         """Return whether the calling thread works for a collection that readers do not see yet."""
         task = CURRENT.get()
-        return task is not None and task.lane.behind
+        return task is not None and task.lane.background
 
-    def post(self, tag: object, value: object = None) -> None:
-        """Put an outcome at the end of the inbox."""
-        self._inbox.put(Outcome(tag, value))
+    def post(self, tag: object) -> None:
+        """Put an outcome without a value at the end of the inbox."""
+        self._inbox.put(Outcome(tag))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
-        """Post every hint that ``hints`` yields, with ``tag``. Return a function that ends it."""
+        """Post every hint that ``hints`` yields, with ``tag``. Return a function that ends the watch."""
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         ending = [thread for thread, stop in self._listeners if stop.is_set()]
         stop = Event()
@@ -239,10 +247,10 @@ class Pool:
             return None
 
     def close(self) -> None:
-        """Drop work that has not begun, and wait up to PATIENCE seconds for running work.
+        """Discard tasks that have not begun, and wait up to PATIENCE seconds for running ones.
 
-        What still runs then is abandoned: work only reads, and a server that never answers must not delay
-        the end of the program.
+        Then running tasks are abandoned: they only read, and a server that never answers must not delay the
+        end of the program.
         """
         deadline = monotonic() + PATIENCE
         for _, stop in self._listeners:
@@ -258,9 +266,9 @@ class Pool:
         CURRENT.set(task)
         try:
             if isinstance(task.tag, InFlight):
-                task.tag.take()
+                task.tag.move_at_work(Phase.PREPARING)
             self._inbox.put(Outcome(task.tag, task.work()))
-        except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
+        except BaseException as error:  # noqa: BLE001 - the engine decides what follows from an error
             self._inbox.put(Outcome(task.tag, error=as_exception(error), trace=traceback.format_exc()))
 
 
@@ -271,9 +279,9 @@ def follow(
     stop: Stop,
     ending: Sequence[Thread] = (),
 ) -> None:
-    """Post the hints of a watch until it is stopped; a watch that ends begins anew after a wait.
+    """Post the hints of a watch until ``stop`` is set; begin the watch again after a wait if it ends.
 
-    ``ending``: threads of watches that close first, since the system may refuse another one beside them.
+    ``ending``: threads of former watches, which end before this one begins: the system may refuse both.
     """
     wait, deadline = FIRST_WAIT, monotonic() + PATIENCE
     for thread in ending:

@@ -1,20 +1,21 @@
 """Writes prepared documents in batches by a write-ahead protocol, and removes documents that vanished.
 
-A document with many records is written a slice at a time, in turn with others of its kind. Small documents go
-before each slice. Below the writer stands the protocol: intent into the journal, write to the index, receipt
-into the journal. Slots are *in doubt* (``unsure`` in the journal) before the index is written. So a crash at
-any point leaves no record that the journal does not know, and no document that wrongly counts as settled.
-Every step is idempotent.
+Small documents are written in batches. Large documents are written in slices, one slice of each in turn, and
+small documents before each slice.
+
+The protocol stands at the end of this file: the intent goes into the journal, the records into the index, the
+receipt into the journal. Slots are in doubt (``unsure`` in the journal) before the index is written. So a
+crash at any point leaves no record that the journal does not know, and no document that wrongly counts as
+settled. Every step is idempotent.
 
 Each write also renews the collection's generation (core/backend.py). The journal expects the new generation
-before the collection gets it. The journal drops the old one once the records are written. A write of several
-requests renews it again at its end, so that no half of it has the generation of the whole.
+before the collection gets it, and forgets the old one once the records are written. A write of several
+requests renews the generation again at its end: a backup taken in between then has another generation.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
@@ -26,12 +27,11 @@ from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.events import event
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
-from ingestor.engine.edition_store import renew
+from ingestor.engine.edition_store import EditionStore, renew
 from ingestor.engine.flight import Flight, InFlight, Phase, Queue, Slices
 from ingestor.engine.health import CollectionHealth, Remedy, WriteResult, classify
-from ingestor.engine.parts import EngineParts
 from ingestor.model import Metadata, Record
-from ingestor.pipeline.actions import WorkCounts, WriteDocument, tally_of, write_of
+from ingestor.pipeline.actions import WorkCounts, WriteDocument, write_of
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Foreign, Index, NeedsHuman, Transient
 from ingestor.state.backlog import still_wanted
@@ -44,22 +44,32 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ingestor")
 
-MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/index.py
+MANY = 50  # records replaced or deleted in a batch, after which search may miss some: see chroma/index.py
 
 
 class Writer:
-    """Writes what is ripe in the queues of documents in flight."""
+    """Writes the documents that wait in the queues of ``flight``, and counts the writes.
 
-    def __init__(self, parts: EngineParts, flight: Flight, flow: DocumentFlow) -> None:
-        self._journal, self._collections, self._clock = parts.journal, parts.collections, parts.clock
-        self._flight, self._flow = flight, flow
-        self.health = CollectionHealth(parts, flow.hold)
-        self.tally, self.counts = Counter[str](), WorkCounts()
+    ``flow``: receives refused documents, and knows today's recipes.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        collections: EditionStore,
+        clock: Callable[[], float],
+        flight: Flight,
+        health: CollectionHealth,
+        flow: DocumentFlow,
+    ) -> None:
+        self._journal, self._collections, self._clock = journal, collections, clock
+        self._flight, self.health, self._flow = flight, health, flow
+        self.counts = WorkCounts()
 
     def full(self) -> list[Entry]:
-        """Return documents that wait though they fill a batch.
+        """Return the documents of full batches, which are to be written before more are begun.
 
-        Documents of paused collections do not count: they would keep others from being begun.
+        Documents of paused collections do not count: they would stop all other collections.
         """
         paused = self.health.collections_paused()
         queues = [each for name, each in self._flight.queues.items() if name not in paused and each.is_full]
@@ -68,7 +78,7 @@ class Writer:
     def wake_at(self, later: Mapping[EditionName, float]) -> float:
         """Return when a batch is ripe, or a collection is examined or retried, in POSIX seconds.
 
-        ``later``: before when an edition is not written.
+        ``later``: by edition, the earliest time of its next write.
         """
         now, known = self._clock(), self.health.of.values()
         times = [
@@ -80,21 +90,22 @@ class Writer:
         return min(times, default=NEVER)
 
     def flush(self, collection: EditionName, *, everything: bool = False) -> bool:
-        """Write a full or old batch, and a slice of a large document. Return whether any was ripe.
+        """Write a ripe batch, and a slice of a large document. Return False if nothing was ripe.
 
-        A document lands as soon as its writes are done: what follows may raise sqlite3.Error.
+        ``everything``: the batch is ripe, too, if it is neither full nor old. A document lands as soon as its
+        writes are done, since a later write of the same step may raise sqlite3.Error.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
         ripe = queue.is_ripe(self._clock()) or (everything and queue.documents)
         if not ripe or self._clock() < health.not_before:
             return False
         self._write(collection, queue)
-        if self._clock() >= health.not_before:
+        if self._clock() >= health.not_before:  # the batch may have paused the collection
             self._write_slice(collection, queue)
         return True
 
     def remove(self, entries: Sequence[Entry]) -> None:
-        """Remove documents that their source no longer has: a slice of their records at each call."""
+        """Remove documents that their source no longer has: up to SLICE of their records at each call."""
         paused = self.health.collections_paused()
         for collection in dict.fromkeys(entry.collection for entry in entries):
             if collection in paused:
@@ -104,6 +115,10 @@ class Writer:
                 self.health.resume(collection)
 
     def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
+        """Delete records of vanished documents of one collection, and forget documents that have none left.
+
+        Documents of a collection that now belongs to another program are forgotten at once.
+        """
         try:
             index, home = self._collections.open(collection), self._collections.home
             removed, dropped = remove(self._journal, index, gone, home)
@@ -116,9 +131,9 @@ class Writer:
             for entry in gone:
                 self._count(entry, WriteDocument("removed"))
             return
-        except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
+        except NeedsHuman as error:  # no source may be left that could be held
             raise Transient(str(error)) from error
-        self.tally["records_dropped"] += dropped
+        self.counts.records["dropped"] += dropped
         for entry in removed:
             self._count(entry, WriteDocument("removed"))
         shown, some = self._collections.serves(collection), removed or gone[:1]
@@ -130,40 +145,42 @@ class Writer:
             self.health.mark(collection)
 
     def _write(self, collection: EditionName, queue: Queue) -> None:
-        batch = queue.batch(behind=self._collections.is_building(collection))
+        """Write a batch of small documents. All of them land, unless the collection is paused."""
+        batch = queue.batch(background=self._collections.is_building(collection))
         if not batch:
             return
         writes = [each.prepared for each in batch]
 
         def write() -> None:
-            self._collections.open(collection)  # first: it may find that the journal's records do not apply
+            # before the documents are chosen: opening may find that the journal's records do not apply
+            self._collections.open(collection)
             self._write_batch(collection, self._choose_wanted(queue, batch))
 
-        if self.health.attempt(collection, write) is not WriteResult.AGAIN:
+        if self.health.attempt(collection, write) is not WriteResult.RETRY:
             for document, prepared in zip(batch, writes, strict=True):
                 self._land(document, prepared)
 
     def _write_slice(self, collection: EditionName, queue: Queue) -> None:
-        """Write a slice of the large document whose turn it is; then it is the turn of the next one."""
+        """Write a slice of one large document; the next call writes a slice of the next one."""
         if (large := queue.next_large()) is None:
             return
         prepared = large.prepared
         result = self.health.attempt(collection, partial(self._advance, collection, queue, large))
         if large.phase is Phase.WRITING:
             self._flight.rotate(large)
-        elif result is not WriteResult.AGAIN:
+        elif result is not WriteResult.RETRY:
             self._land(large, prepared)
 
     def _land(self, document: InFlight, prepared: Prepared | None) -> None:
-        """Land a document whose writes are done. One that the index refused is in hand: to be withdrawn."""
+        """Land a document whose writes are done, unless it has other writes since: its withdrawal."""
         if document.prepared is prepared:
             self._flight.land(document)
 
     def _advance(self, collection: EditionName, queue: Queue, large: InFlight) -> None:
         """Write the next slice. Afterwards the document is WRITING, or written, or to be prepared again.
 
-        Its row of the journal stays as it is meanwhile: it is in flight, and no document adopts it. Raises as
-        ``write`` does.
+        The document's row of the journal does not change between two slices: the document is in flight, and
+        no other one adopts its records. Raises as ``write`` does.
         """
         index, prepared, slices = self._collections.open(collection), large.prepared, large.slices
         assert prepared is not None
@@ -187,7 +204,7 @@ class Writer:
             large.slices = slices
 
     def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
-        """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""
+        """Write a batch; after an unknown error write each document alone, so that the others are written."""
         writes = [each.prepared for each in batch if each.prepared]
         if not writes:
             return None
@@ -197,7 +214,7 @@ class Writer:
         except Exception as error:
             if classify(error) is not Remedy.REFUSE:
                 raise
-            if len(batch) == 1:  # it waits no longer, whatever becomes of the rest of its batch
+            if len(batch) == 1:  # refused now, whatever follows for the rest of its former batch
                 return self._flow.refuse(batch[0], error)
             for document in batch:
                 self._write_batch(collection, [document])
@@ -209,10 +226,10 @@ class Writer:
         return Slices(index, write(self._journal, index, writes, self._flow.current_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
-        """Return the documents prepared by today's recipe, from records that the journal still knows.
+        """Return the documents that may be written now; the others land, and are prepared again.
 
-        Each row of the journal occurs once. A document is prepared again while its predecessor is only partly
-        written.
+        They are prepared by today's recipe, from records that the journal still has, and each row of the
+        journal occurs once. No document adopts the records of one that is only partly written.
         """
         partly = queue.partly_written()
         current = {
@@ -228,6 +245,7 @@ class Writer:
         return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
 
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
+        """Count and log written documents. After many replaced records the collection is examined."""
         self.health.resume(collection)
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.health.mark(collection)
@@ -237,18 +255,18 @@ class Writer:
         _report(self._collections.serves(collection), batch, logging.DEBUG if building else logging.INFO)
 
     def _count(self, entry: Entry, action: WriteDocument) -> None:
-        self.tally += tally_of(action)
+        self.counts.records.update(action.records)
         self.counts.note_write(entry.source, action.kind, self._clock())
 
 
 def name_all(entries: Sequence[Entry]) -> str:
-    """Return documents for a line of the log: the first, and how many more."""
+    """Return the first document's key and the number of the others, for a line of the log."""
     more = len(entries) - 1
     return entries[0].key + (f" and {quantity(more, 'more document')}" if more else "")
 
 
 def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
-    """Log a batch, without documents of which only the receipt was renewed."""
+    """Log a batch, except documents of which only the receipt was renewed."""
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if not touched:
         return
@@ -276,22 +294,20 @@ SLICE = 400  # records of a request
 
 
 def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
-    """Return the documents whose records in the journal are still those compared.
-
-    The other documents are prepared again.
-    """
+    """Return the documents whose records in the journal did not change since they were prepared."""
     rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
     entries = journal.of_rows(rows)
     return [prepared for prepared in batch if _is_valid(entries, prepared)]
 
 
 def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
+    """Return whether a document's row, and its predecessor's, are as they were when it was prepared."""
     entry = entries.get(prepared.entry.row)
     if entry is None or (entry.document_id, entry.source) != (
         prepared.entry.document_id,
         prepared.entry.source,
     ):
-        return False  # another document, or one whose source has another name since
+        return False  # the row belongs to another document by now, or the source was renamed
     if prepared.intent.predecessor is None:
         return entry.known == prepared.basis
     owner = entries.get(prepared.intent.predecessor)
@@ -299,10 +315,10 @@ def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
-    """Return documents that can be written together: each row of the journal occurs once.
+    """Return the first documents of a batch that concern a row of the journal; each row occurs once.
 
-    Several copies of a renamed document can claim the same row. Each was compared with the journal before the
-    batch, so only the first comparison stays valid; the others are prepared again.
+    Several copies of a renamed document can adopt the same row. Each was compared with the journal before the
+    batch, so only the first comparison stays valid.
     """
     taken: set[int] = set()
     chosen: list[Prepared] = []
@@ -317,17 +333,18 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 def write(
     journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
 ) -> Iterator[None]:
-    """Write these documents to the index and settle them in the journal; yields between two requests.
+    """Write these documents to the index and settle them in the journal; yield after each request.
 
-    ``batch``: compatible documents. ``wanted``: the recipe that today's config asks of a document. ``home``:
-    of this state. Left between two requests, it has the records in doubt.
+    ``batch``: documents of one collection, compatible with each other. ``wanted``: returns the recipe that
+    today's config asks of a document. ``home``: where this state is.
 
-    Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
-    records are then in doubt and are written again.
+    Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or a refusal) and sqlite3.Error. After an
+    error, and if the generator is closed early, the records are in doubt: they are written again.
     """
     metas = [record.metadata for each in batch for record in each.records]
     metas += [metadata for each in batch for _, metadata in each.patches]
     others = {key for each in metas for key in each} - KEYS
+    # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
     extra_keys = note_keys(journal, batch[0].entry.collection, others)
     upserts = _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)])
     patches = _slices([patch for prepared in batch for patch in prepared.patches])
@@ -341,7 +358,7 @@ def write(
     renewal = None
     if intents and requests:
         renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
-    else:
+    else:  # Chroma does not change, and keeps its generation
         journal.intend(intents)
     for request in requests:
         request()
@@ -375,7 +392,7 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 def _begin(
     journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
-    """Renew the generation together with the intents. Return the one that holds once the records are written.
+    """Store intents, and give the collection a new generation. Return the generation after the write.
 
     Raises Transient if the collection has another generation than the last write gave it.
     """
@@ -394,14 +411,15 @@ def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
-    """Add None for each extra key that is not in ``meta``: Chroma merges metadata and keeps other keys."""
+    """Add None for each extra key that ``meta`` lacks: Chroma merges metadata, and removes keys with None."""
     return {**dict.fromkeys(extra_keys), **meta}
 
 
 def _to_write(prepared: Prepared, extra_keys: frozenset[str]) -> Iterator[Record]:
-    """Yield the records to write, new records without keys of no value: Chroma writes a quarter more of them.
+    """Yield the records to write.
 
-    A record in doubt is never new (core/slots.py).
+    New records omit keys without a value: Chroma then writes a quarter more records a second. A record in
+    doubt is never new (core/slots.py), so that no old value of it stays.
     """
     for at, record in enumerate(prepared.records):
         if at < prepared.added:

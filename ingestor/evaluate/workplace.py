@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.parts import Parts, Places, embedder_recipes_of
+from ingestor.app.parts import Parts, SourceRoots, embedder_recipes_of
 from ingestor.config.models import Choice, Config
 from ingestor.core.entries import EditionName
-from ingestor.engine.vectors.embedding import Embedding, Embeddings
+from ingestor.engine.embedding import Embedding, Embeddings
 from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
 from ingestor.evaluate.sample import Sample, read_again, take_sample
 from ingestor.evaluate.scores import EvalQuestion
@@ -63,7 +63,7 @@ class Workplace:
 
     collection: CollectionName
     parts: Parts
-    places: Places
+    places: SourceRoots
     tools: dict[SourceName, Tools]
     sample: Sample
     embedding: Embedding
@@ -88,7 +88,7 @@ class Workplace:
             self.embedding,
             answers=self.answers,
             memory=memory,
-            places=self.places,
+            roots=self.places,
         )
         return read_again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
@@ -119,10 +119,10 @@ def open_workplace(
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        places: Places = {}
+        places: SourceRoots = {}
         memory = Parses(cache, learns=False)
         sources = parts.sources(
-            collection, _ANYWHERE, embedding, answers=answers, memory=memory, places=places
+            collection, _ANYWHERE, embedding, answers=answers, memory=memory, roots=places
         )
         named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
         sample = take_sample(sources, count, named, lambda key: progress(f"reading {key}"), seed)

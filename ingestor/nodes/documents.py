@@ -104,8 +104,8 @@ class OnNodes:
         for stage, seconds in done.seconds:
             tools.times.add(stage, seconds)
         self.sent += 1
-        if job.others_by_now is not None and done.prepared.receipt.sums is not None:
-            job.others_by_now(done.prepared.receipt.sums)
+        if job.exchange_sums is not None and done.prepared.receipt.sums is not None:
+            job.exchange_sums(done.prepared.receipt.sums)
         return done.prepared
 
     def stop(self) -> None:
@@ -181,7 +181,7 @@ def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
         return same
     new = not (entry.known or entry.digest)
     vanished = predecessor(entry, reading.content) if new else None
-    job = replace(job, others_by_now=None)  # only this process can call it
+    job = replace(job, exchange_sums=None)  # only this process can call it
     if fetched:
         return Task(job, blob=fetched[-1], predecessor=vanished)
     recipe = tools.reader.recipes[reading.parser]

@@ -21,7 +21,7 @@ from ingestor.http_server.requests import RequestProblem
 from ingestor.page import figures
 from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts, number, span
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.rechunk.recipes import strategies_and_model
+from ingestor.rechunk.policy import strategies_and_model
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions, notices

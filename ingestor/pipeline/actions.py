@@ -1,6 +1,7 @@
-"""Actions on documents, as values, and their counts: `plan` announces actions, the writer executes them.
+"""Actions on documents, and counts of actions.
 
-Both derive actions here, so that they cannot disagree on the name of a change.
+The writer counts what it did to each document, and `plan` announces what a sync would do. Both name a change
+by the functions of this file, so that they cannot disagree.
 """
 
 from collections import Counter
@@ -10,19 +11,20 @@ from typing import Literal
 from ingestor.core.errors import kind_of
 from ingestor.pipeline.prepare import Prepared
 
-MOST_REASONS = 200  # pairs of source and kind of reason; later ones are counted as "other"
+MOST_REASONS = 200  # pairs of source and kind of reason; later pairs are counted as "other"
 
-BySource = Counter[tuple[str, str]]
+BySource = Counter[tuple[str, str]]  # by source, and by kind of action or reason
 
-# rebuilt: written into an edition that is built to replace another. recut: nothing of the document changed,
-# but the statistic of its collection did. unchanged: its records stay, or only their metadata changes.
-# withdrawn: its content cannot be read, its records are deleted. removed: its source no longer has it.
+# moved: the document adopts the records of a vanished one. rebuilt: written into an edition that is built to
+# replace another. recut: the document did not change, but the statistic of its collection did. unchanged: no
+# record changes. withdrawn: the content cannot be read, the records are deleted. removed: the
+# source no longer has the document.
 Kind = Literal["added", "changed", "moved", "rebuilt", "recut", "unchanged", "withdrawn", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDocument:
-    """The writes of one document; the numbers are of records."""
+    """Numbers of records that the writes of a document add, replace, patch (metadata only) and drop."""
 
     kind: Kind
     added: int = 0
@@ -32,7 +34,7 @@ class WriteDocument:
 
     @property
     def records(self) -> Counter[str]:
-        """Return how many records the action adds, replaces, patches and drops."""
+        """Return the numbers of records by what is done to them."""
         return Counter(added=self.added, replaced=self.replaced, patched=self.patched, dropped=self.dropped)
 
 
@@ -64,32 +66,38 @@ def _kind(prepared: Prepared, building: bool) -> Kind:
     return "recut" if prepared.entry.state == "settled" else "changed"
 
 
-def tally_of(action: WriteDocument) -> Counter[str]:
-    """Return what an action adds to the counts since the start: documents by kind, and ``records_...``."""
-    counted = Counter({f"records_{name}": number for name, number in action.records.items() if number})
-    if action.kind not in ("unchanged", "withdrawn"):
-        counted[action.kind] += 1
-    return counted
-
-
 @dataclass(slots=True)
 class WorkCounts:
-    """Counts of the engine's thread; other threads copy them.
+    """Counts since the start, by source. The engine's thread writes them; other threads copy them.
 
-    ``changes``: by kind. ``failures``: documents that were quarantined, by kind of reason. ``retries``:
-    attempts that failed and come again. ``successes``: last write of a document, POSIX seconds.
+    ``changes``: documents by kind of action. ``failures``: quarantined documents by kind of reason.
+    ``retries``: failed attempts that are repeated, by kind of reason. ``successes``: POSIX seconds of the
+    last write of a document. ``records``: of all sources, by what was done to them.
     """
 
     changes: BySource = field(default_factory=Counter)
     failures: BySource = field(default_factory=Counter)
     retries: BySource = field(default_factory=Counter)
     successes: dict[str, float] = field(default_factory=dict)
+    records: Counter[str] = field(default_factory=Counter)
 
     def note_write(self, source: str, kind: str, now: float) -> None:
+        """Count a write of a document. ``kind``: that of its action; ``now``: POSIX seconds."""
         if kind != "unchanged":
             self.changes[source, kind] += 1
         if kind != "withdrawn":
             self.successes[source] = now
+
+    def tally(self) -> Counter[str]:
+        """Return documents by kind of action, and records as ``records_added`` and so on, of all sources.
+
+        Withdrawn documents are not counted: they are failures.
+        """
+        counted = Counter({f"records_{deed}": number for deed, number in self.records.items() if number})
+        for (_, kind), number in self.changes.items():
+            counted[kind] += number
+        del counted["withdrawn"]
+        return counted
 
     def note_failure(self, source: str, reason: str) -> None:
         _note(self.failures, source, reason)

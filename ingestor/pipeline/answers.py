@@ -1,4 +1,4 @@
-"""Answers of language models: requested once, cached and counted."""
+"""Answers of language models: each is requested once, cached, and counted."""
 
 import logging
 from collections.abc import Callable
@@ -10,30 +10,34 @@ from ingestor.llm.client import Completion, Prompt
 from ingestor.state.cache import VectorCache
 
 _log = logging.getLogger(__name__)
-_TURNS = 256
+_LOCKS = 256  # locks by the beginning of a request's key, so that equal requests wait for each other
 
 
 class CachedAnswers:
-    """Answers questions from the cache, else by the model. Equal requests at the same time are sent once.
+    """Answers prompts from the cache, else by asking the model. Equal prompts at the same time are sent once.
 
-    Counts the requests that were sent, and the tokens that the servers reported.
+    ``calls``: requests that were sent. ``prompt_tokens``, ``completion_tokens``, ``cost``: sums of what the
+    servers reported.
     """
 
     def __init__(self, cache: VectorCache) -> None:
         self._cache = cache
         self._stopped = Event()
-        self._turns = [Lock() for _ in range(_TURNS)]
+        self._locks = [Lock() for _ in range(_LOCKS)]
         self._counting = Lock()
         self.calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost = 0.0
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
-        """Return the answer. Raises what the request raises, or Stopped."""
-        with self._turns[int(question.key[:8], 16) % _TURNS]:
+        """Return the model's answer to a prompt. ``ask``: sends the request.
+
+        Raises what ``ask`` raises, or Stopped.
+        """
+        with self._locks[int(question.key[:8], 16) % _LOCKS]:
             known = self._cache.get_answer(question.key)
             if known is not None:
                 return known
-            self._go_on()
+            self._raise_if_stopped()
             answer = ask()
             self._cache.put_answer(question.key, answer.text)
         with self._counting:
@@ -44,11 +48,12 @@ class CachedAnswers:
         return answer.text
 
     def wait(self, seconds: float) -> None:
+        """Wait before a retry. Raises Stopped at once when the program ends."""
         self._stopped.wait(seconds)
-        self._go_on()
+        self._raise_if_stopped()
 
     def stop(self) -> None:
-        """Send no more requests; the answer to a running one is still cached."""
+        """Send no more requests; the answer to a running request is still cached."""
         self._stopped.set()
         if self.calls:
             _log.info("language models called", extra=event("models_asked", **self.counts()))
@@ -61,28 +66,28 @@ class CachedAnswers:
             "cost": round(self.cost, 6),
         }
 
-    def _go_on(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._stopped.is_set():
             raise Stopped
 
 
 class DryRunAnswers:
-    """Returns cached answers, else None, and counts requests to send; an implementation of ``Answers``.
+    """Returns cached answers, else None, and counts the requests that a sync would send.
 
-    The counts are an estimate: without an answer a strategy falls back, and with one it might send other
-    requests.
+    The counts are an estimate: without an answer a strategy falls back to another method, and with an answer
+    it might send further requests. ``cost``: that of the prompts alone.
     """
 
     def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
         self._cache, self._count_tokens = cache, count_tokens
-        self._noted: set[str] = set()  # keys of requests
+        self._counted: set[str] = set()  # keys of prompts
         self.prompt_tokens = 0
-        self.cost = 0.0  # of the prompts alone
+        self.cost = 0.0
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         known = self._cache.get_answer(question.key) if self._cache is not None else None
-        if known is None and question.key not in self._noted:
-            self._noted.add(question.key)
+        if known is None and question.key not in self._counted:
+            self._counted.add(question.key)
             tokens = sum(self._count_tokens([text for _, text in question.messages]))
             self.prompt_tokens += tokens
             self.cost += tokens * question.prompt_price / 1e6
@@ -93,4 +98,4 @@ class DryRunAnswers:
 
     @property
     def calls(self) -> int:
-        return len(self._noted)
+        return len(self._counted)

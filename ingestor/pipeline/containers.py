@@ -1,13 +1,14 @@
-"""Archives, mailboxes and mails in a source: their members become documents.
+"""Lists and fetches the members of containers: archives, mailboxes and mails. Members become documents.
 
 An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (shown as ``a.zip!/docs/b.md``), below its
 key, so that a listing of ``a.zip`` includes them. A container is opened only if its version changed since the
 last listing; else its known members are listed. A container is not opened either if the connector knows that
-it has no members. It is opened with all containers in it, in a confined process (sandbox/pool.py). A member's
-version is a digest of its content, so in a changed archive only changed members are due. A container that
-cannot be opened keeps its members, and reports why: by a PartialScan if a retry may help, else as a
-quarantined document. The version of such a document contains the limits in force: with other limits the
-container is opened again.
+it has no members. Containers inside a container are opened with it, in a confined process (sandbox/pool.py).
+
+A member's version is a digest of its content, so in a changed archive only changed members are due. If a
+container cannot be opened, its members keep their records. The error is reported by a PartialScan if a retry
+may help, else the container is a quarantined document. The version of such a document contains the limits in
+force: with other limits the container is opened again.
 """
 
 import os
@@ -31,8 +32,8 @@ from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
-_MOST = 64  # blobs; each has an open file
-_MOST_BYTES = 256 * 2**20
+_MOST = 64  # downloads that are kept; each has an open file
+_MOST_BYTES = 256 * 2**20  # of all downloads that are kept
 
 
 class _Kept(NamedTuple):
@@ -42,9 +43,9 @@ class _Kept(NamedTuple):
 
 
 class Downloads:
-    """Mails that a listing read, kept on disk until they are prepared, so that none is downloaded twice.
+    """Keeps mails that a listing downloaded on the disk until they are prepared, so that none is read twice.
 
-    Only the most recent ones are kept, and any may be missing: then it is downloaded again.
+    Only the most recent mails are kept. A mail that is missing is downloaded again.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class Downloads:
         return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.configured_type)
 
     def keep(self, item: Item, blob: Blob) -> None:
-        """Keep a mail, unless the disk has no room."""
+        """Keep a mail; do nothing if the disk is full."""
         with suppress(OSError), self._lock:
             file = TemporaryFile()  # noqa: SIM115 - closed when it is dropped
             file.write(blob.data)
@@ -80,24 +81,26 @@ class Downloads:
 # Marks the version of an opened container. Raise the number if containers give other members than before, or
 # other names: every container is then opened again.
 _OPENED = " opened 2"
-_REFUSED = " refused "  # and a digest of the limits
+_REFUSED = (
+    " refused "  # marks the version of a container that cannot be opened; a digest of the limits follows
+)
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept in memory
-_OPENING = 5.0  # seconds for opening containers in one listing, besides as long as the rest takes
+_OPENING = 5.0  # seconds for opening containers in one listing, in addition to the time that the rest takes
 _COSTLY = 1.0  # seconds; a container that took longer is opened last by the next listing
 
-Unpack = Callable[[Blob, bool], Unpacked | None]
+Unpack = Callable[[Blob, bool], Unpacked | None]  # bytes, and whether to open archives -> the members
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
     """Lists and fetches members of containers.
 
-    ``fetch_item``: the connector's. ``archives``: whether archives are opened, or mails alone. ``unpack``:
-    the members of a blob, None if it has none (Isolation.unpack); its attribute ``limits`` identifies the
-    limits. ``is_simple``: see ports.Structured. ``downloads``: keeps mails that a listing read; None where
-    reading them again costs next to nothing.
+    ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened, or mails
+    alone. ``unpack``: returns the members of a blob, None if it has none (Isolation.unpack); its attribute
+    ``limits`` identifies the limits. ``is_simple``: see ports.Structured. ``downloads``: None where reading a
+    mail again costs next to nothing.
     """
 
     fetch_item: Callable[[Item], Blob]
@@ -106,25 +109,29 @@ class Containers:
     clock: Callable[[], float] = time.monotonic
     is_simple: Callable[[Item], bool] = lambda item: False
     downloads: Downloads | None = None
-    _at_hand: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
+    _unpacked: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
-    _listed: dict[str, Item] = field(default_factory=dict)
-    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # by key: version, reason
-    _failed: set[str] = field(default_factory=set)  # keys of damaged containers
+    _listed: dict[str, Item] = field(default_factory=dict)  # containers by key
+    # By key the last version that was tried, and why it cannot be opened; None if it was opened.
+    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    _failed: set[str] = field(default_factory=set)  # keys of containers that made the process fail
     _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
-    _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
+    _late: dict[str, None] = field(
+        default_factory=dict
+    )  # keys that are opened last, in the order of attempts
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
-        """Yield the items and their members. ``known``: of the last listing.
+        """Yield the items and their members. ``known``: the versions of the last listing.
 
-        Raises PartialScan at the end if containers could not be opened.
+        Opening ends after _OPENING seconds and as much again as the rest took, so that documents need not
+        wait for slow archives. Raises PartialScan at the end if containers were not opened.
         """
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
         started, opening, more = self.clock(), 0.0, False
         try:
             for item in self._with_costly_last(items):
-                for holder in _holders(item.key):  # a folder now, whatever was listed before
+                for holder in _holders(item.key):  # a folder by now, even if it was listed as a container
                     self._listed.pop(holder, None)
                 if not self._opens(item):
                     yield item
@@ -132,7 +139,7 @@ class Containers:
                 version = known.of([item.key]).get(item.key)
                 new = version not in (item.version + _OPENED, self._mark_refused(item))
                 if new and opening > _OPENING + (self.clock() - started - opening):
-                    unread[item.key] = "others took too long to open; it is opened in the next scan"
+                    unread[item.key] = "other containers took too long; the next listing opens it"
                     more |= item.key not in self._failed
                     continue
                 begun = self.clock()
@@ -150,16 +157,16 @@ class Containers:
             seen = error.unknown
             unread[""] = str(error)
         if unread:
-            containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
+            containers = [f"{key} cannot be opened now ({why})" for key, why in unread.items() if key]
             others = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
-            reason = f"{containers[0]}{others}: its known members stay" if containers else None
+            reason = f"{containers[0]}{others}: known members keep their records" if containers else None
             words = "; ".join(filter(None, (unread.get(""), reason)))
             raise PartialScan(words, (*seen, *filter(None, unread)), more=more)
 
     def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items; slow and damaged containers come last, in the order of their last attempts.
+        """Yield the items; slow and damaged containers come last, the one that was tried longest ago first.
 
-        So no container starves while others change. An error that ends the listing is raised at the end.
+        So every container is opened at some time, although others change. PartialScan is raised at the end.
         """
         late: dict[str, Item] = {}
         partial: PartialScan | None = None
@@ -193,19 +200,19 @@ class Containers:
         return f"{item.version}{_REFUSED}{limits[:16]}"
 
     def _refusal(self, item: Item) -> str | None:
-        """Return why this container could not be opened; None if it was opened, or not tried."""
+        """Return why this version of a container could not be opened; None if it was, or was never tried."""
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
 
     def _with_members(self, item: Item, known: Versions, version: str | None) -> Iterator[Item]:
         """Yield a container and its members: known members if the container is unchanged or unreadable.
 
-        ``version``: known version of the container.
+        ``version``: the container's version in the last listing.
         """
         self._listed[item.key] = item
         marked = replace(item, version=item.version + _OPENED)
         refused = replace(item, version=self._mark_refused(item))
-        opens_now = self._verdicts.get(item.key) == (item.version, None)
+        opens_now = self._verdicts.get(item.key) == (item.version, None)  # found while it was fetched
         trusted = item.key not in self._not_simple
         if trusted and (version == marked.version or (version == refused.version and not opens_now)):
             yield from (replace(item, version=version), *_as_known(item, known))
@@ -222,6 +229,7 @@ class Containers:
         yield from (marked, *self._members(item, opened, known))
 
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
+        """Yield the members of an opened container; the known members of one that is broken inside."""
         for member in opened.members.values() if opened else ():
             uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
             deep = member.name.count(INSIDE) + 1 >= DEEPEST
@@ -233,9 +241,10 @@ class Containers:
                 yield from _as_known(item, known)
 
     def _fetch_container(self, item: Item) -> Blob:
-        """Return the document of a container: empty for an archive, the text for a mail.
+        """Return the blob of a container itself: empty for an archive, the message for a mail.
 
-        Raises Stale if it can be opened now but could not be when it was listed: its members are not listed.
+        Raises Stale if the container can be opened now, but could not be when it was listed: its members must
+        be listed first.
         """
         plain = replace(item, version=_MARK_OF_REFUSAL.sub("", item.version.removesuffix(_OPENED)))
         if not is_document(item.key):
@@ -259,7 +268,10 @@ class Containers:
             raise Stale(f"{item.uri} could not be opened when it was listed, but can be now")
 
     def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
-        """Return the blob of a member. Raises Stale if its content differs from the listing."""
+        """Return the blob of a member. Raises Stale if the member changed or vanished since it was listed.
+
+        ``top``: the outermost container. ``name``: the member's path inside it.
+        """
         try:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
@@ -280,20 +292,20 @@ class Containers:
         return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
 
     def _open(self, item: Item) -> Unpacked | None:
-        """Open a container; one at a time, so that several workers do not open the same."""
+        """Open a container, or return an opened one. No two workers open one at the same time."""
         at = item.key, item.version
         with self._lock:
-            if at not in self._at_hand:
+            if at not in self._unpacked:
                 if reason := self._refusal(item):
                     raise BadDocument(reason)
                 blob = self._blob(item)
-                self._at_hand[at] = self._unpack_blob(item, blob)
+                self._unpacked[at] = self._unpack_blob(item, blob)
                 if self.downloads is not None and is_document(item.key):
                     self.downloads.keep(item, blob)
-                while len(self._at_hand) > _KEPT:
-                    self._at_hand.popitem(last=False)
-            self._at_hand.move_to_end(at)
-            return self._at_hand[at]
+                while len(self._unpacked) > _KEPT:
+                    self._unpacked.popitem(last=False)
+            self._unpacked.move_to_end(at)
+            return self._unpacked[at]
 
     def _blob(self, item: Item) -> Blob:
         kept = self.downloads.find(item) if self.downloads is not None else None
@@ -314,12 +326,15 @@ class Containers:
 
 
 def outside(key: str) -> str:
-    """Return the container of a key, or the parent of a folder named "!"."""
+    """Return the key of the outermost container that a key lies in; a key outside containers is unchanged.
+
+    A folder named "!" counts as a container's inside: its parent is returned.
+    """
     return key.partition(INSIDE)[0]
 
 
 def _holders(key: str) -> Iterator[str]:
-    """Yield all containers that a key may lie in, the outermost first."""
+    """Yield the keys of all containers that a key may lie in, the outermost first."""
     at = key.find(INSIDE)
     while at >= 0:
         yield key[:at]
@@ -327,7 +342,7 @@ def _holders(key: str) -> Iterator[str]:
 
 
 def _as_known(holder: Item, known: Versions) -> list[Item]:
-    """Return the known members as items. Key and version are the known ones, so they count as unchanged."""
+    """Return the known members of a container as items with known versions: they count as unchanged."""
     prefix = holder.key + INSIDE
     return [
         Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")

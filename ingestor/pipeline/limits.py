@@ -1,21 +1,28 @@
-"""Limits of a document's preparation, and its seconds by stage.
+"""Limits of a document's preparation, and the seconds of its stages.
 
-Texts that repeat, memory for what is chunked, and the time for which commands that look once retry.
+The limits concern repeated texts, texts longer than the model's window, the memory of documents being
+chunked, and the time that commands spend on retries.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from threading import Condition, Lock
 from time import monotonic, sleep
 from typing import Literal, TypeVar, get_args
 
+import numpy as np
+
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import fingerprint
-from ingestor.model import Chunking, Fingerprint
-from ingestor.ports import Stale, Transient
+from ingestor.model import Chunking, Fingerprint, Vectors
+from ingestor.ports import Embed, Embedder, Stale, Transient
+from ingestor.segmentation.fixed_point import to_fixed
+from ingestor.segmentation.pooling import pool
 
 MOST_REPEATS = 100  # chunks of the same text, of one document
 
@@ -27,7 +34,7 @@ def repeat_rules() -> Fingerprint:
 
 
 def without_repeats(chunking: Chunking) -> Chunking:
-    """Drop chunks whose text MOST_REPEATS chunks before them have."""
+    """Remove each chunk before which MOST_REPEATS chunks have the same text."""
     seen: Counter[str] = Counter()
     kept = []
     for position, chunk in enumerate(chunking.chunks):
@@ -40,12 +47,86 @@ def without_repeats(chunking: Chunking) -> Chunking:
     return replace(chunking, chunks=tuple(chunking.chunks[at] for at in kept), vectors=vectors)
 
 
+# --- the model's window ---------------------------------------------------------------------------------
+# Texts longer than the window are embedded in parts, so that no vector ignores the end of a text. The model's
+# own tokenizer decides what fits, whatever the limits of a strategy count. A longer text is halved near its
+# middle, at the strongest border there, until every part fits; its vector is the mean of its parts' vectors.
+
+ExceedsWindow = Callable[[Sequence[str]], list[bool]]  # whether each text is longer than the window
+
+DIVISION = 1  # version of the division; raised whenever the same text is divided otherwise
+_BORDERS = tuple(map(re.compile, (r"\n", r"(?<=[.!?。！？])\s", r"\s", r"\b")))  # strongest first
+
+
+def never_exceeds(texts: Sequence[str]) -> list[bool]:
+    """Return False for each text, for a model that reads texts of any length."""
+    return [False] * len(texts)
+
+
+def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
+    """Return whether each text has more tokens than the embedder's window.
+
+    The tokens of short texts are not counted: a code point has at most four.
+    """
+    may_be = [text for text in texts if 4 * len(text) > embedder.window]
+    if not may_be:
+        return never_exceeds(texts)
+    counts = dict(zip(may_be, embedder.count(may_be), strict=True))
+    return [counts.get(text, 0) > embedder.window for text in texts]
+
+
+def embed_whole(texts: Sequence[str], embed: Embed, exceeds: ExceedsWindow) -> Vectors:
+    """Embed texts; a text that exceeds the window gets the mean of its parts' vectors, weighted by length."""
+    long = exceeds(texts)
+    if not any(long):
+        return embed(texts)
+    divided = [
+        divide(text, exceeds) if is_long else [text] for text, is_long in zip(texts, long, strict=True)
+    ]
+    flat = [part for each in divided for part in each]
+    embedded = embed(flat)
+    ends = list(accumulate(map(len, divided)))
+    members = [(end - len(each), end) for each, end in zip(divided, ends, strict=True)]
+    several = [at for at, each in enumerate(divided) if len(each) > 1]
+    vectors = embedded[[start for start, _ in members]]
+    weights = np.array([len(part) for part in flat], np.int64)
+    if several:
+        vectors[several] = pool(to_fixed(embedded), weights, [members[at] for at in several])
+    return vectors
+
+
+def divide(text: str, exceeds: ExceedsWindow) -> list[str]:
+    """Divide a text into parts that fit, in order. A single code point is not divided."""
+    fitting, left = list[str](), [text]
+    while left:
+        first, *rest = left
+        if len(first) < 2 or not exceeds([first])[0]:
+            fitting.append(first)
+            left = rest
+        else:
+            at = _find_border(first)
+            left = [*filter(str.strip, (first[:at], first[at:])), *rest]
+    return fitting
+
+
+def _find_border(text: str) -> int:
+    """Return the border nearest to the middle, among the strongest borders in the middle half of the text."""
+    middle, low, high = len(text) // 2, len(text) // 4, len(text) - len(text) // 4
+    for border in _BORDERS:
+        places = [at.end() for at in border.finditer(text, low, high) if 0 < at.end() < len(text)]
+        if places:
+            return min(places, key=lambda at: abs(at - middle))
+    return middle
+
+
+# --- memory and time ------------------------------------------------------------------------------------
+
 TOGETHER = 8_000_000  # characters of the large documents that are chunked at the same time
 _SMALL = 250_000  # characters; documents below that size never wait
 
 
 class TextBudget:
-    """Large documents take part of the budget while they are chunked, or wait. Threads share it."""
+    """Bounds the characters of the large documents that threads chunk at the same time."""
 
     def __init__(self, characters: int = TOGETHER, small: int = _SMALL) -> None:
         self._budget, self._small = characters, small
@@ -55,21 +136,21 @@ class TextBudget:
 
     @contextmanager
     def take(self, characters: int) -> Iterator[None]:
-        """Wait until the budget has room. A document larger than the whole budget is chunked alone.
+        """Wait until the budget has room for a document, and occupy that room inside the context.
 
-        Raises Stopped after ``stop``.
+        A document larger than the whole budget is chunked alone. Raises Stopped after ``stop``.
         """
-        share = 0 if characters <= self._small else min(characters, self._budget)
+        size = 0 if characters <= self._small else min(characters, self._budget)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._taken + share <= self._budget)
+            self._changed.wait_for(lambda: self._stopped or self._taken + size <= self._budget)
             if self._stopped:
                 raise Stopped
-            self._taken += share
+            self._taken += size
         try:
             yield
         finally:
             with self._changed:
-                self._taken -= share
+                self._taken -= size
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -79,7 +160,7 @@ class TextBudget:
             self._changed.notify_all()
 
 
-PATIENCE = 5.0  # of all documents of one command together
+PATIENCE = 5.0  # seconds for the retries of all documents of one command together
 _PAUSE = 0.2  # seconds
 
 T = TypeVar("T")
@@ -88,7 +169,7 @@ T = TypeVar("T")
 def until_readable(read: Callable[[], T], until: float) -> T:
     """Call ``read`` and return its result; retry after Transient, until a time of ``monotonic``.
 
-    Raises what ``read`` raises last. Stale is raised at once: only another listing helps against it.
+    Raises the last error. Stale is raised at once: only another listing helps against it.
     """
     while True:
         try:
@@ -101,10 +182,13 @@ def until_readable(read: Callable[[], T], until: float) -> T:
             sleep(_PAUSE)
 
 
-Stage = Literal["read", "chunk", "write"]  # embedding is counted where all texts meet
+# Embedding is measured by engine/embedding.py, for the texts of all documents.
+Stage = Literal["read", "chunk", "write"]
 
 
 class StageTimes:
+    """Seconds that documents spent in each stage since the start. Any thread."""
+
     def __init__(self) -> None:
         self._lock = Lock()
         self.seconds: dict[str, float] = dict.fromkeys(get_args(Stage), 0.0)
@@ -118,6 +202,6 @@ class StageTimes:
             self.add(stage, monotonic() - begun)
 
     def add(self, stage: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere."""
+        """Add seconds that a process on another machine measured."""
         with self._lock:
             self.seconds[stage] += seconds

@@ -1,9 +1,12 @@
-"""A listing of a source, compared with the last listing of each edition. Runs on a worker; reads only."""
+"""Lists a source, and compares the listing with what the journal knows for each edition.
+
+``take`` runs on a worker and only reads. The scanner stores the differences by ``observe``.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.core.decisions import Changes, QueueTurns, Scope
+from ingestor.core.decisions import Changes, QueuePositions, Scope
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.listings import Action, KnownVersions, Listing, ListingComparison, Observe, Versions, pages
 from ingestor.model import INSIDE, Item, SourceName
@@ -16,22 +19,18 @@ from ingestor.state.sources import PageStore
 
 _PAGE = 500  # items compared at once
 
-Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]
-
-
-def as_listed(items: Iterable[Item], known: Versions) -> Iterable[Item]:
-    """Return the items unchanged, for a source without containers."""
-    del known
-    return items
+Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known versions -> items and members
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A configured source, with the tools that prepare its documents in one edition.
+    """A configured source, with the tools that prepare its documents for one edition.
 
-    ``expand`` adds the members of archives and mails. All editions of a source have the same connector.
-    ``setting``: the part of the config that decides what is listed and when; None if unknown.
-    ``only_loses``: whether nothing here can make records of the edition, so that it only loses documents.
+    All editions of a source have the same connector. ``max_loss``: fraction of the documents that may vanish
+    without approval. ``scan_every``: seconds between two complete listings. ``expand``: adds the members of
+    archives and mails to listed items. ``setting``: the part of the config that decides what is listed and
+    when; None if unknown. ``only_loses``: whether the edition's recipe cannot be reproduced here, for example
+    because a plugin is missing. Then vanished documents are removed from the edition, and none is added.
     """
 
     name: SourceName
@@ -39,8 +38,8 @@ class Source:
     connector: Connector
     tools: Tools
     max_loss: float = 0.5
-    scan_every: float = 300.0  # seconds
-    expand: Expand = as_listed
+    scan_every: float = 300.0
+    expand: Expand = lambda items, known: items
     setting: object = None
     only_loses: bool = False
 
@@ -49,12 +48,12 @@ class Source:
         return Feed(self.name, self.collection)
 
     def is_moved(self, version: str, other: str) -> bool:
-        """Return whether items of these versions are known to be one under two keys."""
+        """Return whether the connector knows that two versions are of one item that was moved."""
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 
 def want(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> None:
-    """Note in the journal which editions sources feed, and by which recipes.
+    """Store which editions sources feed, and by which recipes: documents with another recipe become due.
 
     ``leaving``: sources whose documents are removed.
     """
@@ -72,25 +71,26 @@ def observe(
     source: Source,
     actions: Iterable[Action],
     remove_at: float = 0.0,
-    turns: QueueTurns | None = None,
+    positions: QueuePositions | None = None,
 ) -> None:
-    """Carry out the observations among these actions in one edition of the source.
+    """Store the changes of these actions in the journal, for one edition of the source.
 
-    ``remove_at``, ``turns``: see Journal.observe.
+    Other actions are ignored. ``remove_at``, ``positions``: see Journal.observe.
     """
     for action in actions:
         if isinstance(action, Observe):
             changes = action.all()
             if source.only_loses:
                 changes = Changes(vanished=changes.vanished)
-            journal.observe(source.name, source.collection, changes, remove_at, turns)
+            journal.observe(source.name, source.collection, changes, remove_at, positions)
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
-    """Return the smallest scope that covers every dirty key."""
+    """Return the smallest scope that covers every dirty key; all if the connector cannot list a part."""
     if "" in dirty or not isinstance(source.connector, Scoped):
         return Scope()
     kept = list[str]()
+    # by parts of the path, so that a key follows the folder that contains it
     for key in sorted(set(map(outside, dirty)), key=lambda key: key.split("/")):
         if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):
             kept.append(key)
@@ -103,10 +103,11 @@ def take(
     known: Sequence[KnownVersions],
     note: Callable[[Item], None] = lambda item: None,
 ) -> Listing:
-    """List a source and compare it with what each edition knows of it.
+    """List a source, and compare the listing with the documents that each edition knows.
 
-    ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
-    ``trouble``; and Transient if the source's root became another one meanwhile.
+    ``known``: one value for each edition. ``note``: called with each item. Raises what the connector raises,
+    except PartialScan, which becomes ``trouble``. Raises Transient if another file system was mounted at the
+    source's root meanwhile.
     """
     connector, identity = source.connector, _identity(source.connector)
     shared = known[0] if len(known) == 1 else KnownToAll(known)
@@ -148,9 +149,10 @@ def _identity(connector: Connector) -> str:
 
 
 class KnownToAll:
-    """Versions on which all editions agree: a container that they know in different ones is opened again.
+    """The versions on which all editions agree, as one ``Versions``.
 
-    A member has the version of the first edition that knows it.
+    A container has the version "" if editions know different versions of it, so that it is opened again. A
+    member has the version of the first edition that knows it.
     """
 
     def __init__(self, known: Sequence[KnownVersions]) -> None:

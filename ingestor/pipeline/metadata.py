@@ -1,10 +1,10 @@
-"""The metadata of a record: flat, always the same keys, None for a missing value.
+"""Builds the metadata of records: flat, always the same keys, None for a missing value.
 
-Chroma takes strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
-surrogates. A chunk's section is the one that holds most of its characters; ``headings`` lists the titles of
-all sections that the chunk touches and of those around them. Some keys are for other readers:
-``relationships`` and ``_node_content`` are JSON strings. LlamaIndex's Chroma store rebuilds nodes from the
-second (llama_index.core.vector_stores.utils.metadata_dict_to_node).
+Chroma accepts strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
+surrogates. A chunk's section is the one that has most of its characters; ``headings`` contains the titles of
+all sections that the chunk touches and of the sections around them. Some keys are for other programs:
+``relationships`` and ``_node_content`` are JSON strings. LlamaIndex's Chroma store rebuilds nodes from
+``_node_content`` (llama_index.core.vector_stores.utils.metadata_dict_to_node).
 """
 
 import json
@@ -47,23 +47,23 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or si
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SITE = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*")
-# Keys before the text that LlamaIndex gives to a model, and further ones that its nodes carry. Nodes repeat
-# no other standard key, since Chroma's index stores the JSON of each record twice.
+# Keys that LlamaIndex puts before a text for a model, and further keys of its nodes. Nodes repeat no other
+# standard key, since Chroma's index stores the JSON of each record twice.
 _CITED = frozenset(("title", "heading_path", "path", "page_label", "table_header"))
 _IN_LEAN_NODES = _CITED | {"source"}
 _IN_NODES = _IN_LEAN_NODES | {"page", "start_line", "end_line", "chunk_index"}
-_LONGEST = 8_000  # characters of a value: every record of the document may repeat it
+_LONGEST = 8_000  # characters of a value; longer ones are truncated, since every record may repeat them
 _MOST = 200  # texts in a list
 NONE_OF_ITS_OWN = OwnMetadata()
-_VERSION = 9  # raised whenever the same chunk is described otherwise
+_VERSION = 9  # raised whenever the same chunk gets other metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Describing:
-    """How the records of a source are described.
+    """Settings of the metadata of a source's records.
 
-    ``strategy``: that cuts them. ``profile``: which keys they carry. ``quotas``: of the server that takes
-    them. ``own``: keys that the config gives to documents.
+    ``strategy``: name of the chunking strategy. ``profile``: which keys records have. ``quotas``: limits of
+    the Chroma server. ``own``: metadata that the config adds to documents.
     """
 
     source: SourceName
@@ -75,7 +75,7 @@ class Describing:
 
 @cache
 def rules(how: Describing) -> Fingerprint:
-    """Return a fingerprint of how chunks are described; a change patches the metadata of existing records."""
+    """Return a fingerprint of all settings that decide metadata; a change patches existing records."""
     name, quotas = how.source if carries(how.profile, "source_name") else "", how.quotas
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
     given = [repr(how.own)] if how.own != NONE_OF_ITS_OWN else []
@@ -97,10 +97,10 @@ def build(
 ) -> list[Metadata]:
     """Build the metadata of each chunk's record, in order.
 
-    ``ids``, ``lines`` (see text/context.py), ``tokens`` and ``content_hashes``: a value for each chunk.
-    An omitted standard key is None, so that a patch removes the key. Keys of ``how.own``, ``item.extra``,
-    ``document.extra`` and ``chunk.extra`` are added, later ones winning, but none takes the place of a key in
-    KEYS.
+    ``ids``, ``lines`` (context lines, see text/context.py), ``tokens`` and ``content_hashes``: a value for
+    each chunk. An omitted standard key is None, so that a patch removes the key. Keys of ``how.own``,
+    ``item.extra``, ``document.extra``, the front matter and ``chunk.extra`` are added. Of equal keys the
+    later one wins, but none replaces a key in KEYS.
     """
     whole = _values(
         {
@@ -137,7 +137,7 @@ def build(
         if how.profile != "full":
             kept = {k: value for k, value in every.items() if carries(how.profile, k) or k in how.own.keys}
             every = {**dict.fromkeys(KEYS), **kept}
-        described.append(within(every, how.quotas))
+        described.append(fit(every, how.quotas))
     return described
 
 
@@ -163,7 +163,10 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
 
 
 def folders_of(key: str) -> list[str] | None:
-    """Return folders, archives and sites around a document, outermost first: ``["ref", "ref/models"]``."""
+    """Return the folders and archives that contain a document, outermost first: ``["ref", "ref/models"]``.
+
+    The first entry for a URL includes its site.
+    """
     site = _SITE.match(key)
     start, path = (site.end(), re.split("[?#]", key)[0]) if site else (1, key)
     around = (path[:end] for end in range(start, len(path)) if path[end] == "/")
@@ -177,9 +180,10 @@ def title_of(document: Document, item: Item) -> str:
 
 
 def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dict[str, Value]]:
-    """Return the place of each chunk. Its page is that of its first visible character.
+    """Return the keys about each chunk's span and section.
 
-    ``lined``: whether the document has lines.
+    ``lined``: whether lines of the text are lines of the file. A chunk's page is that of its first visible
+    character.
     """
     inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
@@ -204,6 +208,7 @@ def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dic
 
 
 def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
+    """Return the keys about a chunk's position: offsets, lines, page, kinds of blocks, figure and symbol."""
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
     visible = lines.first_visible(chunk.start, chunk.end)
@@ -222,10 +227,10 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
 
 
 def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean: bool) -> str | None:
-    """Return a node of LlamaIndex without its text: a model reads a citation before the text.
+    """Return the JSON of a LlamaIndex node without its text; None if the JSON would be truncated.
 
-    The node carries what cites the passage, and keys of one's own; unless ``lean`` also its neighbours and
-    place. None if its JSON would be truncated.
+    The node has the keys that cite the passage, and keys that are not standard. Unless ``lean``, the node
+    also has its span and the ids of its neighbours. A model reads the citing keys before the text.
     """
     carried = _IN_LEAN_NODES if lean else _IN_NODES
     shown = {
@@ -258,7 +263,10 @@ def _day(modified: float | None) -> str | None:
 
 
 def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
-    """Return others' keys, without those that Chroma refuses, and their values as Chroma returns them."""
+    """Return keys of formats, sources and strategies, except keys that Chroma refuses.
+
+    Values are changed to what Chroma returns.
+    """
     return {
         _text(key): _value(list(value) if isinstance(value, tuple) else value)
         for key, value in extra
@@ -267,7 +275,7 @@ def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, V
 
 
 def _values(metadata: Metadata) -> dict[str, Value]:
-    """Return values as Chroma returns them; long ones are cut."""
+    """Return metadata with values as Chroma returns them; long values are truncated."""
     return {key: None if value is None else _value(value) for key, value in metadata.items()}
 
 
@@ -279,21 +287,21 @@ def _value(value: Value) -> Value:
     if isinstance(value, list):
         return list(map(_text, value[:_MOST]))
     if isinstance(value, float):
-        # Chroma reads back 16 and 17 digits inexactly, and -0.0 as 0.0.
+        # Chroma returns numbers of 16 and 17 digits inexactly, and -0.0 as 0.0.
         return float(f"{value:.15g}") + 0.0 if math.isfinite(value) else None
     return value
 
 
 def _text(text: str) -> str:
-    """Text without lone surrogates, by which Python represents invalid bytes of file names."""
+    """Truncate a text, and replace lone surrogates: Python represents invalid bytes of names by them."""
     text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-# --- keys that the config gives --------------------------------------------------------------------
-# ``values`` hold for all documents of the source, ``paths`` for those that a pattern takes; ``front_matter``
-# names fields of Markdown files with their types. The more specific value wins: values, patterns in their
-# order, what source and format know, front matter.
+# --- metadata from the config ----------------------------------------------------------------------
+# ``values`` hold for all documents of the source, ``paths`` for documents whose path matches a pattern.
+# ``front_matter`` names fields of Markdown files with their types. The more specific value wins: ``values``,
+# then patterns in their order, then values of source and format, then front matter.
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _NO_PATTERN = gitignore.rules(())
@@ -301,7 +309,7 @@ _pattern = cache(lambda pattern: gitignore.rules([pattern]))
 
 
 def by_path(own: OwnMetadata, key: str) -> dict[str, Value]:
-    """Return the values that the config gives to the document with this key."""
+    """Return the values that the config sets for the document with this key."""
     chosen, names = dict(own.values), key.replace(INSIDE, "/").split("/")
     for pattern, values in own.paths:
         taken: gitignore.IgnoreRules = _pattern(pattern)
@@ -311,7 +319,7 @@ def by_path(own: OwnMetadata, key: str) -> dict[str, Value]:
 
 
 def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Value], list[str]]:
-    """Return the named fields of the document's front matter, and what is wrong with the others."""
+    """Return the fields of front matter that the config names, and an error for each bad field."""
     if not own.front_matter or not any(block.kind == "front_matter" for block in document.blocks[:1]):
         return {}, []
     fields, values, wrong = fields_of(document.text) or {}, dict[str, Value](), list[str]()
@@ -336,7 +344,10 @@ def day_of(text: str | None) -> int | None:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield a field's texts, without empty ones. Aliases can nest lists endlessly: one level is read."""
+    """Yield the texts of a field of front matter, without empty ones.
+
+    Only one level of a list is read: YAML's aliases can nest lists without an end.
+    """
     for each in value if isinstance(value, list) else [value]:
         text = "" if each is None or isinstance(each, list | Mapping) else " ".join(str(each).split())
         if text and text.lower() not in ("~", "null"):
@@ -344,7 +355,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _convert(texts: list[str], kind: FieldType) -> Value:
-    """Return the value of that type; None if the texts have none."""
+    """Return the texts of a field as a value of this type; None if they are no such value."""
     if kind == "list":
         parts = [part.strip() for part in texts[0].split(",")] if len(texts) == 1 else texts
         return [part for part in parts if part] or None
@@ -368,8 +379,8 @@ def _convert(texts: list[str], kind: FieldType) -> Value:
 
 # --- quotas of a server ----------------------------------------------------------------------------
 
-# Keys to omit for a server that takes fewer, in this order; readers miss the first ones least. Next go keys
-# that are not ingestor's own, in reverse alphabetical order. Keys that ingestor reads stay.
+# Keys to omit for a server that accepts fewer keys, in this order; readers miss the first ones least. Next go
+# keys that are not standard, in reverse alphabetical order. Keys that ingestor reads stay.
 LEFT_OUT = (
     *("doc_id", "ref_doc_id", "file_path", "file_type", "content_hash", "strategy", "recipe"),
     *("section_chunk_count", "section_chunk_index", "block_kinds", "file_size", "last_modified_date"),
@@ -379,8 +390,11 @@ LEFT_OUT = (
 )
 
 
-def within(metadata: Metadata, quotas: Quotas) -> Metadata:
-    """Fit metadata into the quotas. An omitted standard key is None, so that a patch removes the key."""
+def fit(metadata: Metadata, quotas: Quotas) -> Metadata:
+    """Omit keys and truncate values until the server's quotas are kept.
+
+    An omitted standard key is None, so that a patch removes the key.
+    """
     if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
         return metadata
     most = quotas.value_bytes
@@ -400,7 +414,7 @@ def within(metadata: Metadata, quotas: Quotas) -> Metadata:
 
 
 def _truncate(value: Value, most: int | None) -> Value:
-    """Truncate a text, or the texts of a list together, to so many bytes."""
+    """Truncate a text to ``most`` bytes; keep the first texts of a list that have as many bytes together."""
     if most is None or not isinstance(value, str | list):
         return value
     if isinstance(value, str):
@@ -416,7 +430,7 @@ def _truncate(value: Value, most: int | None) -> Value:
 
 
 def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:
-    """Raise BadDocument if the server does not take the text of a chunk."""
+    """Raise BadDocument if the text of a chunk exceeds the server's quota."""
     most = quotas.document_bytes
     for at, chunk in enumerate(chunks if most is not None else ()):
         size = len(chunk.text.encode())

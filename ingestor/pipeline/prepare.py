@@ -1,9 +1,9 @@
 """Prepares one document, top to bottom: read, chunk, compare with the journal, embed.
 
-Runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose vector is not
-in the index are embedded; cached vectors are used. An item with the same version has the same content. So
-after a change of chunker, of the collection's statistic or of a record, neither source nor parser is needed.
-The way of a document ends in engine/writer.py.
+``prepare`` runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose
+vector is not in the index are embedded; cached vectors are used. An item with the same version has the same
+content. So after a change of chunker, of the collection's statistic or of a record, the cached parse is used,
+without source and parser. The way of a document ends in engine/writer.py.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -39,10 +39,9 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, limits, metadata, windows
+from ingestor.pipeline import language, limits, metadata
 from ingestor.pipeline.language import ModelLanguages, ModelVocabulary
-from ingestor.pipeline.limits import StageTimes
-from ingestor.pipeline.windows import Beyond, embed_whole, endless
+from ingestor.pipeline.limits import ExceedsWindow, StageTimes, embed_whole, never_exceeds
 from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
 from ingestor.segmentation.pooling import mix
 from ingestor.text import context as text_context
@@ -50,14 +49,16 @@ from ingestor.text.context import Context, Lines, contexts, in_front
 from ingestor.units import quantity
 
 _FEW = 1000  # chunks that a document of any size may give
-_PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
-
+_COMPARED = 10  # distinct texts that a strategy may embed for its decisions, for each chunk that it may give
 
 Fetch = Callable[[Item], Blob]
 
 
 class Memory(Protocol):
-    """A cache of parsed documents, which may drop any entry at any time. ``stamp``: state of the item."""
+    """A cache of parsed documents, which may lose any entry at any time.
+
+    ``stamp``: digest of the item's version and of all settings that decide how its type is detected.
+    """
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None: ...
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None: ...
@@ -65,7 +66,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A fetched item. ``document`` parses it, unless it is cached; raises what the parser raises."""
+    """A fetched item. ``document`` returns the cached parse, or parses; it raises what the parser raises."""
 
     content: Digest
     parser: str
@@ -74,10 +75,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads items of one source.
+    """Fetches and parses items of one source.
 
-    ``recipes``: recipes of the parsers. ``costly``: parsers whose documents are cached. ``origin``:
-    fingerprint of the connector and its options, on which an item's content may depend.
+    ``recipes``: by parser. ``costly``: parsers whose documents are cached. ``types``: formats that the config
+    sets for names. ``origin``: fingerprint of the connector and its options, on which content may depend.
     """
 
     source: SourceName
@@ -86,7 +87,7 @@ class Reader:
     recipes: Mapping[str, Fingerprint]
     memory: Memory | None = None
     costly: Container[str] = ()
-    types: detect.Types = ()  # formats that the config sets for names
+    types: detect.Types = ()
     origin: str = ""
 
     def read(self, item: Item) -> Reading:
@@ -111,9 +112,9 @@ class Reader:
         return Reading(content, parser, parse)
 
     def _recall(self, item: Item) -> Parsed | None:
-        """Return the remembered parse of an item, if any.
+        """Return the cached parse of an item, or None.
 
-        Names that promise a cheap parser are not looked up: reading the item costs less.
+        An item whose name promises a cheap parser is not searched in the cache: reading the item costs less.
         """
         promised = None if self.types else detect.parser_of_name(item.key)
         if self.memory is None or (promised is not None and promised not in self.costly):
@@ -124,7 +125,11 @@ class Reader:
         return combine(detect.rules(), self.types, self.origin, item.version, item.uri)
 
     def recipe(self, parser: str) -> Fingerprint:
-        """Return the recipe of documents read by that parser; "" for a document that none could read."""
+        """Return the recipe of documents read by this parser.
+
+        The recipe for an unknown parser combines all parsers, so that a change of any has the document tried
+        again. The parser "" stands for documents that no parser could read.
+        """
         recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
         if not self.types or detect.is_binary(parser):
             return recipe
@@ -133,12 +138,14 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools that turn items of one source into records.
+    """The parts that turn items of one source into records of one edition.
 
-    ``context``, ``neighbours``: see chunkers/options. ``languages``: those of the model, if they are known to
-    be few. ``vocabulary``: None if the model reads every text.
-    ``chunking_turn``: waits until a document of so many characters may be chunked. ``expect``: called when a
-    document will need vectors.
+    ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: whether each of some texts is
+    longer than the model reads. ``max_records``: of a document. ``languages``: those of the model, None if it
+    may know any. ``vocabulary``: None if the model knows every token. ``text_budget``: context in which a
+    document of so many characters is chunked; entering it may wait. ``expect``: called before a document is
+    parsed that will need vectors, so that the model is loaded meanwhile. ``collective``: the chunker, if its
+    cuts depend on the whole collection.
     """
 
     reader: Reader
@@ -151,14 +158,13 @@ class Tools:
     count_tokens: Callable[[Sequence[str]], list[int]]
     context: Context = "none"
     neighbours: float = 0.0
-    exceeds_window: Beyond = endless
-    max_records: int = 100_000  # of a document
+    exceeds_window: ExceedsWindow = never_exceeds
+    max_records: int = 100_000
     languages: ModelLanguages | None = None
     vocabulary: ModelVocabulary | None = None
-    chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
+    text_budget: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
-    # The chunker, if its cuts depend on the collection.
     collective: Collective | None = field(init=False, repr=False, compare=False)
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -167,13 +173,16 @@ class Tools:
         object.__setattr__(self, "collective", collective)
 
     def recipe(self, parser: str) -> str:
-        """Return the recipe of documents read by that parser; "" for a document that none could read."""
+        """Return the fingerprint of all that decides the records of a document read by this parser.
+
+        The parser "" stands for documents that no parser could read.
+        """
         if parser not in self._recipes:
             reading = self.reader.recipe(parser)
             described = metadata.rules(self.describing)
             rules = (
                 detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
-                windows.VERSION,
+                limits.DIVISION,
             )  # fmt: skip
             self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
         return self._recipes[parser]
@@ -190,32 +199,32 @@ class Tools:
 class Job:
     """A document to prepare.
 
-    ``others``: the collection's sums without this document. ``others_by_now``: takes the document's own sums,
-    and returns the present sums of the others.
+    ``others``: the collection's sums over all other documents, for strategies with a statistic.
+    ``exchange_sums``: publishes the document's own sums, and returns the present sums over the others.
     """
 
     entry: Entry
     others: Sums | None = None
-    others_by_now: Callable[[Sums], Sums | None] | None = None
+    exchange_sums: Callable[[Sums], Sums | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """The writes for one document. Valid while the journal's records equal ``basis``."""
+    """The writes for one document. They are valid while the journal's records equal ``basis``."""
 
     entry: Entry
     intent: Intent
     receipt: Receipt
     basis: tuple[Known, ...] = ()
     records: tuple[Record, ...] = ()  # to upsert, the new ones first
-    patches: tuple[tuple[RecordId, Metadata], ...] = ()
-    drops: tuple[RecordId, ...] = ()
+    patches: tuple[tuple[RecordId, Metadata], ...] = ()  # records with new metadata only
+    drops: tuple[RecordId, ...] = ()  # records to delete
     added: int = 0  # how many of ``records`` are new
-    tokens: tuple[int, int] = (0, 0)  # sampled from ``records``: unknown to the model, and all
+    tokens: tuple[int, int] = (0, 0)  # in a sample of ``records``: unknown to the model, and all
 
     @property
     def empties(self) -> bool:
-        """Return whether a document with records gets none, without an error."""
+        """Return whether a document with records loses all of them, without an error."""
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
@@ -226,8 +235,8 @@ Preparing = Callable[[Job, Tools, Predecessor], Prepared]  # ``prepare``, here o
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     """Read, chunk, compare and embed one document.
 
-    ``predecessor``: finds a vanished document of the same content for a new one. Raises what the
-    connector, the parser and the embedder raise (see ports).
+    ``predecessor``: returns the vanished document whose records a new one with this content digest reuses, or
+    None. Raises what the connector, the parser and the embedder raise (see ports).
     """
     entry = job.entry
     assert entry.item is not None
@@ -237,31 +246,31 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
     owner = entry if entry.known or entry.digest else predecessor(entry, content) or entry
-    if owner.digest != content:
+    if owner.digest != content:  # models load while the document is parsed
         tools.expect()
         language.expect()
     with tools.times.measure("read"):
         document = reading.document()
     _, wrong = metadata.by_front_matter(tools.describing.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
-    with tools.chunking_turn(len(document.text)), tools.times.measure("chunk"):
-        cut = _cut(job, document, tools)
-    if cut.repeated:
-        repeated = quantity(cut.repeated, "chunk")
+    with tools.text_budget(len(document.text)), tools.times.measure("chunk"):
+        chunked = _chunk(job, document, tools)
+    if chunked.repeated:
+        repeated = quantity(chunked.repeated, "chunk")
         lost = f"{repeated} left out: {limits.MOST_REPEATS} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
-        statistic=tools.statistic if cut.chunking.sums is not None else None,
-        sums=cut.chunking.sums, interval=cut.chunking.interval, shortfall=shortfall(document),
+        statistic=tools.statistic if chunked.chunking.sums is not None else None,
+        sums=chunked.chunking.sums, interval=chunked.chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
-    return _compose(entry, owner, receipt, document, cut, tools)
+    return _compose(entry, owner, receipt, document, chunked, tools)
 
 
 def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
-    """Return the writes for a document that was read, if nothing that its records depend on changed.
+    """Return a renewed receipt without writes if nothing changed that the document's records depend on.
 
-    Its receipt is renewed, and the index is not written.
+    Return None otherwise, also if records are in doubt.
     """
     entry = job.entry
     assert entry.item is not None
@@ -279,7 +288,7 @@ def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
-    """Return whether cuts with this interval are those for the document beside these others."""
+    """Return whether cuts with this interval are optimal for a document's sums together with ``others``."""
     if tools.collective is None or sums is None or interval is None:
         return True
     return interval[0] <= tools.collective.value(sums if others is None else sums + others) <= interval[1]
@@ -290,10 +299,12 @@ def _facts(item: Item, content: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cut:
-    """``lines``: in front of each chunk. ``texts``: texts to embed; empty if the chunker made vectors.
+class _Chunked:
+    """A document's chunks, ready to be compared and embedded.
 
-    ``repeated``: chunks left out because too many others have their text.
+    ``lines``: context lines to embed in front of each chunk. ``texts``: texts to embed, one for each chunk;
+    empty if the chunker made vectors. ``repeated``: number of chunks left out because too many have their
+    text.
     """
 
     chunking: Chunking
@@ -302,35 +313,38 @@ class _Cut:
     repeated: int
 
 
-def _cut(job: Job, document: Document, tools: Tools) -> _Cut:
-    """Chunk a document.
+def _chunk(job: Job, document: Document, tools: Tools) -> _Chunked:
+    """Chunk a document. Raises BadDocument if there are too many chunks, or if one is too long for Chroma.
 
-    Chunk once more, with the vectors of the cache, if others moved the statistic while this document waited
-    for its vectors.
+    The document is chunked once more, with cached vectors, if other documents moved the statistic while it
+    waited for its vectors.
     """
-    parts, entry = dict[str, None](), job.entry
+    compared, entry = dict[str, None](), job.entry
 
     def embed(texts: Sequence[str]) -> Vectors:
-        parts.update(dict.fromkeys(texts))
-        _within(len(parts) // _PIECES, entry, tools)
+        compared.update(dict.fromkeys(texts))
+        _require_few(len(compared) // _COMPARED, entry, tools)  # before the embedding costs time
         return tools.embed_whole(texts)
 
     whole = tools.chunker.chunk(document, embed, job.others)
-    if job.others_by_now is not None and whole.sums is not None:
-        others = job.others_by_now(whole.sums)
+    if job.exchange_sums is not None and whole.sums is not None:
+        others = job.exchange_sums(whole.sums)
         if not _holds(whole.sums, whole.interval, others, tools):
             whole = tools.chunker.chunk(document, embed, others)
-    _within(len(whole.chunks), entry, tools)
+    _require_few(len(whole.chunks), entry, tools)
     metadata.require_short(whole.chunks, tools.describing.quotas)
     chunking = limits.without_repeats(whole)
     chunks = chunking.chunks
     lines = contexts(document, chunks, tools.context)
     texts = texts_to_embed(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
-    return _Cut(chunking, lines, texts, len(whole.chunks) - len(chunks))
+    return _Chunked(chunking, lines, texts, len(whole.chunks) - len(chunks))
 
 
-def _within(chunks: int, entry: Entry, tools: Tools) -> None:
-    """Raise BadDocument if a document has too many chunks, also for its size: such files are hostile."""
+def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
+    """Raise BadDocument if a document has more chunks than ``max_records``, or than bytes.
+
+    A small file that expands to many chunks is hostile.
+    """
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
         raise BadDocument(f"gives {quantity(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
@@ -353,10 +367,14 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
 
 
 def _compose(
-    entry: Entry, owner: Entry, receipt: Receipt, document: Document, cut: _Cut, tools: Tools
+    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunked: _Chunked, tools: Tools
 ) -> Prepared:
+    """Compare chunks with the records of ``owner``, embed new texts, and return the writes.
+
+    ``owner``: the entry itself, or the vanished document whose records it adopts.
+    """
     assert entry.item is not None
-    chunking, texts = cut.chunking, cut.texts
+    chunking, texts = chunked.chunking, chunked.texts
     chunks = chunking.chunks
     keys = [
         core_slots.Keys(text_digest(chunk.text), key)
@@ -365,7 +383,7 @@ def _compose(
     slots = core_slots.assign(owner.known, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
-        language.identify(document), entry.item, owner.document_id, chunks, ids, cut.lines,
+        language.identify(document), entry.item, owner.document_id, chunks, ids, chunked.lines,
         tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing,
     )  # fmt: skip
@@ -401,9 +419,9 @@ def _compose(
 def _with_digests(
     wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
 ) -> tuple[Known, ...]:
-    """Return each record with the digest of its vector. ``made``: new vectors by position.
+    """Return the wanted records with the digests of their vectors, as the receipt stores them.
 
-    A record that keeps its vector keeps the digest.
+    ``made``: new vectors by position. A record that keeps its vector keeps the digest from ``before``.
     """
     digests = {known.slot: known.vector_digest for known in before}
     digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
@@ -413,16 +431,18 @@ def _with_digests(
     )
 
 
-def texts_to_embed(chunks: Sequence[Chunk], lines: Sequence[Lines], beyond: Beyond = endless) -> list[str]:
-    """Return the texts to embed: the chunks', each after its lines.
+def texts_to_embed(
+    chunks: Sequence[Chunk], lines: Sequence[Lines], exceeds: ExceedsWindow = never_exceeds
+) -> list[str]:
+    """Return the texts to embed: each chunk's text after its context lines.
 
-    A chunk that exceeds the model's window loses lines, the most general first.
+    A text that exceeds the model's window loses context lines, the most general ones first.
     """
     left = dict(enumerate(lines))
     texts = [in_front(before, chunk.text) for before, chunk in zip(lines, chunks, strict=True)]
     while left := {at: before[1:] for at, before in left.items() if before}:
         places = list(left)
-        left = {at: left[at] for at in compress(places, beyond([texts[at] for at in places]))}
+        left = {at: left[at] for at in compress(places, exceeds([texts[at] for at in places]))}
         for at, before in left.items():
             texts[at] = in_front(before, chunks[at].text)
     return texts
@@ -434,7 +454,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)
     own = [
-        combine(tools.embedder_recipe, text_digest(text), *([windows.VERSION] if is_long else []))
+        combine(tools.embedder_recipe, text_digest(text), *([limits.DIVISION] if is_long else []))
         for text, is_long in zip(texts, divided, strict=True)
     ]
     if not (share := _neighbours(chunking, tools)):
@@ -443,7 +463,10 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
-    """Return a row for each position. Mixing needs at most two chunks on either side."""
+    """Return the vectors of the chunks at these positions, as rows.
+
+    If vectors are mixed with those of their neighbours, two chunks on either side are embedded, too.
+    """
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
     share = _neighbours(chunking, tools)
@@ -458,5 +481,5 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
 
 
 def _neighbours(chunking: Chunking, tools: Tools) -> float:
-    """Return the share of neighbouring chunks in the vectors of a document's chunks."""
+    """Return the weight of neighbouring chunks in the vectors of a document's chunks, from 0 to 1."""
     return tools.neighbours if chunking.neighbours is None else chunking.neighbours

@@ -17,7 +17,7 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.queries.status import undone
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import Change, metadata_change, model_prices
+from ingestor.rechunk.policy import Change, metadata_change, model_prices
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal, sources_of

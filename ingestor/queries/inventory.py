@@ -15,7 +15,7 @@ from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, shard_names, shard_of
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, journal_or_blank
-from ingestor.rechunk.recipes import strategies_and_model
+from ingestor.rechunk.policy import strategies_and_model
 from ingestor.state import files
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal

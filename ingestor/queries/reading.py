@@ -33,7 +33,7 @@ from ingestor.queries.access import (
     live_editions,
     no_collection,
 )
-from ingestor.rechunk.recipes import changes, metadata_change, profile_of
+from ingestor.rechunk.policy import changes, metadata_change, profile_of
 from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
 from ingestor.state.files import Locked, lexical_path

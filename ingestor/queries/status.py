@@ -19,8 +19,7 @@ from ingestor.lexical.file import open_for_reading
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import collections_of, has_file, is_running, journal_of
-from ingestor.rechunk.policy import fingerprint_of
-from ingestor.rechunk.recipes import strategies_and_model
+from ingestor.rechunk.policy import fingerprint_of, strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.files import journal_path, lexical_path, lock_path, read_note
@@ -400,7 +399,11 @@ def report_sync(
     ``seconds``: its duration. ``before``: ``documents_not_in_config`` at its start. ``interrupted``: whether
     it was stopped before the end.
     """
-    tally, journal, embedded = running.engine.writer.tally, running.journal, running.embedding.counts()
+    tally, journal, embedded = (
+        running.engine.writer.counts.tally(),
+        running.journal,
+        running.embedding.counts(),
+    )
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     after, reports, answers = documents_not_in_config(running), Reports(journal), running.answers
     states, withdrawn = _states(running, rows), Withdrawals(journal)

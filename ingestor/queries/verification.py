@@ -17,7 +17,7 @@ from ingestor.core.backend import Model
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import Edition
 from ingestor.core.listings import observations
-from ingestor.engine.comparison import Closer, Findings, compare, mend
+from ingestor.engine.comparison import Findings, ThoroughCheck, compare, repair_differences
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.model import CollectionName, Fingerprint
@@ -140,7 +140,7 @@ def _examine(
                 broken=f"missing in Chroma; had {quantity(records, 'record')}" if records else None
             )
         with words_of(open_for_reading(lexical_path(parts.config)), edition.uuids) as words:
-            findings = compare(journal, index.parts, edition, Closer(cache, words))
+            findings = compare(journal, index.parts, edition, ThoroughCheck(cache, words))
         made_by = parts.by(edition.choices) if edition.choices else parts
         model = Model(Fingerprint(edition.embedder or ""), known=False) if made_by is None else made_by.model
         if findings.broken is None:
@@ -218,7 +218,7 @@ def _mend(config: Config) -> Verification:
             elif not findings.clean:
                 index = running.collections.edition(edition)
                 assert index is not None
-                mend(running.journal, index.parts, edition.name, findings)
+                repair_differences(running.journal, index.parts, edition.name, findings)
                 running.lexical.mend(edition.uuids, findings.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

@@ -1,53 +1,272 @@
-"""Decides which editions a config wants, and the steps to them from the existing ones. Pure.
+"""Decides what a changed config means for a collection, by values that the journal stores as JSON. Pure.
 
-``editions_of`` decides for the daemon, for `plan` and for the simulation; ``swap`` carries its steps out.
+``Choices`` are the settings of a config that decide the recipes of a collection. A collection stays in step
+by its old choices while new ones wait for approval or are being built. This works after a restart too, when
+the config on disk has only the new choices. Secrets and tuning options are not stored: they come from today's
+config.
+
+``decide`` chooses what to do with a collection, and ``editions_of`` which editions are kept in step then. The
+daemon, `plan` and the simulation call both; rechunk/swap.py carries the decision out.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-from ingestor.config.models import Rechunk
+from pydantic import ValidationError
+
+from ingestor.config.models import Choice, Config, Rechunk, SourceConfig
 from ingestor.core.entries import Choices, Edition, EditionName
-from ingestor.core.fingerprint import fingerprint
-from ingestor.model import CollectionName
-from ingestor.rechunk.recipes import Change, changes, merge
+from ingestor.core.fingerprint import complete, fingerprint, options_of_speed, recipe_options
+from ingestor.core.metadata_keys import Profile
+from ingestor.model import CollectionName, Fingerprint, SourceName
+from ingestor.registry import Group, UnknownKind, find, kinds
 from ingestor.units import quantity
+
+# Keys of ``Choices``: "detection": fingerprint of the rules by which formats are detected; "embedding": kind,
+# version, options and recipe of the embedder; "sources": by name, a mapping with "chunking", "parsing" (by
+# parser) and "types" if the config sets any; "metadata": the profile unless it is "full"; "shards": their
+# number unless it is 1.
+
+
+class NotReproducible(Exception):
+    """Error: stored choices cannot be reproduced here: a plugin is missing, or has another version."""
+
+
+def choices_of(
+    config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
+) -> Choices:
+    """Return the choices that a config makes for a collection.
+
+    ``embedder``: the recipe of the configured embedder. ``detection``: the result of detect.rules().
+    """
+    sources = [source for source in config.sources if source.collection == collection]
+    profile = next((source.metadata for source in sources), "full")
+    shards = next((source.shards for source in sources), 1)
+    return {
+        "detection": detection,
+        "embedding": {**_to_store(config.embedding), "recipe": embedder},
+        **({"metadata": profile if profile == "lean" else [*profile]} if profile != "full" else {}),
+        **({"shards": shards} if shards > 1 else {}),
+        "sources": {
+            source.name: {
+                "chunking": _to_store(source.chunking),
+                "parsing": {choice.plugin.kind: _to_store(choice) for choice in parsers_of(source)},
+                **({"types": [list(pair) for pair in source.types]} if source.types else {}),
+            }
+            for source in sources
+        },
+    }
+
+
+def parsers_of(source: SourceConfig) -> list[Choice]:
+    """Return every installed parser, with the options that the source sets, else the parser's defaults."""
+    chosen = {choice.plugin.kind: choice for choice in source.parsing}
+    plugins = [find("parsers", kind) for kind in kinds("parsers") if kind not in chosen]
+    every = chosen | {plugin.kind: Choice(plugin, plugin.options()) for plugin in plugins}
+    return [every[kind] for kind in kinds("parsers")]
+
+
+def model_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
+    """Return by source what a language model costs that reads a million tokens and writes as many.
+
+    0 for sources whose strategy asks no language model.
+    """
+    sources = [source for source in config.sources if source.collection == collection]
+    return {source.name: _price_of(source.chunking.options) for source in sources}
+
+
+def _price_of(options: object) -> float:
+    """Return the highest price of reading and writing in these options and in strategies inside them."""
+    inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
+    own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
+    return max([own, *map(_price_of, inner)])
+
+
+def merge(old: Choices, new: Choices) -> Choices:
+    """Return the old choices, with sources and parsers added that only the new ones have."""
+    sources = {**new["sources"], **old["sources"]}
+    for name in old["sources"].keys() & new["sources"].keys():
+        parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
+        sources[name] = {**old["sources"][name], "parsing": parsing}
+    return {**old, "sources": sources}
+
+
+def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str]]) -> Choices:
+    """Return the choices without parsers that read no document: a change of such a parser changes nothing.
+
+    ``read_by``: by source, the parsers that read its documents.
+    """
+
+    def of(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+        used = read_by.get(SourceName(name), ())
+        parsing = source["parsing"].items()
+        return {**source, "parsing": {kind: choice for kind, choice in parsing if kind in used}}
+
+    return {**choices, "sources": {name: of(name, source) for name, source in choices["sources"].items()}}
+
+
+def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
+    """Return the config with these choices in place of its own. Raises NotReproducible."""
+    if choices.get("detection") != detection:
+        raise NotReproducible("the detection of formats changed")
+    embedding = _choice("embedders", choices["embedding"], config.embedding)
+    return replace(
+        config,
+        embedding=embedding,
+        sources=tuple(
+            replace(_source(source, choices["sources"].get(source.name)), metadata=profile_of(choices))
+            for source in config.sources
+        ),
+    )
+
+
+def profile_of(choices: Choices) -> Profile:
+    """Return which metadata keys the records of a collection have."""
+    stored = choices.get("metadata", "full")
+    return stored if stored in ("full", "lean") else tuple(stored)
+
+
+def shards_of(choices: Choices) -> int:
+    """Return the number of collections in Chroma that hold the records."""
+    return int(choices.get("shards", 1))
+
+
+def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceConfig:
+    """Return a source with its stored settings. Raises NotReproducible."""
+    if stored is None:
+        return source
+    chunking = _choice("chunkers", stored["chunking"], source.chunking)
+    today = {choice.plugin.kind: choice for choice in parsers_of(source)}
+    parsers = tuple(
+        _choice("parsers", stored["parsing"][kind], choice) if kind in stored["parsing"] else choice
+        for kind, choice in today.items()
+    )
+    types = tuple((pattern, kind) for pattern, kind in stored.get("types", ()))
+    return replace(source, chunking=chunking, parsing=parsers, types=types)
+
+
+def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
+    """Return a stored choice of a plugin with its options. Raises NotReproducible."""
+    if stored.items() >= _to_store(today).items():  # with its secrets and tuning, at any depth of the options
+        return today
+    try:
+        plugin = find(group, stored["kind"])
+        tuning = options_of_speed(today.options) if today.plugin.kind == plugin.kind else {}
+        options = plugin.options.model_validate({**tuning, **complete(plugin.options, stored["options"])})
+    except (UnknownKind, ValidationError) as error:
+        raise NotReproducible(f"{stored['kind']}: {error}") from error
+    if plugin.version != stored["version"]:
+        raise NotReproducible(f"{plugin.kind} has another version now")
+    return Choice(plugin, options)
+
+
+def _to_store(choice: Choice) -> dict[str, Any]:
+    plugin = choice.plugin
+    return {"kind": plugin.kind, "version": plugin.version, "options": recipe_options(choice.options)}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between two choices, as shown to people. ``source``: "" for the embedder."""
+
+    source: str
+    key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        where = f"{self.source}: " if self.source else ""
+        return f"{where}{self.key}: {self.before} -> {self.after}"
+
+
+def changes(old: Choices, new: Choices) -> list[Change]:
+    """Return differences that make settled documents due, without new and removed sources and parsers."""
+    same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
+    differences = [] if same else list(_compare("", "embedding", old["embedding"], new["embedding"]))
+    if old.get("detection") != new.get("detection"):
+        differences.append(Change("", "the detection of formats", "as before", "as this version does"))
+    if shards_of(old) != shards_of(new):
+        differences.append(Change("", "shards", str(shards_of(old)), str(shards_of(new))))
+    for name in sorted(old["sources"].keys() & new["sources"].keys()):
+        before, after = old["sources"][name], new["sources"][name]
+        differences += _compare(name, "chunking", before["chunking"], after["chunking"])
+        types, others = (dict(each.get("types", ())) for each in (before, after))
+        if list(types.items()) != list(others.items()):
+            differences.append(Change(name, "parsing.types", json.dumps(types), json.dumps(others)))
+        for kind in sorted(before["parsing"].keys() & after["parsing"].keys()):
+            differences += _compare(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
+    return differences
+
+
+def metadata_change(old: Choices, new: Choices) -> Change | None:
+    """Return the difference in metadata keys, which by itself is applied in place."""
+    before, after = (json.dumps(profile_of(each)) for each in (old, new))
+    return Change("", "metadata", before, after) if before != after else None
+
+
+def _compare(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield the differences between two stored choices of a plugin."""
+    kind = "strategy" if at == "chunking" else "kind"
+    if old["kind"] != new["kind"]:
+        yield Change(source, f"{at}.{kind}", old["kind"], new["kind"])
+        return
+    if old["version"] != new["version"]:
+        yield Change(source, f"version of {new['kind']}", str(old["version"]), str(new["version"]))
+    for name in sorted(old["options"].keys() | new["options"].keys()):
+        before, after = old["options"].get(name), new["options"].get(name)
+        if before != after:
+            yield Change(source, f"{at}.{name}", json.dumps(before), json.dumps(after))
+    if old == {**new, "recipe": old.get("recipe")} and old.get("recipe") != new.get("recipe"):
+        yield Change(source, at, "as computed before", "as this machine computes it")
+
+
+def strategies_and_model(choices: Choices) -> tuple[tuple[str, ...], str]:
+    """Return the sorted names of the chunking strategies, and the name of the embedding model."""
+    embedding = choices["embedding"]
+    strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
+    return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])
+
+
+# --- decisions ------------------------------------------------------------------------------------------
 
 UNDONE = "this change of the config was undone by `ingestor rollback`"
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionSituation:
-    """A collection in the journal, beside what today's config wants of it.
+    """The state of a collection in the journal, and the choices that today's config makes for it.
 
-    ``live``, ``building``: what the documents of that edition are made by, without parsers that read none;
-    None where unknown, or where there is no such edition. ``embedder``: the recipe of the vectors.
-    ``wanted``: what the config asks for. ``editions``: the live one, and the one in building if there is one.
+    ``live``, ``building``: the choices of the live edition, and of the edition that is built to replace it.
+    Parsers that read no document are omitted. None if unknown, or without such an edition. ``embedder``: the
+    recipe of the vectors. ``wanted``: today's choices. ``editions``: the live edition, then the one that is
+    built, if any.
     """
 
     live: Choices | None
     building: Choices | None
     embedder: str | None
     wanted: Choices
-    empty: bool = False  # it has no records
-    chunks: int = 0  # records of the sources that change
-    tokens: int = 0  # estimated, of those sources
-    asking: float = 0.0  # estimated cost of the language models that cut them
-    approved: str | None = None  # what a person approved, as ``fingerprint_of``
-    refused: str | None = None  # what a person rolled back from, as ``fingerprint_of``
-    rebuild: str | None = None  # why all records must go into another collection under any config
-    resharded: bool = False  # the collection in Chroma is divided otherwise than ``wanted``
-    moved: bool = False  # the same config means another embedder on this machine
+    empty: bool = False  # whether it has no records
+    chunks: int = 0  # records of the sources whose choices change
+    tokens: int = 0  # estimated number of tokens of these sources
+    asking: float = 0.0  # estimated cost of asking language models for their chunks
+    approved: str | None = None  # fingerprint of the choices that a person approved
+    refused: str | None = None  # fingerprint of the choices that a person rolled back
+    rebuild: str | None = None  # why all records must be written into another collection under any config
+    resharded: bool = False  # whether the collection in Chroma has another number of shards than ``wanted``
+    moved: bool = False  # whether the same config selects another embedder on this machine
     editions: tuple[Edition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EditionSetup:
-    """An edition to keep in step.
+    """An edition to keep in step with the sources.
 
-    ``edition``: None if it is to be built. ``choices``: what its documents are made by; None if unknown: then
-    it only loses documents. ``building``: whether readers do not see it yet.
+    ``edition``: its name; None if it must be created. ``choices``: the choices by which its documents are
+    made; None if unknown: then vanished documents are removed, and none is added. ``building``: whether
+    readers do not see the edition yet.
     """
 
     serves: CollectionName
@@ -57,91 +276,50 @@ class EditionSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """Delete an edition in building that no config wants any more."""
-
-    edition: EditionName
-
-
-@dataclass(frozen=True, slots=True)
-class Choose:
-    """Note what the documents of an edition are made by from now on."""
-
-    serves: CollectionName
-    edition: EditionName
-    choices: Choices
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """Begin an edition that is to replace the live one."""
-
-    serves: CollectionName
-    choices: Choices
-
-
-Step = Drop | Choose | Build
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
-    """The act for a collection, with its reason.
+    """The act that a config demands for a collection.
 
-    ``follow``: apply the wanted recipes to the live collection, in place. ``build``: build another edition.
-    ``go_on``: the edition in building is the wanted one. ``keep``: the old recipes stay in force, for the
-    reason ``why``. Every act but ``go_on`` drops the edition in building: a second write to it would leave
-    records out of search's reach.
+    ``follow``: apply the wanted choices to the live edition, in place. ``build``: build another edition.
+    ``continue``: continue to build the edition that was begun. ``keep``: keep the old choices, for the reason
+    ``why``. Every act except ``continue`` deletes an edition that is being built: to change one by a second
+    write would leave records out of search's reach.
+
+    ``choices``: the choices in force afterwards, for the edition that is built if there is one. ``changes``:
+    differences between the live edition's choices and the wanted ones.
     """
 
-    act: Literal["follow", "build", "go_on", "keep"]
-    choices: Choices  # what the documents of that collection are made by
+    act: Literal["follow", "build", "continue", "keep"]
+    choices: Choices
     changes: tuple[Change, ...] = ()
     why: str = ""
 
 
 def editions_of(now: CollectionSituation, decision: Decision) -> list[EditionSetup]:
-    """Return the editions of a collection to keep in step after a decision, the one of readers first."""
+    """Return the editions to keep in step after a decision, the one that readers see first."""
     live, *building = now.editions
     if decision.act in ("follow", "keep"):
         return [EditionSetup(live.serves, live.name, decision.choices)]
-    built = building[0].name if decision.act == "go_on" else None
+    built = building[0].name if decision.act == "continue" else None
     return [
         EditionSetup(live.serves, live.name, live.choices),
         EditionSetup(live.serves, built, decision.choices, building=True),
     ]
 
 
-def steps_to(setups: Iterable[EditionSetup], editions: Iterable[Edition]) -> list[Step]:
-    """Return what leads from the editions of the journal to these setups."""
-    stored = {each.name: each for each in editions}
-    wanted = [*setups]
-    kept = {setup.edition for setup in wanted}
-    steps: list[Step] = [
-        Drop(each.name) for each in stored.values() if each.role == "staging" and each.name not in kept
-    ]
-    for setup in wanted:
-        if setup.choices is None:
-            continue
-        if setup.edition is None:
-            steps.append(Build(setup.serves, setup.choices))
-        elif stored[setup.edition].choices != setup.choices:
-            steps.append(Choose(setup.serves, setup.edition, setup.choices))
-    return steps
-
-
 def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:
-    """Decide the act for a collection in this state, under these settings."""
+    """Decide what to do with a collection. ``rechunk``: settings of the config."""
     decision = _by_config(now, rechunk)
     if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
         return decision
     under_way = now.building is not None and not changes(now.building, decision.choices)
-    return replace(decision, act="go_on" if under_way else "build")
+    return replace(decision, act="continue" if under_way else "build")
 
 
 def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
+    """Decide by config and approvals alone, without requests for a rebuild."""
     wanted, live = now.wanted, now.live
     other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
-    anew = other_embedder or now.resharded  # not to be had document by document
+    anew = other_embedder or now.resharded  # cannot be changed document by document
     if now.empty and not now.resharded:
         return Decision("follow", wanted)
     if live is None:
@@ -153,7 +331,7 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
     if token == now.refused:
         return Decision("keep", merge(live, wanted), differences, UNDONE)
     if now.building is not None and not changes(now.building, wanted):
-        return Decision("go_on", wanted, differences)
+        return Decision("continue", wanted, differences)
     if token != now.approved and (why := _asks(now, rechunk)):
         return Decision("keep", merge(live, wanted), differences, why)
     if anew or rechunk.mode == "swap":
@@ -162,17 +340,22 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
 
 
 def fingerprint_of(choices: Choices) -> str:
-    """Return the fingerprint by which an approval or a refusal is stored. Metadata needs neither."""
+    """Return the fingerprint by which an approval or a rollback of choices is stored.
+
+    Metadata keys do not count: a change of them needs no approval.
+    """
     return fingerprint({name: value for name, value in choices.items() if name != "metadata"})
 
 
 def cost(tokens: int, rechunk: Rechunk) -> float:
+    """Return the cost of embedding so many tokens, in the currency of ``rechunk.price``."""
     return tokens / 1e6 * rechunk.price
 
 
 def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
+    """Return why a person must approve the change; "" if nobody must."""
     if now.moved:
-        return "this machine computes other vectors than the machine that made them"
+        return "this machine computes other vectors than the machine that embedded the collection"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
         return f"{quantity(now.chunks, 'chunk')} exceed the limit of {bound.chunks:,} (rechunk.approve)"

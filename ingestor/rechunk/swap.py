@@ -1,7 +1,8 @@
-"""The blue-green switch: carries out what ``policy`` decides, so that readers never see half a re-chunking.
+"""The blue-green switch: carries out the decisions of rechunk/policy.py.
 
-Roles in the journal change first, names in Chroma follow. Every step can be repeated: after a kill at any
-point the next start continues. Belongs to the engine's thread.
+Readers never see half of a change: the new edition is built beside the old one, and takes its name once it is
+complete. Roles in the journal change first, names in Chroma follow. Every step can be repeated: after a kill
+at any point the next start continues. All methods belong to the engine's thread.
 """
 
 import logging
@@ -21,8 +22,7 @@ from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import Choose, CollectionSituation, Drop, EditionSetup
-from ingestor.rechunk.recipes import changes, shards_of, without_unused
+from ingestor.rechunk.policy import CollectionSituation, EditionSetup, changes, shards_of, without_unused
 from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, parsers_of
@@ -31,31 +31,36 @@ from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
-CHARACTERS = 4  # of a token, estimated
-Prices = Mapping[SourceName, float]  # of a million tokens, see recipes.asking_prices
+CHARACTERS = 4  # estimated length of a token
+Prices = Mapping[SourceName, float]  # by source, money for a million tokens: see policy.model_prices
 NO_PRICES: Prices = {}
 NO_LIMITS: Mapping[SourceName, float] = {}
-MAX_LOSS = 0.5  # of a source without a setting of its own
-REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection for records that search misses
-RETRY_EVERY = 5.0  # seconds until an edition that could not be moved on is examined again
-EMPTIED = 2000  # records of a deleted edition that a step deletes
-SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
+MAX_LOSS = 0.5  # max_loss of a source that left the config
+REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection because search misses records
+RETRY_EVERY = 5.0  # seconds between two attempts at a switch or deletion
+EMPTIED = 2000  # records of a deleted edition that one step deletes
+SAMPLE = 5  # records that search must find by their own vectors before readers get a new collection
 
 
 class Swaps:
-    """Moves collections from one edition to another. ``clock``: POSIX seconds."""
+    """Builds, promotes and deletes editions of collections.
+
+    ``clock``: POSIX seconds. ``emptying``: whether a deleted edition still has records in Chroma.
+    """
 
     def __init__(self, journal: Journal, collections: EditionStore, clock: Callable[[], float]) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)
-        self._requests.take_arrange()  # all collections are arranged at the start
-        self._max_loss: Mapping[SourceName, float] = {}  # of the config that was arranged last
-        self.emptying = False  # whether a deleted edition still has records
+        self._requests.take_arrange()  # the caller arranges all collections at the start anyway
+        self._max_loss: Mapping[SourceName, float] = {}  # by the config that was applied last
+        self.emptying = False
         self._changed = False  # returned by the next ``advance`` that succeeds
-        self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
-        self._logged: dict[str, str] = {}  # problems of replaced editions and of names: each is logged once
-        self._failed_at: dict[EditionName, float] = {}  # editions that could not be moved on
+        # the journal's mark when an edition was found incomplete
+        self._examined: dict[EditionName, object] = {}
+        # by edition, and under "" for names: the problem that was logged last, since each is logged once
+        self._logged: dict[str, str] = {}
+        self._failed_at: dict[EditionName, float] = {}  # POSIX seconds of the last failed attempt
 
     def arrange(
         self,
@@ -63,54 +68,73 @@ class Swaps:
         settings: Rechunk,
         max_loss: Mapping[SourceName, float] = NO_LIMITS,
     ) -> list[EditionSetup]:
-        """Apply a config: record what it means, and begin or drop editions.
+        """Apply a config: begin and delete editions, and store why changes wait for approval.
 
         ``collections``: see ``situation``. ``max_loss``: by source. Returns the editions to keep in step, the
         live one of each collection first. Raises sqlite3.Error.
         """
-        self._judged.clear()
+        self._examined.clear()
         self._max_loss = max_loss
         for serves in self._notices.all("waits").keys() - {now.editions[0].serves for now in collections}:
             self._notices.put("waits", serves, None)  # no source of the config has it any more
         return [setup for now in collections for setup in self._arrange_one(now, settings)]
 
     def _arrange_one(self, now: CollectionSituation, settings: Rechunk) -> list[EditionSetup]:
+        """Apply a config to one collection. Return its editions to keep in step."""
         decision, serves = policy.decide(now, settings), now.editions[0].serves
         for name in now.wanted["sources"]:  # forget approved removals of sources that are in the config again
             self._requests.put("prune", name, None)
         if now.refused is not None and now.refused != policy.fingerprint_of(now.wanted):
-            self._requests.put("refused", serves, None)  # that config, if written again, is meant
+            # the config changed since the rollback: if the refused one is written again, it is meant
+            self._requests.put("refused", serves, None)
         described = ", ".join(map(str, decision.changes)) or "another embedder"
         self._notices.put("waits", serves, decision.why and f"{decision.why}; {described}")
         if decision.act == "keep":
             words = f"the new config waits for `ingestor apply` ({described})"
             _log(logging.WARNING, "collection_waits", serves, words, decision.why)
         setups = policy.editions_of(now, decision)
-        for step in policy.steps_to(setups, now.editions):
-            if isinstance(step, Choose):
-                self._editions.choose(step.edition, serves, step.choices)
-            elif isinstance(step, Drop):
+        choices = {each.name: each.choices for each in now.editions}
+        for edition in now.editions:
+            if edition.role == "staging" and edition.name not in [setup.edition for setup in setups]:
                 _log(logging.INFO, "collection_dropped", serves, "the unfinished replacement is dropped")
-                self._editions.become(self._clock(), (step.edition, "deleted"))
-            else:
-                if (why := self._requests.get("rebuild", serves)) is not None:
-                    self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
-                    self._requests.take("rebuild", serves, why)
-                rebuild = self._requests.get("rebuilding", serves)
-                made = self._begun(serves, step.choices, fresh=bool(rebuild))
-                words = "building a replacement beside the old one"
-                _log(logging.INFO, "collection_building", serves, words, rebuild or described)
-                setups = [replace(each, edition=each.edition or made.name) for each in setups]
+                self._editions.become(self._clock(), (edition.name, "deleted"))
+        for at, setup in enumerate(setups):
+            if setup.choices is None:
+                continue
+            if setup.edition is None:
+                made = self._begin(serves, setup.choices, described)
+                setups[at] = replace(setup, edition=made.name)
+            elif choices[setup.edition] != setup.choices:
+                self._editions.choose(setup.edition, serves, setup.choices)
         return setups
+
+    def _begin(self, serves: CollectionName, wanted: Choices, described: str) -> Edition:
+        """Begin an edition that replaces the live one, and return it.
+
+        A previous edition with the wanted choices is taken up again, unless all records must be written.
+        """
+        if (why := self._requests.get("rebuild", serves)) is not None:
+            self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
+            self._requests.take("rebuild", serves, why)
+        rebuild = self._requests.get("rebuilding", serves)
+        words = "building a replacement beside the old one"
+        _log(logging.INFO, "collection_building", serves, words, rebuild or described)
+        for edition in self._editions.of(serves, "previous") if not rebuild else ():
+            if edition.choices is not None and not changes(edition.choices, wanted):
+                self._editions.become(self._clock(), (edition.name, "staging"))
+                return edition
+        made = self._editions.build(serves, wanted, self._clock(), self._collections.names())
+        self._notices.put("reach", made.name, None)  # left by an earlier edition of this name
+        return made
 
     def advance(
         self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
     ) -> bool:
-        """Carry out requests, promote complete editions, delete old ones.
+        """Carry out requests, promote complete editions, delete old ones; called in each step of the loop.
 
-        ``listed``: whether all sources of an edition were listed whole. ``busy``: editions with documents in
-        flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error; other errors of a
-        collection are logged and retried after RETRY_EVERY.
+        ``listed``: whether all sources of an edition had a complete listing. ``busy``: editions with
+        documents in flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error; other
+        errors of a collection are logged, and its switch or deletion is retried after RETRY_EVERY seconds.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._match_names()
@@ -123,26 +147,32 @@ class Swaps:
                 continue
             self._failed_at[edition.name] = self._clock()
             try:
-                self._changed |= self._move_on(edition, settings, listed)
+                self._changed |= self._advance_edition(edition, settings, listed)
                 del self._failed_at[edition.name]
             except Transient as error:
                 _log(logging.DEBUG, "collection_failed", edition.serves, "its switch will be retried", error)
             except NeedsHuman as error:
-                self._delay(edition, str(error))
+                self._note_obstacle(edition, str(error))
             except sqlite3.Error:
                 raise
             except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
-                self._delay(edition, f"{type(error).__name__}: {error}; will retry")
+                self._note_obstacle(edition, f"{type(error).__name__}: {error}; will retry")
         changed, self._changed = self._changed, False
         return changed
 
-    def _move_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
+    def _advance_edition(
+        self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]
+    ) -> bool:
+        """Promote an edition that is being built, or delete a part of one that is not needed any more.
+
+        Return whether an edition was promoted.
+        """
         if edition.role == "staging":
-            return listed(edition.name) and self._judge_again(edition)
+            return listed(edition.name) and self._promote_if_changed(edition)
         if edition.role == "deleted":
             if self._collections.empty(edition.name, EMPTIED):
                 self.emptying = True
-                return False  # the next step goes on: edits come between
+                return False  # the next step deletes the next records: edits come in between
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
@@ -150,12 +180,12 @@ class Swaps:
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
 
-    def _judge_again(self, building: Edition) -> bool:
-        """Promote like ``_promote``, but skip the check if nothing was written since the last obstacle.
+    def _promote_if_changed(self, building: Edition) -> bool:
+        """Promote an edition as ``_promote`` does, if the journal changed since the last attempt.
 
-        The check reads whole tables.
+        Each attempt reads whole tables of the journal.
         """
-        if self._judged.get(building.name) == self._journal.mark():
+        if self._examined.get(building.name) == self._journal.mark():
             return False
         try:
             promoted = self._promote(building)
@@ -165,22 +195,19 @@ class Swaps:
             self._journal.doubt(building.name)
             self._collections.discard(building.name, torn=True)
             return False
-        self._judged[building.name] = self._journal.mark()
+        self._examined[building.name] = self._journal.mark()
         return promoted
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
-        """Request that all records are written into another collection, which takes its place.
-
-        Cached vectors are used.
-        """
+        """Request a rebuild: all records are written into another collection, with cached vectors."""
         _log(logging.WARNING, "collection_building", serves, "building a replacement", why)
         self._requests.put("rebuild", serves, why)
 
     def _must_rebuild(self) -> bool:
-        """Request a rebuild of collections in which search misses too many records. Returns whether any.
+        """Request rebuilds of live editions in which search misses too many records. Return whether any.
 
-        An edition in building replaces such a collection anyway. The last rebuild is REBUILD_EVERY ago: some
-        vectors may be out of reach in any graph.
+        None is requested if an edition is being built, since that one replaces the collection anyway. A
+        collection is rebuilt at most every REBUILD_EVERY seconds: some vectors are out of reach in any graph.
         """
         now = self._clock()
         unreachable = [
@@ -197,13 +224,13 @@ class Swaps:
         return bool(unreachable)
 
     def roll_back(self, retired: Edition) -> None:
-        """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
+        """Switch readers back to a previous edition. The edition that replaced it is kept for ``grace``."""
         serves = retired.serves
         live, building = self._editions.live(serves), self._edition_in_building(serves)
         if live.choices is not None:
             self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
         dropped = [(building.name, "deleted")] if building is not None else []
-        self._collections.distrust_names()
+        self._collections.forget_names()
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
         self._match_names()
@@ -212,10 +239,10 @@ class Swaps:
         _log(logging.INFO, "collection_rolled_back", serves, words)
 
     def run_pending_requests(self) -> bool:
-        """Carry out pending CLI requests. Returns True if there were any."""
+        """Carry out the requests that commands stored in the journal. Return True if there were any."""
         pending = self._requests.all("roll back")
         for edition in self._editions.all() if pending else ():
-            # of another role: it was done before a crash
+            # an edition with another role was rolled back before a crash
             if pending.get(edition.serves) == edition.name and edition.role == "previous":
                 self.roll_back(edition)
         for serves, name in pending.items():
@@ -223,13 +250,13 @@ class Swaps:
         return self._requests.take_arrange() or bool(pending)
 
     def _promote(self, building: Edition) -> bool:
-        """Make the edition in building live if it is complete. Returns whether that was done.
+        """Make an edition live if it is complete and nothing is in the way. Return whether it is live now.
 
         Raises Torn if its records differ from the journal, Gone, Transient, NeedsHuman.
         """
         live = self._editions.live(building.serves)
         obstacle = self._editions.obstacle(building.name, live.name)
-        self._delay(building, obstacle or "")
+        self._note_obstacle(building, obstacle or "")
         if obstacle is not None:
             return False
         if (loss := self._loss(building, live)) is not None:
@@ -240,16 +267,19 @@ class Swaps:
         _log(logging.INFO, "collection_swapped", building.serves, words)
         older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
         roles = [(live.name, "previous"), (building.name, "live"), *older]
-        self._collections.distrust_names()
+        self._collections.forget_names()
         self._editions.become(self._clock(), *roles, rebuilt=building.serves)  # type: ignore[arg-type]
         self._changed = True
         self._notices.put("waits", building.serves, None)
-        self._delay(building, "")
+        self._note_obstacle(building, "")
         self._match_names()
         return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
-        """Return why a person must approve: readers would lose more documents than ``max_loss`` allows."""
+        """Return why readers would lose more documents by a switch than ``max_loss`` allows, or None.
+
+        A person must approve such a switch.
+        """
         approved = self._requests.get("approved", building.serves)
         if building.choices is not None and approved == policy.fingerprint_of(building.choices):
             return None
@@ -262,14 +292,14 @@ class Swaps:
         return None
 
     def _note(self, notice: Notice, serves: CollectionName, why: str, words: str) -> None:
-        """Note why a replacement waits, and log the reason once; "" if nothing is in the way."""
+        """Store why a replacement waits, and log the reason once. ``why``: "" if nothing is in the way."""
         if (self._notices.get(notice, serves) or "") != why:
             self._notices.put(notice, serves, why)
             if why:
                 _log(logging.WARNING, "collection_waits", serves, words, why)
 
-    def _delay(self, edition: Edition, why: str) -> None:
-        """Note why a new collection cannot replace the old one yet, or a replaced one cannot be deleted."""
+    def _note_obstacle(self, edition: Edition, why: str) -> None:
+        """Report why an edition cannot be promoted yet, or why a previous edition cannot be deleted."""
         if edition.role == "staging":
             self._note("delayed", edition.serves, why, "the replacement waits")
         elif self._logged.get(edition.name) != why:
@@ -277,6 +307,8 @@ class Swaps:
             _log(logging.WARNING, "collection_waits", edition.serves, "the previous version stays", why)
 
     def _match_names(self) -> None:
+        """Rename collections in Chroma to match their roles. Errors are logged once, and the next step
+        retries."""
         try:
             self._collections.match_names()
             self._logged.pop("", None)
@@ -299,19 +331,6 @@ class Swaps:
             if not hits or hits[0][1] < 0.99:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
-    def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:
-        """Return the edition to build: a retired one with the wanted recipes, else a new one.
-
-        ``fresh``: always a new one.
-        """
-        for edition in self._editions.of(serves, "previous") if not fresh else ():
-            if edition.choices is not None and not changes(edition.choices, wanted):
-                self._editions.become(self._clock(), (edition.name, "staging"))
-                return edition
-        made = self._editions.build(serves, wanted, self._clock(), self._collections.names())
-        self._notices.put("reach", made.name, None)  # of an earlier edition of this name
-        return made
-
     def _edition_in_building(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "staging")), None)
 
@@ -323,10 +342,10 @@ def situation(
     prices: Prices = NO_PRICES,
     other_recipes: frozenset[Fingerprint] = frozenset(),
 ) -> CollectionSituation:
-    """Return a collection of the journal beside what a config wants of it. Reads only.
+    """Return the state of a collection in the journal, for the choices of a config. Only reads.
 
-    ``wanted``: see recipes.chosen. ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders
-    that the same config selects on other machines.
+    ``wanted``: see policy.choices_of. ``prices``: see policy.model_prices. ``other_recipes``: recipes of
+    the embedders that the same config selects on other machines.
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.engine.vectors.embedding import Embeddings
+from ingestor.engine.embedding import Embeddings
 from ingestor.lexical.file import LexicalReaders
 from ingestor.pipeline.actions import WorkCounts
 from ingestor.search.passages import Count

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor.core.errors import Stopped
-from ingestor.engine.vectors.embedding import Busy, Embedding
+from ingestor.engine.embedding import Busy, Embedding
 from ingestor.http_server.requests import RequestRefused, json_response, read_object
 from ingestor.model import Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient

@@ -26,7 +26,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable
 from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.rechunk.recipes import profile_of
+from ingestor.rechunk.policy import profile_of
 from ingestor.search.search import Searcher
 from ingestor.search.several import fuse_answers, label, names_of
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of

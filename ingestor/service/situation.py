@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ingestor.engine.vectors.embedding import Counts
+from ingestor.engine.embedding import Counts
 from ingestor.pipeline.actions import WorkCounts
 from ingestor.state.run_status import Live
 

@@ -18,7 +18,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
+from ingestor.core.decisions import NEVER, Changes, Failure, QueuePositions
 from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt, Renewal
 from ingestor.core.listings import pages
 from ingestor.model import SourceName
@@ -159,7 +159,7 @@ class Journal:
         collection: EditionName,
         changes: Changes,
         remove_at: float,
-        turns: QueueTurns | None = None,
+        turns: QueuePositions | None = None,
     ) -> None:
         """Store the changes in a listing of a source, or in a part of it. A changed document is retried.
 
@@ -167,7 +167,7 @@ class Journal:
         ``turns``: the order of the queue so far, if the listing comes in parts. Documents that readers see
         become due before new ones, small documents before large ones, and members of containers last.
         """
-        turns = turns or QueueTurns()
+        turns = turns or QueuePositions()
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
@@ -384,7 +384,7 @@ def sources_of(journal: Selecting) -> list[SourceName]:
 # document would count as settled when its old version is listed again.
 _NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
 
-# Documents in the queue are ordered by ``retry_at``. This one is later than any that QueueTurns gives.
+# Documents in the queue are ordered by ``retry_at``. This one is later than any that QueuePositions gives.
 _LAST = 1e7
 
 # A new document takes the id that it has in the live edition of the collection, unless another document has

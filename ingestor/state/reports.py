@@ -426,7 +426,7 @@ class Event:
     ``what`` is ``rewritten`` if the content of the document stays the same. It is ``config`` if the records
     of a collection are changed in place for another config. It is ``switched`` if readers see another
     collection, and ``refused`` if a changed config file has an error. ``before``, ``after``: choices of a
-    collection (see rechunk/recipes.py).
+    collection (see rechunk/policy.py).
     """
 
     at: float

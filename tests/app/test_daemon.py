@@ -12,7 +12,7 @@ import pytest
 from ingestor.app import daemon
 from ingestor.app.daemon import Loop, Signals
 from ingestor.core.decisions import NEVER
-from ingestor.engine.vectors.embedding import Counts
+from ingestor.engine.embedding import Counts
 from ingestor.state.run_status import Live
 
 
@@ -45,7 +45,7 @@ class Running:
         self.lexical = SimpleNamespace(due=lambda: True, work=lambda: None)
         self.swaps = SimpleNamespace(advance=lambda *args: False)
         self.engine.scanner = SimpleNamespace(has_listed=None)  # type: ignore[attr-defined]
-        self.engine.busy = lambda: set()  # type: ignore[attr-defined]
+        self.engine.flight = SimpleNamespace(editions=lambda: set())  # type: ignore[attr-defined]
 
     def with_config(self, config: Any) -> "Running":
         return Running(config.name, self.broken, self.configured, self.engine, self.collections)
@@ -85,12 +85,12 @@ def test_config_with_failing_plugin_keeps_old_one_in_force(
 ) -> None:
     running = Running("old", {"new": error})
     loop = looped(running)
-    loop._take_over(SimpleNamespace(name="new"))  # type: ignore[arg-type]
+    loop._change_config(SimpleNamespace(name="new"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
     assert (running.configured, kept, loop.running.config) == (["old"], ["new", "old"], "old")
     assert "the previous config stays in force" in caplog.text
     assert loop.config_state.refused == str(error)
-    loop._take_over(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
+    loop._change_config(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
     assert (running.configured, loop.running.config) == (["old", "newer"], "newer")
 
@@ -100,7 +100,7 @@ def test_config_on_full_disk_is_applied_later(kept: list[str], monkeypatch: pyte
     running.parts.config.state = Path("state")
     loop = looped(running)
     monkeypatch.setattr(daemon, "TICK", 0.0)
-    loop._take_over(SimpleNamespace(name="new", state=Path("state")))  # type: ignore[arg-type]
+    loop._change_config(SimpleNamespace(name="new", state=Path("state")))  # type: ignore[arg-type]
     loop.running.parts.config.state = Path("state")
     assert not loop._step(watch=True)
     assert "database or disk is full" in loop.shown.state_error, "a scrape tells it though the disk is full"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.daemon import give_back_memory
+from ingestor.app.daemon import return_freed_memory
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
 
@@ -15,7 +15,7 @@ def test_freed_memory_behind_used_memory_is_returned_to_system() -> None:
     last = blocks[-1]  # the C library gives back by itself what lies behind the last block in use
     del blocks
     kept = resident()
-    give_back_memory()
+    return_freed_memory()
     assert resident() < kept - 40 * 2**20
     assert not any(last)
 

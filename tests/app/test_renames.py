@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.handover import SourcePlace, find_renames, hand_over, in_choices, keep_answers, origin
+from ingestor.app.handover import SourceOrigin, find_renames, hand_over, in_choices, keep_approvals, origin
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Intent, Receipt
-from ingestor.engine.flight import InFlight
+from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.workers import Outcome
 from ingestor.engine.writer import valid
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
@@ -34,9 +34,9 @@ def source(name: str, path: str, collection: str = "docs") -> SourceConfig:
     return SourceConfig(SourceName(name), CollectionName(collection), connector, connector, (), 300.0, 0.5)
 
 
-def place(path: str | None, *collections: str) -> SourcePlace:
+def place(path: str | None, *collections: str) -> SourceOrigin:
     names = frozenset(map(CollectionName, collections or ("docs",)))
-    return SourcePlace(None if path is None else origin(source("", path)), names)
+    return SourceOrigin(None if path is None else origin(source("", path)), names)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def place(path: str | None, *collections: str) -> SourcePlace:
     ],
 )
 def test_source_at_known_place_counts_as_renamed(
-    config: list[SourceConfig], noted: dict[SourceName, SourcePlace], renames: dict[str, str]
+    config: list[SourceConfig], noted: dict[SourceName, SourceOrigin], renames: dict[str, str]
 ) -> None:
     assert find_renames(config, noted) == renames
 
@@ -144,10 +144,10 @@ def test_refused_recipe_of_renamed_source_stays_refused(journal: Journal) -> Non
     Requests(journal).put("refused", C, policy.fingerprint_of(choices_of_old := in_choices(wanted, {B: A})))
     Requests(journal).put("approved", C, "something else")
     assert choices_of_old["sources"] == {"a": {"chunking": "b"}}
-    keep_answers(journal, C, wanted, {A: B})
+    keep_approvals(journal, C, wanted, {A: B})
     assert Requests(journal).get("refused", C) == policy.fingerprint_of(wanted)
     assert Requests(journal).get("approved", C) == "something else"
-    keep_answers(journal, C, wanted, {A: B})  # after a kill
+    keep_approvals(journal, C, wanted, {A: B})  # after a kill
     assert Requests(journal).get("refused", C) == policy.fingerprint_of(wanted)
 
 
@@ -169,7 +169,7 @@ def test_document_failed_under_old_name_is_retried_under_new_one(tmp_path: Path,
     [entry] = of_source(world.journal, SourceName("files"))
     document = InFlight(entry)
     world.engine.flight.begin(document)
-    document.take()
+    document.move_at_work(Phase.PREPARING)
     hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
     world.pool.outcomes.append(Outcome(document, error=BadDocument("not text")))
     world.engine.step(0)

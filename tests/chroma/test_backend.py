@@ -292,7 +292,7 @@ def test_setting_that_cannot_be_restored_is_not_called_restored(
         client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
         refused = Refused("not that setting", "InvalidArgumentError", 400)
         monkeypatch.setattr(client, "change_collection", lambda *_: _fail(refused))
-        assert backend.look("docs") is None
+        assert backend.reach_problem("docs") is None
     assert "its settings cannot be restored: not that setting" in caplog.text
     assert "now restored" not in caplog.text
 
@@ -304,6 +304,6 @@ def test_check_restores_settings_that_another_program_changed(
         index, client = opened(backend), backend.connection.client
         index.upsert(many(20))
         client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
-        assert backend.look("docs") is None
+        assert backend.reach_problem("docs") is None
         assert "now restored: ef_search is 1, not 400" in caplog.text
         assert client.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400

@@ -17,8 +17,8 @@ def test_description_of_an_error_has_no_number() -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (FileNotFoundError(errno.ENOENT, "", "/a"), "/a is not there: make it, or correct the path"),
-        (PermissionError(errno.EACCES, "", b"/a"), "this user may not use /a: "),
+        (FileNotFoundError(errno.ENOENT, "", "/a"), "/a does not exist: create it, or correct the path"),
+        (PermissionError(errno.EACCES, "", b"/a"), "permission denied for /a: "),
         (OSError(errno.ENOSPC, "No space left on device"), "the disk has no room for a file: free"),
         (OSError(errno.EPIPE, "Broken pipe", "/a"), "/a: Broken pipe"),
         (OSError("timed out"), "timed out"),

@@ -230,7 +230,7 @@ def test_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None
 def test_hang_up_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Signals().heard():
+        with Signals().handle():
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     finally:

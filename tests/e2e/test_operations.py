@@ -286,7 +286,7 @@ def test_second_interruption_need_not_be_patient() -> None:
         now = [10.0]
         daemon.monotonic = lambda: now[0]
         heard = daemon.Signals()
-        with heard.heard():
+        with heard.handle():
             for _ in range(2):  # sent twice by mistake
                 signal.raise_signal(signal.SIGINT)
             now[0] += 2 * daemon.IMPATIENCE
@@ -412,6 +412,6 @@ def _list(running: Running) -> None:
     scanner = running.engine.scanner
     scanner.start()
     while scanner.under_way() or scanner.incomplete_sources():
-        outcome = running.pool.next(30)
+        outcome = running.engine.pool.next(30)
         assert outcome is not None
         scanner.take_listing(outcome.tag, outcome)  # type: ignore[arg-type]

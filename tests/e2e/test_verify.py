@@ -16,7 +16,7 @@ from ingestor.chroma.backend import Ownership
 from ingestor.chroma.index import DEEP, FEW, NEAR, ChromaIndex
 from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.engine.comparison import Closer, Findings, compare
+from ingestor.engine.comparison import Findings, ThoroughCheck, compare
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.model import CollectionName, Record, RecordId, Vector, Vectors
@@ -64,7 +64,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         with words_of(open_for_reading(state / "lexical.sqlite3"), live.uuids) as words:
-            found = compare(journal, [Approximate(index, some, depth)], live, Closer(cache, words))  # type: ignore[arg-type]
+            found = compare(journal, [Approximate(index, some, depth)], live, ThoroughCheck(cache, words))  # type: ignore[arg-type]
     cache.close()
     journal.close()
     return found, some

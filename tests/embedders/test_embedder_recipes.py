@@ -9,7 +9,7 @@ import pytest
 from ingestor.app.parts import Parts
 from ingestor.config.models import Choice, Config, Parsing
 from ingestor.embedders import engines
-from ingestor.engine.vectors.models import BadVectors
+from ingestor.engine.vectors import BadVectors
 from ingestor.model import Fingerprint, ReaderModel, Vectors
 from ingestor.registry import Plugin, find, pinned
 from tests import plain_embedder

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.engine.flight import Flight, InFlight
-from ingestor.engine.parts import EngineParts
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
 from ingestor.model import Blob, DocumentId, Hint, Item, SourceName
@@ -46,16 +45,16 @@ TREE = Feed(SourceName("tree"), EditionName("docs"))
 
 
 def scanner_of(journal: Journal, pool: Inline, clock: Callable[[], float] = lambda: 1e9) -> Scanner:
-    """Return a scanner that tells nobody of whole listings."""
-    parts = EngineParts(
-        journal=journal, collections=cast(Any, None), pool=pool, clock=clock, random=lambda: 0.5
-    )
-    return Scanner(parts, whole=lambda collection: None)
+    """Return a scanner that reports complete listings to nobody."""
+    return Scanner(journal, cast(Any, pool), clock, lambda: 0.5, lambda collection: None)
 
 
 @dataclass
 class Listed:
-    """One source after its first whole listing. ``look`` lists what hints name, or all where a time came."""
+    """One source after its first complete listing.
+
+    ``list_again`` lists the keys that hints name, and all keys when a complete listing is due.
+    """
 
     journal: Journal
     tree: Tree
@@ -69,9 +68,9 @@ class Listed:
         self.pool = Inline()
         self.scanner = scanner_of(self.journal, self.pool, lambda: self.now)
         self.scanner.configure([Source(*TREE, self.tree, cast(Any, None), max_loss=max_loss)], watch=False)
-        self.look()
+        self.list_again()
 
-    def look(self, *hints: str, after: float = 0.0) -> str | None:
+    def list_again(self, *hints: str, after: float = 0.0) -> str | None:
         """Why the source is held afterwards, or None."""
         self.now += after
         for under in hints:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.flight import BATCH, IN_HAND, Flight
+from ingestor.engine.flight import BATCH, BEING_WRITTEN, Flight
 from ingestor.engine.writer import Writer
 from ingestor.state.backlog import Backlog
 from tests.simulation.checks.at_rest import check
@@ -50,15 +50,15 @@ def test_refused_document_that_vanished_is_removed_and_not_quarantined(tmp_path:
     world.settle()
     engine = world.engine
     world.files.write("a", UNWRITABLE)
-    engine.scanner.look_again()
-    while not engine.flight.documents(*IN_HAND):
-        engine.health.wait_no_longer()
+    engine.scanner.request_listing()
+    while not engine.flight.documents(*BEING_WRITTEN):
+        engine.health.retry_now()
         engine.step(0)
         for health in engine.health.of.values():
             health.not_before = world.now + 100  # it waits to be written
     world.files.delete("a")
     world.files.write("b", "y")
-    engine.scanner.look_again()
+    engine.scanner.request_listing()
     while not world.journal.select("SELECT 1 FROM documents WHERE wanted_version IS NULL"):
         world.now += 1
         engine.step(0)

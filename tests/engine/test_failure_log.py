@@ -10,8 +10,6 @@ from ingestor.core.entries import EditionName, Entry
 from ingestor.engine.notes import ALIKE, LINE, FailureLog
 from ingestor.model import DocumentId, Item, SourceName
 
-WORDS = "quarantined %s (%s): %s"
-
 
 def entry(key: str, version: str = "1", edition: str = "docs") -> Entry:
     item = Item(key, version, f"/docs/{key}")
@@ -23,7 +21,7 @@ def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCap
     log, failure = FailureLog(), Failure("is damaged", 1, 0.0, quarantined=True)
     first = entry("a.pdf")
     for each in (first, replace(first, collection=EditionName("docs--2")), entry("a.pdf", "2")):
-        log.note(each, "document_quarantined", WORDS, failure)
+        log.note(each, "document_quarantined", failure)
     warned = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert warned[:1] == ["quarantined a.pdf (s): is damaged"]
     assert len(warned) == 2
@@ -32,7 +30,7 @@ def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCap
 def test_equal_failures_are_logged_up_to_a_number(caplog: pytest.LogCaptureFixture) -> None:
     log, failure = FailureLog(), Failure("is damaged", 1, 0.0, quarantined=True)
     for number in range(10):
-        log.note(entry(f"{number}.pdf"), "document_quarantined", WORDS, failure)
+        log.note(entry(f"{number}.pdf"), "document_quarantined", failure)
     warned = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert len(warned) == ALIKE
     assert warned[-1].endswith("; more like this: see `ingestor status`")
@@ -64,7 +62,7 @@ def test_equal_failures_are_logged_up_to_a_number(caplog: pytest.LogCaptureFixtu
 def test_long_line_omits_details_then_remedies(
     caplog: pytest.LogCaptureFixture, key: str, reason: str, expected: str
 ) -> None:
-    FailureLog().note(entry(key), "document_quarantined", WORDS, Failure(reason, 1, 0.0, quarantined=True))
+    FailureLog().note(entry(key), "document_quarantined", Failure(reason, 1, 0.0, quarantined=True))
     (logged,) = caplog.records
     assert (logged.getMessage(), vars(logged)["reason"]) == (expected, reason)
     assert len(logged.getMessage()) <= LINE

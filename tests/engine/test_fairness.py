@@ -93,7 +93,7 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
         settled.append(set(listed) - due)
         if len(settled[-1]) == 1 and "late" not in listed:
             world.files.write("late", "y")
-            world.engine.scanner.look_again()
+            world.engine.scanner.request_listing()
         assert len(settled) < 100
     first = {name: at for at, names in reversed(list(enumerate(settled))) for name in names}
     assert first["small"] < first["late"] < min(first.get("large", 100), first.get("other", 100))
@@ -108,7 +108,7 @@ def test_source_whose_documents_rest_leaves_threads_to_other_sources() -> None:
     with ExitStack() as stack:
         for _ in range(3 * BEGUN):
             assert turns.get() is not None
-            stack.enter_context(turns.release_turn(parsed))
+            stack.enter_context(turns.release_permit(parsed))
         turns.put(WorkItem("", lambda: None, other))
         task = turns.get()
     assert task is not None and task.lane == other
@@ -118,7 +118,7 @@ def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
     pool, over = Pool(1), Event()
 
     def rest() -> None:
-        with pool.release_turn():
+        with pool.release_permit():
             over.wait(60)
 
     documents = begun_documents(range(BEGUN - 1))
@@ -179,7 +179,7 @@ def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Pa
     world.files.accepted = True
     SourceRows(world.journal).hold(SourceName("files"), "many vanished", loss=True)
     SourceRows(world.journal).accept(SourceName("files"))
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     drop = MemoryIndex.drop
     before = len(world.readers.seen())
     for _ in range(12):
@@ -190,8 +190,8 @@ def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(tmp_path: Pa
         drops.append(len(dropped))
     assert max(drops) <= writer.SLICE
     assert (sum(drops), before) == (2500, 2501)
-    assert world.engine.writer.tally["removed"] == 31
-    assert world.engine.writer.tally["records_dropped"] == 2500
+    assert world.engine.writer.counts.tally()["removed"] == 31
+    assert world.engine.writer.counts.records["dropped"] == 2500
     world.settle()
     check(world)
     world.journal.close()

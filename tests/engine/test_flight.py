@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.flight import AT_WORK, IN_HAND, MOVES, InFlight, Phase
+from ingestor.engine.flight import BEING_PREPARED, BEING_WRITTEN, MOVES, InFlight, Phase
 from ingestor.engine.loop import Engine
 from tests.engine.listed import begun
 from tests.memory_index import MemoryIndex
@@ -17,11 +17,11 @@ FORBIDDEN = [(before, to) for before, to in product(Phase, Phase) if to not in M
 
 
 def test_table_of_moves_every_phase_is_reached_and_left() -> None:
-    reached, reachable = {Phase.DUE}, set(MOVES[Phase.DUE])
+    reached, reachable = {Phase.IDLE}, set(MOVES[Phase.IDLE])
     while new := reachable - reached:
         reached |= new
         reachable |= {to for phase in new for to in MOVES[phase]}
-    assert reached == set(Phase) == set(MOVES) == {Phase.DUE, *AT_WORK, *IN_HAND}
+    assert reached == set(Phase) == set(MOVES) == {Phase.IDLE, *BEING_PREPARED, *BEING_WRITTEN}
     assert all(MOVES.values())
 
 
@@ -45,16 +45,16 @@ def test_refused_rename_lands_while_former_name_is_in_flight(
     flight, former = world.engine.flight, list[InFlight]()
 
     def refuse(self: MemoryIndex, metadata: object) -> None:
-        [adopter] = flight.documents(*IN_HAND)
+        [adopter] = flight.documents(*BEING_WRITTEN)
         assert adopter.prepared is not None
         former.append(InFlight(replace(adopter.entry, row=adopter.prepared.receipt.row)))
         flight.begin(former[-1])
-        former[-1].take()
+        former[-1].move_at_work(Phase.PREPARING)
         raise ValueError("odd metadata")
 
     monkeypatch.setattr(MemoryIndex, "patch", refuse)
     world.files.rename("a", "z")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     while not former:
         world.now += 1.0
         world.engine_step()
@@ -84,7 +84,7 @@ def test_refused_rename_waits_under_its_new_row_until_it_is_withdrawn(
         Engine, "_start", lambda self, entry, *rest: (started.append(entry.row), start(self, entry, *rest))
     )
     world.files.rename("a", "z")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(5):
         world.now += 1.0
         world.engine_step()

@@ -7,7 +7,6 @@ import pytest
 
 from ingestor.core.entries import EditionName
 from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
-from ingestor.engine.parts import EngineParts
 from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from tests.engine.log_lines import lines
 
@@ -62,11 +61,12 @@ class Program:
 
     def __init__(self) -> None:
         self.now, self.held, self.collections = 1000.0, list[str](), Collections()
-        parts = EngineParts(
-            journal=cast(Any, None), collections=cast(Any, self.collections), pool=cast(Any, None),
-            clock=lambda: self.now, random=lambda: 1.0,
-        )  # fmt: skip
-        self.health = CollectionHealth(parts, lambda name, reason: self.held.append(name))
+        self.health = CollectionHealth(
+            cast(Any, self.collections),
+            lambda: self.now,
+            lambda: 1.0,
+            lambda name, reason: self.held.append(name),
+        )
 
     def fail(self, error: Exception, name: EditionName = DOCS) -> WriteResult:
         def work() -> None:
@@ -77,7 +77,7 @@ class Program:
 
 def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     program = Program()
-    assert [program.fail(Transient("away")) for _ in range(2)] == [WriteResult.AGAIN] * 2
+    assert [program.fail(Transient("away")) for _ in range(2)] == [WriteResult.RETRY] * 2
     assert program.health.collections_paused() == {DOCS}
     assert program.health.troubles() == {"docs": "away"}
     assert lines(caplog, "collection_failed") == [
@@ -114,7 +114,7 @@ def test_collection_that_fails_again_and_again_is_unwritable_unless_readers_do_n
 def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_is_paused() -> None:
     program = Program()
     for name in (DOCS, BUILT):
-        assert program.fail(NeedsHuman("no permission"), name) is WriteResult.DROPPED
+        assert program.fail(NeedsHuman("no permission"), name) is WriteResult.ABANDONED
     assert program.held == [DOCS, BUILT]
     assert program.health.collections_paused() == {BUILT}
     program.now += HELD
@@ -125,7 +125,7 @@ def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_
 def test_damaged_shard_is_doubted_and_discarded_alone(error: Torn | Gone, torn: bool) -> None:
     program = Program()
     error.shard = 1
-    assert program.fail(error) is WriteResult.DROPPED
+    assert program.fail(error) is WriteResult.ABANDONED
     assert program.collections.calls == [("doubted", DOCS, [1]), ("discarded", DOCS, torn, 1)]
     assert program.health.collections_paused() == set()
 

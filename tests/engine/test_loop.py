@@ -107,7 +107,7 @@ def test_withdrawal_whose_write_failed_counts_once(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(MemoryIndex, "drop", away)
     for number in range(7):  # 35 %, less than max_loss
         world.files.write(f"{number}.txt", UNREADABLE)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     most = 0
     for _ in range(100):
         world.now += 5
@@ -149,7 +149,7 @@ def test_folder_renamed_while_its_server_is_away_is_recognised(tmp_path: Path) -
         world.files.rename(f"a/{number}.txt", f"b/{number}.txt")
     world.files.delete("deleted.txt")
     world.files.locked = {f"b/{number}.txt" for number in range(5)}
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(200):
         world.now += 1
         world.engine_step()

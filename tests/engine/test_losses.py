@@ -16,54 +16,56 @@ from tests.state.journals import of_collection
 
 def test_loss_folder_by_folder_needs_approval_like_a_loss_at_once(listed: Listed) -> None:
     listed.tree.lose("a/")
-    assert listed.look("a") is None  # half of 40
+    assert listed.list_again("a") is None  # half of 40
     listed.tree.lose("b/")
-    assert (listed.look("b") or "").startswith("30 of 40 documents vanished within a day")
+    assert (listed.list_again("b") or "").startswith("30 of 40 documents vanished within a day")
     assert listed.left() == 20  # the second folder is known still
     listed.tree.lose("e/")
-    assert (listed.look("e") or "").startswith("32 of 40")  # all is listed now, to see whether it is back
+    assert (listed.list_again("e") or "").startswith(
+        "32 of 40"
+    )  # all is listed now, to see whether it is back
     assert listed.rows.accept(TREE[0])
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert listed.left() == 8
     listed.tree.lose("c/1")
-    assert listed.look("c") is None  # counted anew from what was accepted
+    assert listed.list_again("c") is None  # counted anew from what was accepted
 
 
 def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
     before = set(listed.tree.keys)
     for folder in "ab":
         listed.tree.lose(f"{folder}/")
-        held = listed.look(folder)
+        held = listed.list_again(folder)
     assert held
     listed.tree.keys = before
-    assert listed.look("b") is None
+    assert listed.list_again("b") is None
     assert listed.left() == 40
 
 
 def test_accepted_loss_is_listed_at_once_after_a_failed_listing(listed: Listed) -> None:
     listed.tree.fails = True
-    listed.look("a")
+    listed.list_again("a")
     listed.tree.fails = False
     listed.tree.lose("a/")
     listed.tree.lose("b/")
-    assert listed.look(after=400)
+    assert listed.list_again(after=400)
     listed.rows.accept(TREE[0])
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert listed.left() == 10
 
 
 def test_acceptance_does_not_count_for_a_listing_that_began_before(listed: Listed) -> None:
     """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
-    assert listed.look("")
+    assert listed.list_again("")
     listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
     listed.scanner.start()
     listed.rows.accept(TREE[0])
     listed.tree.fails = True  # the next listing
-    listed.look()
+    listed.list_again()
     assert listed.left() == 40
     listed.tree.fails, listed.tree.root, listed.tree.keys = False, "disk", keys
-    assert listed.look(after=400) is None
+    assert listed.list_again(after=400) is None
     assert listed.left() == 40
 
 
@@ -71,43 +73,43 @@ def test_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
     """The loss is accepted, and before it is listed again the disk is taken away."""
     listed.tree.lose("a/")
     listed.tree.lose("b/")
-    assert listed.look("a", "b")
+    assert listed.list_again("a", "b")
     listed.rows.accept(TREE[0])
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
-    assert (listed.look("") or "").startswith("40 of 40 documents vanished, and another file system")
+    assert (listed.list_again("") or "").startswith("40 of 40 documents vanished, and another file system")
     listed.tree.root, listed.tree.keys = "disk", keys
     assert listed.left() == 40
-    assert (listed.look("") or "").startswith("30 of 40")
+    assert (listed.list_again("") or "").startswith("30 of 40")
     listed.rows.accept(TREE[0])
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert listed.left() == 10
 
 
 def test_losses_of_several_whole_listings_add_up_and_are_held(listed: Listed) -> None:
     listed.tree.lose("a/")
-    assert listed.look(after=400) is None
+    assert listed.list_again(after=400) is None
     listed.tree.lose("b/")
-    assert (listed.look(after=400) or "").startswith("30 of 40 documents vanished within a day")
+    assert (listed.list_again(after=400) or "").startswith("30 of 40 documents vanished within a day")
     listed.rows.accept(TREE.source)
-    assert listed.look() is None
+    assert listed.list_again() is None
     listed.tree.lose("c/")
-    assert listed.look(after=400) is None, "counted anew from what was accepted"
+    assert listed.list_again(after=400) is None, "counted anew from what was accepted"
 
 
 def test_losses_add_up_for_longer_than_a_day_unless_the_source_was_at_rest(listed: Listed) -> None:
     listed.tree.lose("a/")
-    assert listed.look(after=400) is None
+    assert listed.list_again(after=400) is None
     listed.rows.rest([TREE.source], listed.now)
     listed.now += 86_400
     listed.tree.lose("b/")
-    assert (listed.look() or "").startswith("30 of 40")
+    assert (listed.list_again() or "").startswith("30 of 40")
 
 
 def test_small_losses_at_rest_need_no_approval(listed: Listed) -> None:
     for folder in "abc":
         listed.tree.lose(f"{folder}/")
-        assert listed.look(folder) is None
-        assert listed.look(after=400) is None
+        assert listed.list_again(folder) is None
+        assert listed.list_again(after=400) is None
         listed.now += 86_400
         listed.rows.rest([TREE.source], listed.now)
     assert listed.left() == 5
@@ -115,18 +117,18 @@ def test_small_losses_at_rest_need_no_approval(listed: Listed) -> None:
 
 def test_losses_of_partial_listings_are_remembered_over_a_restart(listed: Listed) -> None:
     listed.tree.lose("a/")
-    listed.look("a")
+    listed.list_again("a")
     listed.tree.lose("b/")
     listed.restart()
-    assert (listed.look() or "").startswith("30 of 40")
+    assert (listed.list_again() or "").startswith("30 of 40")
 
 
 def test_documents_that_appeared_since_are_set_off(listed: Listed) -> None:
     listed.tree.keys |= {f"new/{n}" for n in range(30)}
-    assert listed.look("new") is None
+    assert listed.list_again("new") is None
     for folder in "ab":
         listed.tree.lose(f"{folder}/")
-        assert listed.look(folder) is None
+        assert listed.list_again(folder) is None
 
 
 @pytest.mark.parametrize("max_loss", [0.5, 1.0])
@@ -135,22 +137,24 @@ def test_other_file_system_with_as_many_files_needs_approval(listed: Listed, max
     listed.tree.root = "other disk"
     listed.tree.keys = {f"x/{n}" for n in range(50)}
     expected = "40 of 40 documents vanished, and another file system is mounted there"
-    assert (listed.look("x") or "").startswith(expected)  # a hint of a part is answered by a whole listing
-    assert (listed.look("x") or "").startswith(expected)
+    assert (listed.list_again("x") or "").startswith(
+        expected
+    )  # a hint of a part is answered by a whole listing
+    assert (listed.list_again("x") or "").startswith(expected)
     assert listed.left() == 40
     listed.rows.accept(TREE[0])
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert listed.left() == 50
     listed.tree.lose("x/1")
-    assert listed.look("x") is None
+    assert listed.list_again("x") is None
 
 
 def test_disk_with_all_files_may_replace_another(listed: Listed) -> None:
     listed.tree.root = "other disk"
     listed.tree.keys.add("f/new")
-    assert listed.look("f") is None
+    assert listed.list_again("f") is None
     listed.tree.lose("e/1")
-    assert listed.look("e") is None  # it is known by now
+    assert listed.list_again("e") is None  # it is known by now
     assert listed.left() == 40
 
 
@@ -170,13 +174,13 @@ def test_second_edition_during_its_first_listing_loses_nothing(listed: Listed) -
     """What the source had is counted in the edition that readers see."""
     new = building(listed, "e")
     listed.tree.lose("e/1")
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert len(listed.versions(new)) == 39
 
 
 def test_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     before, new = listed.tree.listings, building(listed)
-    assert listed.look() is None
+    assert listed.list_again() is None
     assert listed.tree.listings == before + 1
     assert listed.versions(new) == listed.versions(TREE)
     assert all(listed.scanner.has_listed(feed.edition) for feed in (TREE, new))
@@ -186,11 +190,11 @@ def test_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
 
 def test_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
     new = building(listed)
-    listed.look()
+    listed.list_again()
     for folder in "ab":
         listed.tree.lose(f"{folder}/")
-    assert (listed.look("") or "").startswith("30 of 40")
+    assert (listed.list_again("") or "").startswith("30 of 40")
     assert len(listed.versions(new)) == 40
     listed.rows.accept(TREE.source)
-    listed.look()
+    listed.list_again()
     assert len(listed.versions(new)) == 10

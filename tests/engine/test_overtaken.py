@@ -49,7 +49,7 @@ def begun(folder: Path, text: str = "a line") -> Iterator[tuple[World, Callable[
 def steps(world: World, number: int = 6) -> None:
     for _ in range(number):
         world.now += 2
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.engine_step()
 
 
@@ -116,7 +116,7 @@ def test_cancelled_work_ends_where_it_waits_or_before_it_begins(rests: bool) -> 
         under_way.set()
         assert revoked.wait(30)
         if rests:
-            with pool.release_turn():
+            with pool.release_permit():
                 pass
         return "done"
 

@@ -35,7 +35,7 @@ def test_work_continues_between_parts_of_a_listing(parts: Listed) -> None:
     assert [next_part(parts), parts.scanner.is_busy()] == [50, True]
     parts.scanner.start()  # begins no other listing
     assert [next_part(parts), next_part(parts), parts.scanner.is_busy()] == [60, 65, False]
-    assert parts.look() is None
+    assert parts.list_again() is None
     assert parts.rows.of(TREE.source).documents == 65
 
 
@@ -99,5 +99,5 @@ def test_listing_interrupted_by_a_new_config_is_completed_by_the_next_listing(pa
     parts.scanner.configure([Source(*TREE, parts.tree, cast(Any, None), setting="new")], watch=False)
     assert next_part(parts) == 50
     parts.tree.lose("new/2")
-    assert parts.look() is None
+    assert parts.list_again() is None
     assert parts.left() == 60

@@ -106,7 +106,7 @@ def test_listing_that_becomes_due_while_it_runs_is_not_repeated(listed: Listed) 
     listed.now += 400
     for _ in range(3):  # rounds of the program before the listing ends
         listed.scanner.start()
-    listed.look()
+    listed.list_again()
     assert listed.tree.listings == before + 1
 
 
@@ -117,7 +117,7 @@ def test_listing_that_becomes_due_while_it_runs_is_not_repeated(listed: Listed) 
 def test_new_config_lists_only_changed_sources(listed: Listed, change: dict[str, Any], listings: int) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=False)
-    listed.look()
+    listed.list_again()
     before = listed.tree.listings
     listed.scanner.configure([replace(source, **change)], watch=False)
     assert listed.scanner.is_busy() is bool(listings)
@@ -128,9 +128,9 @@ def test_new_config_lists_only_changed_sources(listed: Listed, change: dict[str,
 def test_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=False)
-    listed.look()
+    listed.list_again()
     listed.tree.lose("")
-    assert listed.look("") is not None
+    assert listed.list_again("") is not None
     listed.scanner.configure([source], watch=False)
     assert listed.scanner.is_busy()
 
@@ -143,19 +143,19 @@ def test_problem_of_source_set_as_before_is_logged_once(
     listed.scanner.configure([source], watch=True)
     listed.tree.lose("")
     for _ in range(3):
-        assert listed.look("") is not None
+        assert listed.list_again("") is not None
         listed.scanner.configure([source], watch=True)
     assert [vars(one)["event"] for one in caplog.records] == ["source_held"]
     assert "nothing is removed until `ingestor accept tree`" in caplog.text
     listed.tree.keys = keys
-    assert listed.look("") is None
+    assert listed.list_again("") is None
     assert [vars(one)["event"] for one in caplog.records] == ["source_held", "source_listed"]
 
 
 def test_watch_under_a_new_config_continues_unless_it_failed(listed: Listed) -> None:
     source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     listed.scanner.configure([source], watch=True)
-    listed.look()
+    listed.list_again()
     ended: list[str] = []
     listed.scanner._watches[TREE.source].end = lambda: ended.append("first")
     listed.scanner.configure([source], watch=True)
@@ -186,7 +186,7 @@ class Edge:
 def edge(listed: Listed, *sources: Source) -> Edge:
     made = Edge(listed)
     listed.scanner.configure(sources, watch=True)
-    listed.look()
+    listed.list_again()
     listed.scanner._watches[TREE.source].end = made.end
     return made
 
@@ -197,7 +197,7 @@ def test_watch_survives_reloads_that_leave_its_place(listed: Listed) -> None:
     made = edge(listed, live)
     assert made.reload(live) == (0, 0)
     assert made.reload(live, built) == (0, 1), "a new edition needs every document"
-    listed.look()
+    listed.list_again()
     assert made.reload(built) == (0, 0), "after the swap, what it feeds was listed before"
     assert made.reload(replace(built, setting="b")) == (1, 1)
 
@@ -206,7 +206,7 @@ def test_source_in_trouble_keeps_its_watch(listed: Listed) -> None:
     live = Source(*TREE, listed.tree, cast(Any, None), setting="a")
     made = edge(listed, live)
     listed.tree.lose("")
-    assert listed.look("") is not None
+    assert listed.list_again("") is not None
     assert made.reload(live) == (0, 1)
 
 
@@ -217,7 +217,7 @@ def test_running_listing_survives_a_reload(listed: Listed) -> None:
     before = listed.tree.listings
     listed.scanner.start()
     listed.scanner.configure([live], watch=True)
-    listed.look()
+    listed.list_again()
     assert listed.tree.listings == before + 1
     assert listed.scanner.has_listed(TREE.edition)
 
@@ -248,12 +248,12 @@ def test_listing_that_was_stopped_is_repeated(listed: Listed) -> None:
             self.outcomes.append(Outcome(tag, error=Stopped()))
 
     listed.scanner.pool, listed.pool = Stopping(), listed.pool
-    listed.scanner.look_again(TREE.source, "a")
+    listed.scanner.request_listing(TREE.source, "a")
     listed.scanner.start()
     stopped = cast(Any, listed.scanner.pool.next(0))
     listed.scanner.take_listing(stopped.tag, stopped)
     assert not listed.scanner.under_way()
     assert listed.rows.of(TREE.source).trouble is None
     listed.scanner.pool, before = listed.pool, listed.tree.listings
-    listed.look()
+    listed.list_again()
     assert listed.tree.listings == before + 1

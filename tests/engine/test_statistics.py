@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine.flight import Flight, InFlight
+from ingestor.engine.flight import Flight, InFlight, Phase
 from ingestor.model import DocumentId, SourceName
 from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.state.journal import Journal
@@ -81,7 +81,7 @@ def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path
         world.now += 1.0
         pool.begin_round()
         world.engine_step()
-    tally, [feed] = world.engine.writer.tally, world.engine.sources
+    tally, [feed] = world.engine.writer.counts.tally(), world.engine.sources
     there = sum(len(entry.known) for entry in of_collection(world.journal, feed.edition))
     written = tally["records_added"] + tally["records_replaced"] + tally["records_patched"]
     times = Counter(job.entry.key for job in jobs)
@@ -101,7 +101,7 @@ def test_documents_to_cut_again_are_begun_together(tmp_path: Path) -> None:
     world.settle()
     world.files.write("long", "\n".join("x" * 100 for _ in range(90)))
     jobs, most = prepared_by(world), 0
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(12):
         world.now += 1.0
         world.engine_step()
@@ -119,13 +119,13 @@ def test_new_document_among_drifted_ones_goes_first(tmp_path: Path) -> None:
     world.settle()
     world.files.write("long", "\n".join("x" * 100 for _ in range(90)))
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, 1)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     while len(world.engine.flight.documents()) < 20:
         world.now += 1.0
         pool.begin_round()
         world.engine_step()
     world.files.write("new", "yy")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     rounds = 0
     while "new" not in with_records(world):
         rounds += 1
@@ -187,7 +187,7 @@ def test_sums_of_documents_that_wait_count_for_others_until_they_land(tmp_path: 
     )  # fmt: skip
     for document in (first, second, another, settled):
         flight.begin(document)
-        document.take()
+        document.move_at_work(Phase.PREPARING)
     assert flight.sums_of_others(journal, first) is None
     assert flight.sums_of_others(journal, first, np.array([5])) is None
     assert flight.sums_of_others(journal, second, np.array([7])) == [5]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.engine import flight
-from ingestor.engine.flight import AT_WORK, IN_HAND
+from ingestor.engine.flight import BEING_PREPARED, BEING_WRITTEN
 from ingestor.engine.workers import BEGUN
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -95,7 +95,10 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         world.engine.step(0)
         sys.setprofile(None)
     flight = world.engine.flight
-    assert (len(flight.documents(*IN_HAND)), len(flight.documents(*AT_WORK))) == (documents + 2, 1)
+    assert (len(flight.documents(*BEING_WRITTEN)), len(flight.documents(*BEING_PREPARED))) == (
+        documents + 2,
+        1,
+    )
     world.journal.close()
     return calls
 
@@ -116,7 +119,7 @@ def test_documents_prepared_by_a_clock_that_is_put_back_are_written_at_once(
 
     world.engine.pool.submit = submitted  # type: ignore[method-assign]
     world.now += 172_800.0
-    while len(world.engine.flight.documents(*IN_HAND)) < 3:
+    while len(world.engine.flight.documents(*BEING_WRITTEN)) < 3:
         world.engine_step()
     world.now -= 172_800.0
     for _ in range(2):

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from ingestor.engine.flight import AT_WORK
+from ingestor.engine.flight import BEING_PREPARED
 from ingestor.engine.workers import Lane, Pool, WorkItem, WorkQueue
 from ingestor.model import Record
 from tests.memory_index import MemoryIndex
@@ -50,7 +50,7 @@ def test_queue_without_a_free_turn_hands_out_no_task() -> None:
     waiting.start()
     waiting.join(0.05)
     assert first is not None and not got
-    with turns.release_turn(lane):
+    with turns.release_permit(lane):
         waiting.join(30)
         assert len(got) == 1, "work that rests needs no turn"
     turns.close()
@@ -76,7 +76,7 @@ def prepared_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> list[in
     upsert = MemoryIndex.upsert
 
     def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
-        begun = len(world.engine.flight.documents(*AT_WORK))
+        begun = len(world.engine.flight.documents(*BEING_PREPARED))
         wait(lambda: pool._inbox.qsize() >= begun)
         meanwhile.append(begun)
         upsert(self, records)

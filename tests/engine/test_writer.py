@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.engine import flight
-from ingestor.engine.flight import LINGER, Flight, InFlight, Queue
+from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue
 from ingestor.model import DocumentId, RecordId, SourceName
 from ingestor.pipeline.prepare import Prepared
 from tests.engine.log_lines import lines
@@ -27,7 +27,7 @@ def queue_of(*records: int, renamed: bool = False) -> Queue:
         drops = tuple(RecordId(f"{row}#{slot}") for slot in range(number))
         document = InFlight(entry)
         documents.begin(document)
-        document.take()
+        document.move_at_work(Phase.PREPARING)
         predecessor = 99 if renamed else None
         documents.put(document, Prepared(entry, Intent(row, (), predecessor), receipt, drops=drops), 1000.0)
     return documents.queues[DOCS]
@@ -36,7 +36,7 @@ def queue_of(*records: int, renamed: bool = False) -> Queue:
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flight, "BATCH", 10)
-    monkeypatch.setattr(flight, "BEHIND", 4)
+    monkeypatch.setattr(flight, "BACKGROUND_BATCH", 4)
 
 
 def rows(documents: list[InFlight]) -> list[int]:
@@ -55,13 +55,13 @@ def test_queue_of_a_batch_is_ripe_at_once() -> None:
 
 def test_batch_of_a_full_queue_ends_with_the_document_that_fills_it() -> None:
     queue = queue_of(3, 3, 3, 3, 3)
-    assert rows(queue.batch(behind=False)) == [0, 1, 2, 3]
-    assert rows(queue.batch(behind=True)) == [0, 1], "a rebuild writes less at once"
+    assert rows(queue.batch(background=False)) == [0, 1, 2, 3]
+    assert rows(queue.batch(background=True)) == [0, 1], "a rebuild writes less at once"
 
 
 def test_large_document_is_written_in_slices_outside_batches() -> None:
     queue = queue_of(11, 1, 12)
-    assert rows(queue.batch(behind=False)) == [1]
+    assert rows(queue.batch(background=False)) == [1]
     large = queue.next_large()
     assert large is not None
     assert large.entry.row == 0
@@ -69,7 +69,7 @@ def test_large_document_is_written_in_slices_outside_batches() -> None:
 
 def test_large_document_that_was_renamed_is_written_at_once() -> None:
     queue = queue_of(11, renamed=True)
-    assert rows(queue.batch(behind=False)) == [0]
+    assert rows(queue.batch(background=False)) == [0]
     assert queue.next_large() is None
 
 

@@ -131,7 +131,7 @@ class Journal:
             SourceName("s"), CollectionName("c"), self.world, None, expand=self.containers.expand,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def look(self, *dirty: str) -> tuple[set[str], set[str]]:
+    def list_again(self, *dirty: str) -> tuple[set[str], set[str]]:
         """List (all, or what is dirty) and take it over: what changed, and what vanished."""
         self.world.fetched.clear()
         scope = listing.scope_of(self.source, dirty) if dirty else Scope()

@@ -28,7 +28,7 @@ def test_nested_archives_are_opened_to_the_limit() -> None:
     world = World()
     world.put("n.zip", data)
     journal = Journal(world)
-    journal.look()
+    journal.list_again()
     assert max(key.count("/!/") for key in journal.items) == 3
 
 
@@ -60,7 +60,7 @@ def test_bombs_and_damaged_archives_are_a_document_with_a_reason(
     world = World()
     world.put(name, make())
     journal = Journal(world)
-    assert journal.look()[0] == {name}
+    assert journal.list_again()[0] == {name}
     with pytest.raises(BadDocument, match=reason):
         journal.read(name)
 
@@ -83,7 +83,7 @@ def test_budget_is_shared_by_all_members_of_a_container(name: str) -> None:
     world.put(name, bomb() if name == "a.zip" else mailed({"a.zip": bomb()}))
     world.put("b.md", b"B")
     journal = Journal(world)
-    assert journal.look()[0] == {name, "b.md"}
+    assert journal.list_again()[0] == {name, "b.md"}
     for _ in range(2):
         with pytest.raises(BadDocument, match="too much for"):
             journal.read(name)
@@ -97,7 +97,7 @@ def test_members_of_nested_containers_are_counted_together(monkeypatch: pytest.M
     world.put("fine.zip", zipped({"a.zip": inner}))
     world.put("many.zip", zipped({"a.zip": inner, "b.zip": inner}))
     journal = Journal(world)
-    assert len(journal.look()[0]) == 63
+    assert len(journal.list_again()[0]) == 63
     assert journal.read("fine.zip") == b""
     with pytest.raises(BadDocument, match="more than 100 files"):
         journal.read("many.zip")
@@ -108,10 +108,10 @@ def test_container_grown_beyond_the_limits_keeps_its_members() -> None:
     world = World()
     world.put("m.eml", mailed({"b.md": "B"}))
     journal = Journal(world)
-    journal.look()
+    journal.list_again()
     world.put("m.eml", mailed({"a.zip": bomb()}))
-    assert journal.look() == ({"m.eml"}, set())
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == ({"m.eml"}, set())
+    assert journal.list_again() == (set(), set())
     with pytest.raises(Transient, match="would unpack to"):
         journal.read("m.eml/!/b.md")
 
@@ -124,7 +124,7 @@ def test_container_over_its_time_fails_alone() -> None:
     world.put("b.md", b"B")
     isolation = Isolation(Limits(seconds=2, processes=1))
     journal = Journal(world, unpack=isolation.unpack, clock=lambda: 0.0)
-    assert journal.look()[0] == {"a.eml", "sound.eml", "sound.eml/!/c.md", "b.md"}
+    assert journal.list_again()[0] == {"a.eml", "sound.eml", "sound.eml/!/c.md", "b.md"}
     assert journal.trouble is None
     assert journal.read("sound.eml/!/c.md") == b"C"
     with pytest.raises(BadDocument, match=r"took more than 1 s; raise parsing\.seconds"):
@@ -147,11 +147,11 @@ def test_containers_that_fail_slowly_do_not_hold_up_a_listing_for_long() -> None
     world.put("sound.zip", zipped({"b.md": "B"}))
     world.put("z.md", b"Z")
     journal = Journal(world, unpack=slow, clock=lambda: now[0])
-    assert journal.look()[0] == {"bad0.zip", "z.md"}
+    assert journal.list_again()[0] == {"bad0.zip", "z.md"}
     assert journal.trouble is not None
-    assert "bad1.zip can't be opened now (others took too long to open" in journal.trouble
-    assert [journal.look()[0] for _ in range(3)] == [{"bad1.zip"}, {"bad2.zip"}, {"bad3.zip"}]
-    assert journal.look() == ({"sound.zip", "sound.zip/!/b.md"}, set())
+    assert "bad1.zip cannot be opened now (other containers took too long" in journal.trouble
+    assert [journal.list_again()[0] for _ in range(3)] == [{"bad1.zip"}, {"bad2.zip"}, {"bad3.zip"}]
+    assert journal.list_again() == ({"sound.zip", "sound.zip/!/b.md"}, set())
     assert journal.trouble is None
 
 
@@ -169,7 +169,7 @@ def test_container_that_always_changes_does_not_keep_others_closed() -> None:
     found: set[str] = set()
     for number in range(3):
         world.put("a.zip", zipped({f"{number}.md": "A"}))
-        found |= journal.look()[0]
+        found |= journal.list_again()[0]
     assert {"sound0.zip/!/b.md", "sound1.zip/!/b.md"} <= found
 
 
@@ -181,8 +181,11 @@ def test_defect_in_a_container_fails_that_container_only() -> None:
     world.put("a.zip", zipped({"b.md": "B"}))
     world.put("b.md", b"B")
     journal = Journal(world, unpack=broken)
-    assert journal.look()[0] == {"b.md"}
-    assert journal.trouble == "a.zip can't be opened now (ValueError: a defect): its known members stay"
+    assert journal.list_again()[0] == {"b.md"}
+    assert (
+        journal.trouble
+        == "a.zip cannot be opened now (ValueError: a defect): known members keep their records"
+    )
 
 
 @dataclass
@@ -202,12 +205,12 @@ def test_container_whose_process_was_killed_once_is_opened_in_the_next_listing()
     world, opener = World(), Failing()
     world.put("a.zip", zipped({"b.md": "B"}))
     journal = Journal(world, unpack=opener)
-    journal.look()
+    journal.list_again()
     world.put("a.zip", zipped({"b.md": "B", "c.md": "C"}))
     opener.errors = {world.files["a.zip"]: Defect("the parser was killed")}
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     opener.errors.clear()
-    assert journal.look() == ({"a.zip", "a.zip/!/c.md"}, set())
+    assert journal.list_again() == ({"a.zip", "a.zip/!/c.md"}, set())
     assert journal.trouble is None
 
 
@@ -217,16 +220,16 @@ def test_refused_container_is_opened_under_other_limits_only() -> None:
     opener.errors = {world.files["a.zip"]: BadDocument("took more than 1 s; raise parsing.seconds")}
     journal = Journal(world, unpack=opener)
     for _ in range(2):
-        journal.look()
+        journal.list_again()
         with pytest.raises(BadDocument, match=r"raise parsing\.seconds"):
             journal.read("a.zip")
         journal.restart()
-        assert journal.look() == (set(), set())
+        assert journal.list_again() == (set(), set())
         assert world.fetched == []
     opener.errors.clear()
     opener.limits = "2"
     journal.restart()
-    assert journal.look() == ({"a.zip", "a.zip/!/b.md"}, set())
+    assert journal.list_again() == ({"a.zip", "a.zip/!/b.md"}, set())
 
 
 @pytest.mark.parametrize(
@@ -237,13 +240,13 @@ def test_refused_container_that_opens_later_is_listed_again(name: str, data: byt
     world.put(name, data)
     opener.errors = {data: BadDocument("damaged")}
     journal = Journal(world, unpack=opener)
-    assert journal.look()[0] == {name}
+    assert journal.list_again()[0] == {name}
     opener.errors.clear()
     journal.restart()
-    journal.look()
+    journal.list_again()
     with pytest.raises(Stale, match="could not be opened when it was listed"):
         journal.read(name)
-    assert len(journal.look(name)[0]) == 2
+    assert len(journal.list_again(name)[0]) == 2
     journal.read(name)
 
 
@@ -260,7 +263,7 @@ def test_container_behind_defective_containers_is_opened_in_time() -> None:
     for name in "abcd":
         world.put(f"{name}.zip", zipped({"b.md": "B"}))
     journal = Journal(world, unpack=slow, clock=lambda: now[0])
-    assert "d.zip" in set().union(*(journal.look()[0] for _ in range(12)))
+    assert "d.zip" in set().union(*(journal.list_again()[0] for _ in range(12)))
 
 
 def test_broken_containers_cost_no_more_than_sound_ones() -> None:

@@ -40,13 +40,13 @@ def test_mail_without_attachments_is_downloaded_once_for_its_preparation() -> No
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", PLAIN)
     journal = MailJournal(world)
-    assert journal.look() == ({"a.eml"}, set())
+    assert journal.list_again() == ({"a.eml"}, set())
     assert world.fetched == []
     assert journal.read("a.eml") == PLAIN
     assert world.fetched == ["a.eml"]
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     journal.restart()
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     assert world.fetched == []
 
 
@@ -54,10 +54,10 @@ def test_versions_of_unopened_mails_equal_those_of_opened_mails() -> None:
     world = StructuredWorld()
     world.put("a.eml", PLAIN)
     journal = MailJournal(world)
-    journal.look()
+    journal.list_again()
     world.simple.add("a.eml")
     journal.restart()
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
 
 
 def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> None:
@@ -66,7 +66,7 @@ def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> Non
     for name in names:
         world.put(name, mailed({"a.md": f"A of {name}", "b.md": "B"}))
     journal = MailJournal(world)
-    journal.look()
+    journal.list_again()
     for name in names:
         assert b"Body" in journal.read(name)
         assert journal.read(f"{name}/!/a.md") == f"A of {name}".encode()
@@ -78,19 +78,19 @@ def test_attachments_denied_by_the_source_are_listed_again() -> None:
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", mailed({"b.md": "B"}))
     journal = MailJournal(world)
-    assert journal.look() == ({"a.eml"}, set())
+    assert journal.list_again() == ({"a.eml"}, set())
     with pytest.raises(Stale, match="has attachments"):
         journal.read("a.eml")
-    assert journal.look() == ({"a.eml/!/b.md"}, set())
+    assert journal.list_again() == ({"a.eml/!/b.md"}, set())
     assert (journal.read("a.eml/!/b.md"), b"Body" in journal.read("a.eml")) == (b"B", True)
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     assert world.fetched == []
 
     journal.restart()
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     with pytest.raises(Stale):
         journal.read("a.eml")
-    assert journal.look() == (set(), set())
+    assert journal.list_again() == (set(), set())
     assert b"Body" in journal.read("a.eml")
 
 

@@ -10,10 +10,10 @@ import pytest
 from ingestor.model import Blob, Block, Document
 from ingestor.pipeline import language
 from ingestor.pipeline.language import (
-    LanguageCounts,
     ModelLanguages,
     ModelVocabulary,
     describe_foreign,
+    describe_unknown,
     identify,
     language_of,
     languages_of,
@@ -157,31 +157,17 @@ def test_warning_needs_most_of_three_documents(counts: dict[str, int], words: st
     assert made is None if words is None else str(made).startswith(words)
 
 
-def test_documents_are_counted_by_source() -> None:
-    counts = LanguageCounts()
-    assert [counts.add("a", row, "de", ENGLISH) is None for row in range(3)] == [True, True, False]
-    assert counts.add("b", 3, "de", ENGLISH) is None
-
-
-def test_document_that_is_prepared_again_counts_once() -> None:
-    counts = LanguageCounts()
-    words = [counts.add("a", row, "de", ENGLISH) for row in (1, 2, 3, 1, 2)]
-    assert str(words[-1]).startswith("3 of 3 documents")
-    assert counts.add("a", 1, "en", ENGLISH) is None
-    assert str(counts.add("a", 1, "fr", ENGLISH)).startswith("3 of 3 documents are in a language that")
-    first, again = (counts.add_tokens("a", 1, (60, 100), "small-en") for _ in range(2))
-    assert first == again
-    assert str(again).startswith("60 of 100 sampled tokens")
-
-
-def test_unknown_tokens_above_five_percent_of_source_are_reported() -> None:
-    counts = LanguageCounts()
-    assert counts.add_tokens("a", 1, (49, 100), "small-en") is None  # few
-    assert counts.add_tokens("b", 2, (50, 1000), "small-en") is None  # 5 %
-    words = counts.add_tokens("b", 3, (51, 1000), "small-en")
-    assert words is not None
-    assert words.startswith("101 of 2,000 sampled tokens (5 %) are unknown to small-en, which")
-    assert "a multilingual model finds more" in words
+@pytest.mark.parametrize(
+    ("unknown", "tokens", "words"),
+    [
+        (49, 100, None),  # few
+        (50, 1000, None),  # 5 %
+        (101, 2000, "101 of 2,000 sampled tokens (5 %) are unknown to small-en, which"),
+    ],
+)
+def test_unknown_tokens_above_five_percent_are_reported(unknown: int, tokens: int, words: str | None) -> None:
+    made = describe_unknown(unknown, tokens, "small-en")
+    assert made is None if words is None else str(made).startswith(words)
 
 
 def test_sample_takes_few_texts_from_whole_document() -> None:

@@ -50,7 +50,7 @@ def test_every_kind_of_container_is_opened(name: str, data: bytes) -> None:
     world = World()
     world.put(name, data)
     journal = Journal(world)
-    journal.look()
+    journal.list_again()
     (member,) = [key for key in journal.items if key != name]
     assert member.endswith("b.md")
     assert journal.read(member) == b"B"
@@ -98,7 +98,7 @@ def test_unreadable_member_names_the_reason(data: bytes, reason: str) -> None:
     world = World()
     world.put("a.zip", data)
     journal = Journal(world)
-    assert "a.zip/!/b.md" in journal.look()[0]
+    assert "a.zip/!/b.md" in journal.list_again()[0]
     with pytest.raises(BadDocument, match=reason):
         journal.read("a.zip/!/b.md")
 
@@ -143,7 +143,7 @@ def test_file_that_only_looks_like_a_container_is_a_document() -> None:
     world = World()
     world.put("a.zip", b"just words")
     journal = Journal(world)
-    assert journal.look()[0] == {"a.zip"}
+    assert journal.list_again()[0] == {"a.zip"}
     assert journal.read("a.zip") == b"just words"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.core.metadata_keys import KEYS, NEEDED
 from ingestor.model import Chunk
-from ingestor.pipeline.metadata import LEFT_OUT, require_short, within
+from ingestor.pipeline.metadata import LEFT_OUT, fit, require_short
 from ingestor.ports import BadDocument
 
 FULL: dict[str, Any] = {
@@ -25,24 +25,22 @@ def present(metadata: Any) -> dict[str, Any]:
 
 
 def test_too_many_keys_are_omitted_in_the_documented_order() -> None:
-    kept = present(within(FULL, CLOUD))
+    kept = present(fit(FULL, CLOUD))
     assert len(kept) == 32
     assert FULL.keys() - kept.keys() == set([key for key in LEFT_OUT if key in FULL][: len(FULL) - 32])
-    few = present(within(FULL, Quotas(metadata_keys=17)))
+    few = present(fit(FULL, Quotas(metadata_keys=17)))
     assert few.keys() == NEEDED | {"source_name", "path", "author"}, "then others, the last letters first"
-    assert within(FULL, Quotas(metadata_keys=17)).keys() >= KEYS, "a patch removes the others"
+    assert fit(FULL, Quotas(metadata_keys=17)).keys() >= KEYS, "a patch removes the others"
 
 
 def test_metadata_without_quotas_is_unchanged() -> None:
-    assert within(FULL, UNBOUNDED) is FULL
-    assert within({"a": 1, "page": None}, CLOUD) == {"a": 1, "page": None}
+    assert fit(FULL, UNBOUNDED) is FULL
+    assert fit({"a": 1, "page": None}, CLOUD) == {"a": 1, "page": None}
 
 
 @given(st.text(max_size=3000), st.lists(st.text(max_size=300), min_size=1, max_size=30), st.text(min_size=1))
 def test_values_and_keys_fit_the_quotas(text: str, texts: list[str], key: str) -> None:
-    kept = present(
-        within({"title": text, "headings": texts, key * 9: "x", "n": 2**60}, Quotas(value_bytes=256))
-    )
+    kept = present(fit({"title": text, "headings": texts, key * 9: "x", "n": 2**60}, Quotas(value_bytes=256)))
     assert kept["n"] == 2**60
     assert text.startswith(kept["title"]) and len(kept["title"].encode()) <= 256
     assert kept["headings"] and sum(len(each.encode()) for each in kept["headings"]) <= 256

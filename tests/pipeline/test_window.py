@@ -21,9 +21,9 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.limits import divide, embed_whole, exceeds_window
 from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare, texts_to_embed
-from ingestor.pipeline.windows import embed_whole, exceeds_window, parts
 from ingestor.ports import Embedder
 from ingestor.registry import find, kinds
 from ingestor.text.tokens import Tokens
@@ -79,19 +79,19 @@ def test_packaged_model_counts_tokens_as_it_reads_them() -> None:
 
 @given(st.text(alphabet="ab1 .\n|語", max_size=300))
 def test_parts_fit_and_lose_only_white_space(text: str) -> None:
-    found = parts(text, partial(exceeds_window, Letters()))
+    found = divide(text, partial(exceeds_window, Letters()))
     assert all(len(part) <= Letters.window for part in found if len(part) > 1)
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
 def test_text_is_divided_at_the_strongest_border_near_its_middle() -> None:
     beyond = partial(exceeds_window, Words())
-    assert parts("one two three. four five six seven eight nine ten", beyond) == [
+    assert divide("one two three. four five six seven eight nine ten", beyond) == [
         "one two three. four five six seven eight nine ten"
     ]
     text = "one two three four. five six seven eight nine ten eleven twelve"
-    assert parts(text, beyond) == ["one two three four. ", "five six seven eight nine ten eleven twelve"]
-    assert parts(text.replace("seven eight", "seven\neight"), beyond) == [
+    assert divide(text, beyond) == ["one two three four. ", "five six seven eight nine ten eleven twelve"]
+    assert divide(text.replace("seven eight", "seven\neight"), beyond) == [
         "one two three four. five six seven\n", "eight nine ten eleven twelve"
     ]  # fmt: skip
 

@@ -12,21 +12,15 @@ from ingestor.config.models import Config, Rechunk
 from ingestor.core.entries import Edition, EditionName
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.rechunk.policy import (
-    Build,
-    Choose,
     CollectionSituation,
-    Drop,
     EditionSetup,
-    decide,
-    editions_of,
-    fingerprint_of,
-    steps_to,
-)
-from ingestor.rechunk.recipes import (
     NotReproducible,
     as_chosen,
     changes,
     choices_of,
+    decide,
+    editions_of,
+    fingerprint_of,
     merge,
     model_prices,
     without_unused,
@@ -63,7 +57,7 @@ TABLE = [
     ("other chunks, in place", now(), IN_PLACE, "follow"),
     ("other chunks, by swap", now(), SWAP, "build"),
     ("another embedder is never in place", now(wanted=OTHER), IN_PLACE, "build"),
-    ("a swap under way goes on", now(building=NEW), SWAP, "go_on"),
+    ("a swap under way goes on", now(building=NEW), SWAP, "continue"),
     ("a second change drops it, too", now(building=wants(70)), SWAP, "build"),
     ("a change back drops it", now(building=NEW, wanted=OLD), SWAP, "follow"),
     ("a new source needs no swap", now(wanted=wants(b=NEW["sources"]["a"])), SWAP, "follow"),
@@ -76,10 +70,10 @@ TABLE = [
     ("what language models take counts", now(tokens=500_000, asking=0.01), PAYING, "keep"),
     ("the same config on another machine waits", now(wanted=OTHER, moved=True), SWAP, "keep"),
     ("until it has approval", now(wanted=OTHER, moved=True, approved=fingerprint_of(OTHER)), SWAP, "build"),
-    ("a swap that was approved goes on", now(building=OTHER, wanted=OTHER, moved=True), SWAP, "go_on"),
+    ("a swap that was approved goes on", now(building=OTHER, wanted=OTHER, moved=True), SWAP, "continue"),
     ("what was rolled back stays so", now(refused=fingerprint_of(NEW)), SWAP, "keep"),
     ("search misses records", now(wanted=OLD, rebuild="so"), IN_PLACE, "build"),
-    ("the rebuild goes on", now(building=OLD, wanted=OLD, rebuild="so"), SWAP, "go_on"),
+    ("the rebuild goes on", now(building=OLD, wanted=OLD, rebuild="so"), SWAP, "continue"),
     ("a change on the way drops it", now(building=OLD, rebuild="so"), IN_PLACE, "build"),
     ("an empty collection needs no rebuild", now(empty=True, rebuild="so"), SWAP, "follow"),
     ("a rebuild by the old config", now(chunks=11, rebuild="so"), ASKING, "build"),
@@ -223,40 +217,28 @@ BUILT = Edition(EditionName("docs--2"), C, "staging", NEW)
 
 
 @pytest.mark.parametrize(
-    ("situation", "rechunk", "steps"),
+    ("situation", "rechunk", "setups"),
     [
-        (now(wanted=OLD, editions=(LIVE,)), SWAP, []),
-        (now(None, editions=(Edition(LIVE.name, C),), empty=True), SWAP, [Choose(C, LIVE.name, NEW)]),
-        (now(editions=(LIVE,)), IN_PLACE, [Choose(C, LIVE.name, NEW)]),
-        (now(editions=(LIVE,)), SWAP, [Build(C, NEW)]),
-        (now(building=NEW, editions=(LIVE, BUILT)), SWAP, []),
-        (now(building=NEW, wanted=OLD, editions=(LIVE, BUILT)), SWAP, [Drop(BUILT.name)]),
+        (now(wanted=OLD, editions=(LIVE,)), SWAP, [EditionSetup(C, LIVE.name, OLD)]),
+        (now(editions=(LIVE,)), IN_PLACE, [EditionSetup(C, LIVE.name, NEW)]),
         (
-            now(building=NEW, wanted=wants(70), editions=(LIVE, BUILT)),
+            now(editions=(LIVE,)),
             SWAP,
-            [Drop(BUILT.name), Build(C, wants(70))],
+            [EditionSetup(C, LIVE.name, OLD), EditionSetup(C, None, NEW, building=True)],
         ),
-        (now(chunks=11, editions=(LIVE,)), ASKING, []),
+        (
+            now(building=NEW, editions=(LIVE, BUILT)),
+            SWAP,
+            [EditionSetup(C, LIVE.name, OLD), EditionSetup(C, BUILT.name, NEW, building=True)],
+        ),
+        (now(building=NEW, wanted=OLD, editions=(LIVE, BUILT)), SWAP, [EditionSetup(C, LIVE.name, OLD)]),
+        (now(chunks=11, editions=(LIVE,)), ASKING, [EditionSetup(C, LIVE.name, OLD)]),
     ],
 )
-def test_steps_lead_from_editions_of_journal_to_those_of_config(
-    situation: CollectionSituation, rechunk: Rechunk, steps: list[object]
+def test_editions_to_keep_in_step_follow_from_the_decision(
+    situation: CollectionSituation, rechunk: Rechunk, setups: list[EditionSetup]
 ) -> None:
-    setups = editions_of(situation, decide(situation, rechunk))
-    found = steps_to(setups, situation.editions)
-    assert found == steps
-    after = {each.name: each for each in situation.editions}
-    for step in found:
-        if isinstance(step, Drop):
-            del after[step.edition]
-        elif isinstance(step, Choose):
-            after[step.edition] = Edition(step.edition, C, "live", step.choices)
-        else:
-            made = EditionName("docs--3")
-            after[made] = Edition(made, C, "staging", step.choices)
-            setups = [replace(each, edition=each.edition or made) for each in setups]
-    assert steps_to(setups, after.values()) == [], "a second application changes nothing"
-    assert {each.edition for each in setups} == after.keys()
+    assert editions_of(situation, decide(situation, rechunk)) == setups
 
 
 def test_edition_of_unknown_choices_is_kept_beside_its_replacement() -> None:

@@ -46,7 +46,7 @@ class Collections:
     def names(self) -> set[str]:
         return {"docs--2"}  # left by another state
 
-    def distrust_names(self) -> None: ...
+    def forget_names(self) -> None: ...
     def match_names(self) -> None: ...
     def discard(self, name: CollectionName, *, torn: bool) -> None: ...
 
@@ -126,7 +126,7 @@ def before_renames(
     collections = EditionStore(journal, chroma, upkeep_in(folder), lambda name: Model(Fingerprint("e")))
     for edition in (C, new):
         collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
-    collections.distrust_names()
+    collections.forget_names()
     editions.become(2.0, (C, before), (new, "live"))
     faults = iter([Transient("away")])
 
@@ -166,7 +166,7 @@ def test_names_are_arranged_after_an_error_during_a_switch(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, collections = [], Collections()
-    monkeypatch.setattr(collections, "distrust_names", lambda: seen.append("roles changed"))
+    monkeypatch.setattr(collections, "forget_names", lambda: seen.append("roles changed"))
     _killed_after_the_switch(journal, collections, monkeypatch)
     assert seen
 

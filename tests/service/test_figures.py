@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
-from ingestor.engine.vectors.embedding import Counts
+from ingestor.engine.embedding import Counts
 from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
 from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics

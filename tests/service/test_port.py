@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.entries import Edition, EditionName
-from ingestor.engine.vectors import embedding
+from ingestor.engine import embedding
 from ingestor.model import CollectionName
 from ingestor.service import gathering
 from ingestor.state import run_status

@@ -14,7 +14,7 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.vectors.embedding import Embeddings
+from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex

@@ -9,7 +9,7 @@ import pytest
 
 from ingestor.core import decisions
 from ingestor.engine import edition_store, writer
-from ingestor.rechunk import recipes
+from ingestor.rechunk import policy
 from ingestor.state import journal
 from tests.simulation.histories import Seeds
 from tests.simulation.ports import plugins
@@ -25,8 +25,8 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "SMALL_LOSS", SMALL)
     for module in (journal, writer, edition_store):
         monkeypatch.setattr(module, "token_hex", plugins.token_hex)
-    monkeypatch.setattr(recipes, "find", plugins.find)
-    monkeypatch.setattr(recipes, "kinds", plugins.kinds)
+    monkeypatch.setattr(policy, "find", plugins.find)
+    monkeypatch.setattr(policy, "kinds", plugins.kinds)
 
 
 @pytest.fixture

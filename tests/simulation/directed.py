@@ -51,7 +51,7 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
         if mode == "swap":
             world.per_chunk = 2
             world.configure()
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.step(60)
         end(world)
 
@@ -146,7 +146,7 @@ def come_back(folder: Path) -> None:
         world.files.rename(name, f"renamed {name}")
         _wait_until_prepared(world, f"renamed {name}")
         world.files.write(name, former)
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         for _ in range(3):
             world.engine_step()
         go_on(world, 2)
@@ -201,7 +201,7 @@ def stream(folder: Path) -> None:
     world = begin(folder)
     for number in range(40):
         world.files.write(f"new {number % 7}.txt", f"delta {number}\n" * (1 + number % 3))
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         go_on(world, 1, 0.3)
     end(world)
 
@@ -216,7 +216,7 @@ def change_what_waits(deed: Callable[[World, str], None], text: str = "an edit")
             world.files.write(name, f"{text} {number}")
             _wait_until_prepared(world, name)
             deed(world, name)
-            world.engine.scanner.look_again()
+            world.engine.scanner.request_listing()
             for _ in range(3):
                 world.engine_step()
             go_on(world, 2)
@@ -229,7 +229,7 @@ def _wait_until_prepared(world: World, name: str) -> None:
     """Others are at work all the time, so it waits for them to fill a batch."""
     for number in range(20):
         world.files.write(f"other {number}.txt", f"omega {number} {name}")
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.engine_step()
         if any(each.entry.key == name for each in world.engine.flight.documents() if each.prepared):
             world.files.write("other.txt", f"zeta {name}")
@@ -254,7 +254,7 @@ def rename_and_copy(folder: Path) -> None:
     world = begin(folder)
     world.files.write("copy.txt", world.files.contents["0.txt"])
     world.files.rename("0.txt", "renamed.txt")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 10)
     end(world)
 
@@ -274,7 +274,7 @@ def fail(error: type[Exception], rounds: int = 12) -> History:
             fault(name, share)
 
         world.chaos.fault = failing  # type: ignore[method-assign]
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         go_on(world, rounds, 15.0)
         world.chaos.fault = fault  # type: ignore[method-assign]
         end(world)
@@ -296,7 +296,7 @@ def delete_and_spoil(folder: Path) -> None:
     for number in range(3):
         world.files.delete(f"{number}.txt")
         world.files.write(f"{number + 3}.txt", UNREADABLE)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     fail_at(world, "before drop")
     go_on(world, 10)
     end(world)
@@ -307,7 +307,7 @@ def refuse(folder: Path) -> None:
     world = begin(folder)
     world.files.write("0.txt", f"alpha 0\n{UNWRITABLE}")
     world.files.write("1.txt", UNREADABLE)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 20)
     end(world)
 

@@ -5,7 +5,7 @@ from random import Random
 
 from ingestor.app.handover import Renames
 from ingestor.engine.flight import Phase
-from ingestor.rechunk.recipes import profile_of, shards_of
+from ingestor.rechunk.policy import profile_of, shards_of
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation import restores
@@ -83,7 +83,7 @@ def hint(world: World, random: Random) -> None:
     """A watcher saw something in a document or a folder, or nothing: the next listing is regular then."""
     if random.random() < 0.5:
         name = random.choice(NAMES)
-        world.engine.scanner.look_again(FILES, random.choice([name, name[0]]))
+        world.engine.scanner.request_listing(FILES, random.choice([name, name[0]]))
 
 
 def meddle(world: World, random: Random) -> None:
@@ -127,7 +127,7 @@ def dwindle(world: World, random: Random) -> None:
     for folder in random.sample("abc", 3):
         for name in [name for name in sorted(world.files.contents) if name.startswith(f"{folder}/")]:
             world.files.delete(name)
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.step(random.randrange(1, 4))
     for name in random.sample(NAMES, 9):
         world.files.write(name, text(random))
@@ -139,7 +139,7 @@ def spoil(world: World, random: Random) -> None:
     for name in names:
         world.files.write(name, text(random))
     for content in (UNREADABLE, ""):
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.step(random.randrange(4, 12))
         for name in names:
             world.files.write(name, content or text(random))
@@ -222,7 +222,7 @@ def with_several(world: World, random: Random, deed: str) -> None:
 
 def begin(world: World, random: Random) -> None:
     """Documents that were changed are read, when one of the sources wants other credentials."""
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     world.engine_step()
     random.choice(list(world.places.values())).revoked = True
     world.engine_step()
@@ -233,7 +233,7 @@ def rename_half_written(world: World, random: Random) -> None:
     or trades its name with another."""
     second = next(source for source in world.places if source != FILES)
     world.places[second].write(random.choice(NAMES), "\n".join(random.sample(LINES, len(LINES))))
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(10):
         world.now += 1.0
         world.engine_step()

@@ -15,7 +15,7 @@ from ingestor.core.entries import Entry
 from ingestor.engine import writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.loop import DocumentFlow
-from ingestor.engine.vectors.models import RemoteVectors
+from ingestor.engine.vectors import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
 from ingestor.state.editions import Editions
@@ -125,7 +125,7 @@ def exchange_the_model(folder: Path) -> None:
     world = begin(folder, remote=True)
     world.server_model = OTHER_MODEL
     world.files.write("0.txt", "an edit")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 10)
     end(world)
 
@@ -134,7 +134,7 @@ def ask_during_edits(folder: Path) -> None:
     world = begin(folder, asking=True)
     for number in range(40):
         world.files.write(f"{number % 6}.txt", f"{LINES[number % 5]} {number}\n{LINES[number % 3]}")
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         world.now += 1.0
         world.readers.question(world)
     end(world)
@@ -149,7 +149,7 @@ def change_the_model_of_none(folder: Path) -> None:
     world.embedder = EMBEDDERS[1]
     world.configure()
     world.files.write("0.txt", LINES[0])
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     end(world)
 
 

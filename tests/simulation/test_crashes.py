@@ -208,7 +208,7 @@ _WRITE_FAILURE = tables.write_failure
 def _refuse_whatever_is_listed(self, document, error):
     entry = self._journal.entry(document.prepared.receipt.row)
     if entry is not None:
-        self._flight.follow(document, entry)
+        self._flight.change_row(document, entry)
         self._fail(document, error, "")
 
 
@@ -346,7 +346,6 @@ SHOWN_BY = {
     "a refusal holds for whatever version is wanted": "edit what is unreadable",
     "Chroma's refusal holds for whatever version is listed": "edit what is refused",
     "what vanished is removed although it may be found": "fail as known",
-    "what vanished is removed while the new one waits for a retry": "fail as known",
     "a failed removal is retried when something else is written": "fail a removal",
     "a withdrawal is a smaller loss beside documents that vanish": "delete and spoil",
 }

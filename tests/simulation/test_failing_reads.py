@@ -72,7 +72,7 @@ def fail_each_read(folder: Path) -> None:
         world.files.write("0.txt", f"an edit {first}")
         world.files.write("2.txt", f"alpha {first}" if number % 2 else UNWRITABLE)
         world.files.write("1.txt", "\n".join(f"line {number} of {first}" for number in range(4)))
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         _fail_reads(world, first)
         go_on(world, 4)
         world.settle()
@@ -89,9 +89,9 @@ def _fail_reads(world: World, first: int) -> None:
     world.chaos.unreadable = unreadable  # type: ignore[method-assign]
 
 
-def _begun_before_submitted(self: Engine, entry: Entry, *, again: bool = False) -> None:
-    self.flight.begin(InFlight(entry, again))
-    _START(self, entry, again=again)
+def _begun_before_submitted(self: Engine, entry: Entry, *, drifted: bool = False) -> None:
+    self.flight.begin(InFlight(entry, drifted))
+    _START(self, entry, drifted=drifted)
 
 
 _START = Engine._start

@@ -80,9 +80,9 @@ def _only_the_last_page(self: ListingComparison, items: Sequence[Item]) -> None:
 _ADD = ListingComparison.add
 
 
-def _what_came_meanwhile_is_listed(self: Scanner, scan: Any, outcome: Any) -> None:
-    scan.watch.dirty.clear()
-    _SCANNED(self, scan, outcome)
+def _what_came_meanwhile_is_listed(self: Scanner, watch: Any, outcome: Any) -> None:
+    watch.dirty.clear()
+    _SCANNED(self, watch, outcome)
 
 
 _SCANNED = Scanner.take_listing
@@ -121,7 +121,7 @@ def rename_a_folder(folder: Path) -> None:
     before, embedded = {record.id for record in world.readers.seen()}, world.embedded
     for name in names:
         world.files.rename(f"a/{name}", f"b/{name}")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(20):
         world.now += 90
         world.engine_step()
@@ -137,7 +137,7 @@ def mount_nothing_meanwhile(folder: Path) -> None:
     world.files.write("only.txt", "alpha")
     world.settle()
     _at_pause(world, 1, lambda: world.files.see(hidden=None, disk="empty"))
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 40)
     end(world)
 
@@ -146,7 +146,7 @@ def edit_meanwhile(folder: Path) -> None:
     """A document changes after the listing that is under way has met it."""
     world = begin(folder, stepwise=True, watched=True)
     _at_pause(world, 3, lambda: world.files.write("0.txt", "an edit after it was listed"))
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 40)
     check(world)
     world.end()
@@ -175,7 +175,7 @@ def accept_meanwhile(folder: Path) -> None:
         go_on(world, 1)
     looks, identity = list[str](), world.files.identity
     world.files.identity = lambda: (looks.append(world.files.disk), identity())[1]  # type: ignore[method-assign]
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     while len(looks) < 2:
         go_on(world, 1)
     world.files.see(hidden=None, disk="own")

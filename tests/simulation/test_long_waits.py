@@ -44,7 +44,7 @@ def wait_for_an_heir(folder: Path) -> None:
     """A changed document is paused for long; then it is renamed, and cannot be read for a while."""
     world = begin(folder, dated=True)
     world.files.write("0.txt", world.files.contents["0.txt"])
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 2)
     SourceRows(world.journal).pause(FILES, world.now)
     go_on(world, 10, 90.0)

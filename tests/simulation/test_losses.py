@@ -46,7 +46,7 @@ def spoil_most(folder: Path) -> None:
     world = begin(folder)
     for number in range(5):
         world.files.write(f"{number}.txt", UNREADABLE)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     go_on(world, 10)
     end(world)
 
@@ -57,7 +57,7 @@ def delete_one_after_the_other(folder: Path) -> None:
     for first in (0, 2):
         for number in (first, first + 1):
             world.files.delete(f"{number}.txt")
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         go_on(world, 1)
         world.files.write("5.txt", f"an edit after {first}")
     end(world)

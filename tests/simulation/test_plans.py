@@ -51,12 +51,12 @@ def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
     for _ in range(number):
         change(world, random)
         plan = planned(world)
-        before = Counter(world.engine.writer.tally)
+        before = world.engine.writer.counts.tally()
         world.settle()
         assert all("a sync would remove nothing" in reason for reason in plan.unseen.values()), plan.unseen
         if plan.unseen:  # a sync asks first
             continue
-        done = world.engine.writer.tally - before
+        done = world.engine.writer.counts.tally() - before
         announced = {
             name: plan.total.documents[name]
             for name in ("added", "changed", "moved", "rebuilt", "recut", "removed")

@@ -67,7 +67,7 @@ def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         upsert(self, records)
 
     monkeypatch.setattr(CrashingIndex, "upsert", slow)
-    monkeypatch.setattr(flight, "BEHIND", 1)
+    monkeypatch.setattr(flight, "BACKGROUND_BATCH", 1)
     hold_delays(world, lambda pool, number: delay(world, pool, edit, number, QUICK), until=9)
 
 
@@ -96,7 +96,7 @@ def delay(
     """Return the seconds until readers see it."""
     there = deed(world, number)
     text = f"alpha {number + 100 * there}"
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     since = world.now
     while (text in texts(world)) != there:
         step(world, pool, seconds)
@@ -153,7 +153,7 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             world.engine_step()
         hold(PROMPT, SourceRows(world.journal).of(FILES).held)
         edit(world, 3)
-        world.engine.scanner.look_again()
+        world.engine.scanner.request_listing()
         for _ in range(5):
             world.now += 5.0
             world.engine_step()
@@ -186,7 +186,7 @@ def test_source_held_for_an_unfinished_edition_is_detected(
     assert found.value.law == PROMPT
 
 
-def _one_queue(source: Any, most: int, *, behind: bool) -> Lane:
+def _one_queue(source: Any, most: int, *, background: bool) -> Lane:
     return Lane(source)
 
 
@@ -260,7 +260,7 @@ def test_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     world.settle()
     check(world)
     assert at_rest >= flight.BATCH
-    assert max(sizes) < flight.BEHIND + 5, "a document more than fits"
+    assert max(sizes) < flight.BACKGROUND_BATCH + 5, "a document more than fits"
     world.end()
 
 
@@ -292,7 +292,7 @@ def test_edition_without_plugins_is_held_before_it_loses_much(
 
 
 def settled(world: World) -> None:
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     for _ in range(20):
         world.now += 5.0
         world.engine_step()

@@ -97,7 +97,7 @@ def trade_after_a_refusal(folder: Path) -> None:
         files.write("a.txt", f"alpha of {files.root}")
     world.settle()
     world.files.write("a.txt", "an edit")
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     world.engine_step()
     world.files.revoked = True
     world.engine_step()

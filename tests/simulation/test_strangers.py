@@ -108,7 +108,7 @@ def refuse_writes(folder: Path) -> None:
     for files in world.places.values():
         for number in range(20):
             files.write(f"{number}.txt", f"gamma {number}\n" * 5)
-    world.engine.scanner.look_again()
+    world.engine.scanner.request_listing()
     run(world, 10.0, 0.5)
     world.configure()
     run(world, 60.0, 0.5)
@@ -123,7 +123,7 @@ HISTORIES = change_while_it_runs, change_while_it_is_stopped, refuse_the_key, re
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some documents of five records fill a batch."""
-    for name in ("BATCH", "BEHIND"):
+    for name in ("BATCH", "BACKGROUND_BATCH"):
         monkeypatch.setattr(flight, name, 6)
 
 

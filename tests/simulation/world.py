@@ -21,7 +21,7 @@ from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.core.errors import LONGEST
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine import flight
-from ingestor.engine.flight import IN_HAND, InFlight, Phase
+from ingestor.engine.flight import BEING_WRITTEN, InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
 from ingestor.engine.workers import Outcome
@@ -155,7 +155,7 @@ class World:
         self.read = dict[tuple[int, Prepared | None], float]()  # by row and writes: since when they wait
         self.due = dict[int, int]()  # by row: steps since a document is due and not begun
         if self.watched:
-            self.files.touched = lambda key: engine.scanner.look_again(FILES, key)
+            self.files.touched = lambda key: engine.scanner.request_listing(FILES, key)
         if self.asking:
             self.chaos.asked = self.ask
         self.approved.count_records()  # the process before may have died right after it removed some
@@ -220,7 +220,7 @@ class World:
 
     @property
     def pool(self) -> AtOnce | Stepwise:
-        pool = self.loop.running.pool
+        pool = self.loop.running.engine.pool
         assert isinstance(pool, AtOnce | Stepwise)
         return pool
 
@@ -274,7 +274,7 @@ class World:
         """The file was changed, and is taken over."""
         self.disturbed = True
         self.past = {row.held for row in states(self.journal).values() if row.held}
-        self.loop._take_over(self.config())
+        self.loop._change_config(self.config())
         self.loop._configure(watch=False)
 
     def engine_step(self) -> None:
@@ -337,7 +337,7 @@ class World:
         for source, files in self.places.items():
             live = Editions(self.journal).live(self.serves(files)).name
             watch = self.engine.scanner._watches[source]
-            if not watch.whole or watch.phase is WatchPhase.TAKING_OVER:
+            if not watch.is_listed or watch.phase is WatchPhase.APPLYING:
                 continue
             left = len(files.wanted[live])
             lost = files.most - left
@@ -349,7 +349,7 @@ class World:
     def _check_waiting(self) -> None:
         for each in self.engine.flight.documents():
             has = each.prepared is not None, each.slices is not None
-            hold(PHASES, has != (each.phase in IN_HAND, each.phase is Phase.WRITING) and each)
+            hold(PHASES, has != (each.phase in BEING_WRITTEN, each.phase is Phase.WRITING) and each)
         for queue in self.engine.flight.queues.values():
             hold(PHASES, queue.records != sum(each.records for each in queue.documents.values()) and queue)
             hold(PHASES, [each for each in queue.documents.values() if each.prepared is None])
@@ -364,7 +364,7 @@ class World:
         busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
             (each.entry.row, each.prepared)
-            for each in (*documents.documents(*IN_HAND), *self._held_back())
+            for each in (*documents.documents(*BEING_WRITTEN), *self._held_back())
             if each.entry.collection not in busy
         ]
         known = self.read if stepped else {}
@@ -391,7 +391,9 @@ class World:
 
     def _batch(self, edition: EditionName) -> int:
         """Return the number of records of an edition that are written at once."""
-        return flight.BEHIND if self.engine.writer._collections.is_building(edition) else flight.BATCH
+        return (
+            flight.BACKGROUND_BATCH if self.engine.writer._collections.is_building(edition) else flight.BATCH
+        )
 
     def _check_held(self) -> None:
         now = {row.held for row in states(self.journal).values() if row.held}
@@ -447,7 +449,7 @@ class World:
         if self.restless:
             self._settle_others()
         if not self.watched:
-            self.engine.scanner.look_again()
+            self.engine.scanner.request_listing()
         for _ in range(10):  # until the file is looked after
             self.lexical.work()
         # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
@@ -478,7 +480,7 @@ class World:
 
     def _settle_others(self) -> None:
         """Some documents change whenever they are read; all others are served meanwhile."""
-        self.engine.scanner.look_again()
+        self.engine.scanner.request_listing()
         for number in range(40):
             self.now += LONGEST if number % 8 == 0 else 5.0
             self.engine_step()

@@ -18,7 +18,6 @@ from ingestor.core.content_types import (
     EXTENSIONS,
     FILE_NAMES,
     LATE,
-    LOOKS,
     MEMBERS,
     PARSERS,
     PICTURES,
@@ -27,6 +26,7 @@ from ingestor.core.content_types import (
     SIGNATURES,
     TEXTUAL,
     UNKNOWN,
+    UNREAD_FORMATS,
     WEAK_SIGNATURES,
     XML_KINDS,
     ZIPPED,
@@ -273,7 +273,7 @@ def _is_mail(head: bytes) -> bool:
 def _look(content_type: str) -> str:
     family = content_type.partition("/")[0]
     plain = {"image": "an image", "audio": "a sound file", "video": "a video", "font": "a font"}
-    return LOOKS.get(content_type) or plain.get(family) or "a binary file or archive"
+    return UNREAD_FORMATS.get(content_type) or plain.get(family) or "a binary file or archive"
 
 
 # --- reStructuredText --------------------------------------------------------------------------------------

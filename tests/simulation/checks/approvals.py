@@ -7,7 +7,7 @@ from ingestor.core.entries import Choices, Edition
 from ingestor.model import CollectionName
 from ingestor.queries.changes import approve
 from ingestor.rechunk import policy
-from ingestor.rechunk.recipes import changes
+from ingestor.rechunk.policy import changes
 from ingestor.state.editions import Editions, Requests
 from tests.simulation.laws import APPROVED, hold
 

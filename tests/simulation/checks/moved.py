@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.listings import Observe
-from ingestor.engine.scanner import TakeOver
 from ingestor.model import SourceName
 from ingestor.state import backlog
 from ingestor.state.sources import SourceRows
@@ -43,14 +42,9 @@ def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[st
            AND digest IS NULL AND NOT quarantined AND wanted_version IS NOT NULL""",
         (edition,),
     )
-    listed = [
-        outcome.value
-        for outcome in world.pool.outcomes
-        if isinstance(outcome.value, TakeOver)
-        and world.engine.scanner._watches.get(source) is outcome.tag.watch
-    ]
-    parts = [each.all() for one in listed for each in one.left
-             if isinstance(each, Observe) and not each.edition]  # fmt: skip
+    watch = world.engine.scanner._watches.get(source)
+    left = () if watch is None else watch.left
+    parts = [each.all() for each in left if isinstance(each, Observe) and not each.edition]
     versions = due + [(source, item.version) for one in parts for item in one.changed]
     at_work = {name for name in world.places if SourceRows(world.journal).of(name).ready}
     return {world.places[name].written[int(version)] for name, version in versions if name in at_work}

@@ -142,7 +142,7 @@ class Shelves:
         self.chaos.asked()
         self.chaos.point("after delete")
 
-    def look(self, name: str) -> None:
+    def reach_problem(self, name: str) -> None:
         if name in self.collections:
             index, uuid = self.collections[name]
             if uuid in self.models:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.models import HARMLESS
+from ingestor.engine.vectors import HARMLESS
 from ingestor.model import (
     Blob,
     Chunk,

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ingestor.engine.vectors.models import HARMLESS
+from ingestor.engine.vectors import HARMLESS
 from ingestor.model import Answered, ReaderModel, Vector, Vectors
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.registry import Options, Plugin, UnknownKind, tuning

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
-from ingestor.engine.flight import InFlight
-from ingestor.engine.scanner import Scan
+from ingestor.engine.flight import InFlight, Phase
+from ingestor.engine.scanner import Watch
 from ingestor.engine.workers import ANY, Lane, Outcome, WorkItem, WorkQueue
 from ingestor.model import SourceName
 from tests.simulation.ports.chaos import Chaos, Crash
@@ -29,8 +29,8 @@ class Inline:
         self.outcomes.append(done(tag, work))
         self.chaos.die()
 
-    def post(self, tag: object, value: object = None) -> None:
-        self.outcomes.append(Outcome(tag, value))
+    def post(self, tag: object) -> None:
+        self.outcomes.append(Outcome(tag))
 
     def listen(self, tag: object, hints: object) -> Callable[[], None]:
         return lambda: None
@@ -38,11 +38,11 @@ class Inline:
     def next(self, timeout: float) -> Outcome | None:
         return self.outcomes.pop(0) if self.outcomes else None
 
-    def release_turn(self) -> AbstractContextManager[None]:
+    def release_permit(self) -> AbstractContextManager[None]:
         """Nobody has anything else to do meanwhile."""
         return nullcontext()
 
-    def behind(self) -> bool:
+    def is_background(self) -> bool:
         return False
 
     def close(self) -> None:
@@ -55,12 +55,12 @@ class AtOnce(Inline):
     def __init__(self, chaos: Chaos, places: Mapping[SourceName, Files]) -> None:
         super().__init__(chaos)
         self._places = places
-        self._begun: dict[Scan, tuple[Files, int]] = {}  # by listing: what is listed, and its moment then
+        self._begun: dict[Watch, tuple[Files, int]] = {}  # by listing: what is listed, and its moment then
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
-        if isinstance(tag, Scan):
+        if isinstance(tag, Watch):
             files = self._places[tag.source]
             self._begun[tag] = files, files.moment
         super().submit(tag, work)
@@ -77,7 +77,7 @@ class AtOnce(Inline):
 def done(tag: object, work: Callable[[], object]) -> Outcome:
     try:
         if isinstance(tag, InFlight):
-            tag.take()
+            tag.move_at_work(Phase.PREPARING)
         return Outcome(tag, work())
     except Exception as error:  # noqa: BLE001 - as the real pool does
         return Outcome(tag, error=error)

@@ -1,4 +1,4 @@
-"""Vectors of documents by one embedder, here or from a server, checked."""
+"""Computes and checks the vectors of documents by one embedder, in this process or on a server."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -26,7 +26,7 @@ class BadVectors(Exception):
 
 
 def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
-    """Return the vectors as (n, dimensions) float32, copied: an embedder may reuse its memory.
+    """Return an embedder's answer as (n, dimensions) float32, copied: an embedder may reuse its memory.
 
     Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
     """
@@ -41,7 +41,7 @@ def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vect
             f"of {dimensions} dimensions it must be {(len(texts), dimensions)}"
         )
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    off = np.flatnonzero(~(np.abs(lengths - 1) <= _TOLERANCE))  # so that nan is off, too
+    off = np.flatnonzero(~(np.abs(lengths - 1) <= _TOLERANCE))  # negated: NaN compares as False
     if off.size:
         text = texts[int(off[0])]
         raise BadVectors(
@@ -51,18 +51,18 @@ def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vect
     return vectors
 
 
-STEP = 16  # texts of documents that a model which is not gradual embeds before questions have their turn
+STEP = 16  # texts that a model which is not ``Gradual`` embeds before waiting questions are embedded
 
 
 class LocalVectors:
-    """Vectors from the embedder in this process. An error of the embedder concerns all texts together."""
+    """Embeds texts in this process. An error of the embedder concerns all texts of a call."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._loaded = False
 
     def load(self, texts: Sequence[str]) -> None:
-        """Load the model, which does not count as embedding."""
+        """Load the model by embedding one text, so that statistics of embedding omit the time of loading."""
         if not self._loaded:
             begun = monotonic()
             log.info("loading the embedding model", extra=event("model_loading"))
@@ -73,7 +73,10 @@ class LocalVectors:
             )
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
-        """Embed in steps; ``between_steps`` gets the number of texts of each. Raises Stopped, too."""
+        """Embed texts in steps. Raises what the embedder raises, BadVectors, and Stopped.
+
+        ``between_steps``: called after each step with the number of its texts.
+        """
         vectors: list[Vector | Exception] = [BadVectors("the embedder gave this text no vector")] * len(texts)
         model, left = self._embedder, len(texts)
         with closing(
@@ -98,16 +101,16 @@ class LocalVectors:
             yield EmbeddedPart(step, self._embedder.embed([texts[position] for position in step]))
 
 
-HARMLESS = "word"  # a text that any model can take
-ALIKE = 0.99  # cosine; that of unrelated models is near 0
+HARMLESS = "word"  # a text that every model can embed
+ALIKE = 0.99  # cosine of two vectors of one model for the same text; that of unrelated models is near 0
 
 
 class RemoteVectors:
-    """Vectors from a server; an error concerns its texts only. ``recipe``: recipe of the embedder.
+    """Embeds texts on a server; an error concerns its texts only. ``recipe``: that of the embedder.
 
     A server may silently run another model: its address may lead to another machine, and some servers ignore
-    the model's name. So the vector of one word is kept in the cache, and compared with each batch. The word
-    is part of every batch, so no batch of another model is kept.
+    the model's name. So every batch contains one fixed word, whose vector is compared with the cached one. No
+    batch of another model is cached or written.
     """
 
     def __init__(self, embedder: Embedder, recipe: Fingerprint, cache: VectorCache) -> None:
@@ -133,7 +136,10 @@ class RemoteVectors:
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:
-        """Compare the word's vector with the stored vector, or store it."""
+        """Return the error of a server that runs another model, by its vector of the fixed word; else None.
+
+        The first vector of the word is cached.
+        """
         digest = text_digest(HARMLESS)
         before = self._cache.get(self._recipe, [digest]).get(digest)
         if before is None:
@@ -148,7 +154,7 @@ class RemoteVectors:
 
 
 def difference(before: Vector, now: Vector) -> str | None:
-    """Describe the difference of two vectors of length 1; None if one model may have made both. Pure."""
+    """Describe the difference of two unit vectors of one text; None if one model may have made both. Pure."""
     if before.shape != now.shape:
         return f"{len(now)} numbers, not {len(before)}"
     cosine = float(before @ now)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.embedding import Embedding, Embeddings
-from ingestor.engine.vectors.models import HARMLESS, BadVectors
+from ingestor.engine.embedding import Embedding, Embeddings
+from ingestor.engine.vectors import HARMLESS, BadVectors
 from ingestor.model import Answered, Fingerprint, Vector, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Remote, Stop, Transient
 from ingestor.state.cache import VectorCache

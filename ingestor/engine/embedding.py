@@ -1,15 +1,16 @@
 """Gathers requests for vectors in one queue, so that batches form across documents.
 
-Questions of readers go before documents, and documents that readers see before those of a rebuild: also
-between the steps of a round under way. A document that was begun earlier goes before others, between these
-steps, too: a strategy that embeds twice ends one before it begins the next. A document of many texts waits as
-if it was begun later, so that readers see small ones meanwhile.
+A round is a batch of texts that the model embeds together. Questions of readers go before documents, and
+documents of editions that readers see before documents of a rebuild. That holds between the steps of a
+running round, too. Documents are ordered by the time at which they were begun: a strategy that embeds twice
+then finishes one document before it begins the next. A document of many texts counts as begun later, so that
+readers see small documents meanwhile.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 from functools import reduce
 from heapq import heappop, heappush
@@ -23,20 +24,22 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.models import HARMLESS, LocalVectors, RemoteVectors, check_vectors
+from ingestor.engine.vectors import HARMLESS, LocalVectors, RemoteVectors, check_vectors
 from ingestor.engine.workers import CURRENT, as_exception
 from ingestor.model import Digest, Fingerprint, Vector, Vectors
 from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache import VectorCache
 
-ROUND = 256  # texts of documents
-FIRST_ROUND = 16  # texts, where nothing waited: readers see the first documents soon
-LATER = 16  # texts of a request, for each of which its document counts as begun one later
-ROUND_SECONDS = 1.0  # a longer round grows no more: documents begun earlier wait for it, and ask again
-QUESTION_ROUND = 16  # texts of questions
+ROUND = 256  # texts of documents in a round
+FIRST_ROUND = 16  # texts of a round before which nothing waited: readers see the first documents soon
+LATER = 16  # texts; a document counts as begun one document later for each so many of its texts
+ROUND_SECONDS = (
+    1.0  # a round of this length is enlarged no more: documents that were begun earlier wait for it
+)
+QUESTION_ROUND = 16  # questions in a round
 MOST_QUESTIONS = 64  # requests of readers that may wait; more are refused
 
-Resting = Callable[[], AbstractContextManager[None]]
+Waiting = Callable[[], AbstractContextManager[None]]
 
 
 class Busy(Transient):
@@ -44,7 +47,7 @@ class Busy(Transient):
 
 
 class Rank(IntEnum):
-    """Order of requests."""
+    """Order of requests, the first ones first."""
 
     QUESTION = auto()
     DOCUMENT = auto()
@@ -53,30 +56,28 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """Texts of one requester. ``digests``: digests of documents' texts.
+    """Texts to embed for one caller. A request without texts loads the model.
 
-    ``turn``: requests of one rank are answered in this order.
-    ``embed``: the model's function for questions.
-
-    A request without texts loads the model.
+    ``order``: requests of one rank are answered in this order. ``digests``: of documents' texts; empty for
+    questions. ``embed``: the model's function for questions. ``answer``: the vectors, or an error.
     """
 
     rank: Rank
-    turn: int = 0
+    order: int = 0
     texts: Sequence[str] = ()
     digests: Sequence[Digest] = ()
     embed: Callable[[Sequence[str]], Vectors] | None = None
     answer: "Future[list[Vector]]" = field(default_factory=Future)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
-    """Counts so far. ``texts``, ``tokens``, ``seconds``: embedded by the model.
+    """Counts since the start.
 
-    ``cached``: texts found in the cache.
-
-    ``waiting``: texts of documents that wait or are being embedded; ``stepped`` of them are embedded.
-    ``busy_for``: seconds of the oldest running step.
+    ``texts``, ``tokens``, ``seconds``: of documents, embedded by the model. ``cached``: texts found in the
+    cache. ``waiting``: texts of documents that wait or are being embedded; ``stepped`` of them are embedded
+    by steps of the running round. ``loading``: whether the model is being loaded. ``busy_for``: seconds since
+    the running step began; 0.0 if none runs.
     """
 
     texts: int = 0
@@ -97,22 +98,20 @@ class Counts:
 
     @property
     def texts_and_rest(self) -> tuple[int, int]:
-        """Return the number of texts that the model has embedded, including the running round, and the number
-        left.
-        """
+        """Return how many texts are embedded, with those of the running round, and how many are left."""
         return self.texts + self.stepped, max(0, self.waiting - self.stepped)
 
 
 class Embedding:
-    """Texts to vectors through the cache, gathered from all workers into one stream of batches.
+    """Returns vectors for texts, from the cache or by one embedder, for all workers in one stream of rounds.
 
     One thread runs the model. While the model is busy, requests queue up. The next round embeds up to ROUND
     of their texts at once, each text once; a server may take more. Rounds of a local model begin with
     FIRST_ROUND texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS.
 
-    A request of better rank than the running round waits for a step of a local model, or a server's round.
-    ``resting``: context in which a caller waits for vectors of documents, so that others call, too, and
-    batches fill.
+    A request that goes before the running round waits for a step of a local model, or for a server's round.
+    ``waiting``: context that a caller enters while it waits for vectors of documents. The context releases
+    the caller's permit, so that other workers call, too, and rounds fill.
     """
 
     def __init__(
@@ -121,10 +120,10 @@ class Embedding:
         recipe: Fingerprint,
         cache: VectorCache,
         count_tokens: Callable[[Sequence[str]], list[int]],
-        resting: Resting = nullcontext,
+        waiting: Waiting = nullcontext,
     ) -> None:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
-        self._count_tokens, self._resting = count_tokens, resting
+        self._count_tokens, self._waiting = count_tokens, waiting
         remote = isinstance(embedder, Remote)
         self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
@@ -132,11 +131,10 @@ class Embedding:
         self._next_round = self._first_round
         self._queue = list[tuple[Rank, int, int, _Request]]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
-        self._expected = self._loading = False
+        self._expected = False
         self._under_way = set[Digest]()  # digests of the texts of rounds that have not ended
-        self._texts = self._tokens = self._cached = self._waiting = self._stepped = 0
-        self._seconds = 0.0
-        self._busy_since: float | None = None  # monotonic seconds: when the step under way began
+        self._counts = Counts()
+        self._busy_since: float | None = None  # monotonic seconds: when the running step began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
         self._thread.start()
 
@@ -148,8 +146,8 @@ class Embedding:
         """
         return self._vectors_for(texts, Rank.DOCUMENT)
 
-    def behind(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts of an edition that readers do not see yet, after all others. See ``__call__``."""
+    def in_background(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts of an edition that readers do not see yet, after all other texts. See ``__call__``."""
         return self._vectors_for(texts, Rank.REBUILD)
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
@@ -168,7 +166,7 @@ class Embedding:
         return np.array(request.answer.result(), np.float32)
 
     def expect(self) -> None:
-        """Load the model for texts that will come. The first asker gets an error of the loading."""
+        """Load the model ahead of the first request for vectors. That request raises its errors."""
         with self._changed:
             if not (self._expected or self._stopped.is_set()):
                 self._expected = True
@@ -186,10 +184,7 @@ class Embedding:
 
     def counts(self) -> Counts:
         since = self._busy_since
-        return Counts(
-            self._texts, self._tokens, self._seconds, self._cached, self._waiting, self._stepped,
-            self._loading, 0.0 if since is None else monotonic() - since,
-        )  # fmt: skip
+        return replace(self._counts, busy_for=0.0 if since is None else monotonic() - since)
 
     def stop(self) -> None:
         """End every waiting request with Stopped."""
@@ -202,7 +197,7 @@ class Embedding:
         self.stop()
         self._thread.join(timeout=60)
 
-    # --- threads that ask ----------------------------------------------------------------------------
+    # --- threads of callers ----------------------------------------------------------------------------
 
     def _vectors_for(self, texts: Sequence[str], rank: Rank) -> Vectors:
         if not texts:
@@ -220,7 +215,7 @@ class Embedding:
     def _answers(
         self, wanted: Mapping[Digest, str], rank: Rank
     ) -> Iterator[tuple[Sequence[Digest], list[Vector]]]:
-        """Yield vectors in parts that are not empty: cached vectors first."""
+        """Yield digests with their vectors, in parts that are not empty: cached vectors first."""
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
             cached = self._cache.get(self._recipe, part)
@@ -228,39 +223,39 @@ class Embedding:
             if cached:
                 yield list(cached), list(cached.values())
         with self._changed:
-            self._cached += len(wanted) - len(missing)
+            self._counts.cached += len(wanted) - len(missing)
         for part in _parts(missing, self._round_size):
-            request = _Request(rank, _turn(len(part)), [wanted[digest] for digest in part], part)
+            request = _Request(rank, _order(len(part)), [wanted[digest] for digest in part], part)
             self._put(request)
             try:
-                with self._resting():
+                with self._waiting():
                     answer = request.answer.result()
             finally:
                 with self._changed:
-                    self._waiting -= len(part)
+                    self._counts.waiting -= len(part)
             yield part, answer
 
     def _put(self, request: _Request) -> None:
         with self._changed:
             if self._stopped.is_set():
                 raise Stopped
-            heappush(self._queue, (request.rank, request.turn, next(self._numbers), request))
-            self._waiting += len(request.digests)
+            heappush(self._queue, (request.rank, request.order, next(self._numbers), request))
+            self._counts.waiting += len(request.digests)
             self._changed.notify()
 
     # --- the thread that runs the model --------------------------------------------------------------
 
     def _serve(self) -> None:
         while requests := self._wait():
-            self._busy_since, before = monotonic(), self._seconds
+            self._busy_since, before = monotonic(), self._counts.seconds
             self._answer(requests)
             if any(request.digests for request in requests):
-                self._next_round = self._resize(self._seconds - before)
+                self._next_round = self._resize(self._counts.seconds - before)
             self._busy_since = None
         _refuse([request for *_, request in self._queue], Stopped())
 
     def _resize(self, seconds: float) -> int:
-        """Return the size of the next round, given the seconds of the last one."""
+        """Return how many texts the next round may have, given the seconds of the last one."""
         if seconds < ROUND_SECONDS:
             return min(2 * self._next_round, self._round_size)
         if seconds > 2 * ROUND_SECONDS:
@@ -268,7 +263,7 @@ class Embedding:
         return self._next_round
 
     def _wait(self) -> list[_Request]:
-        """Wait for the requests of a round; none after the end."""
+        """Wait for the requests of a round; return none after the end."""
         with self._changed:
             if not self._queue:
                 self._next_round = self._first_round
@@ -276,12 +271,13 @@ class Embedding:
             return [] if self._stopped.is_set() else self._take()
 
     def _take(self, under_way: _Request | None = None) -> list[_Request]:
-        """Take the first requests of one kind, up to a round.
+        """Remove and return the first requests of one rank, up to a round; none if none is due.
 
-        ``under_way``: only requests that go before this one, and want none of the texts under way.
+        ``under_way``: first request of the running round. Then only requests that go before it are taken.
+        None needs a text of a running round, since the cache will have its vector.
         """
         taken, size = list[_Request](), 0
-        end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.turn)
+        end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.order)
         with self._changed:
             while self._queue and self._queue[0][:2] < end:
                 request = self._queue[0][-1]
@@ -300,13 +296,13 @@ class Embedding:
         return taken
 
     def _answer(self, requests: list[_Request]) -> None:
-        """Answer requests together; after an error each alone, so that a bad text fails only its asker."""
+        """Answer requests together; after an error answer each alone, so that a bad text fails one caller."""
         if self._stopped.is_set():
             return _refuse(requests, Stopped())
         try:
             question = requests[0].rank is Rank.QUESTION
-            answers = self._of_questions(requests) if question else self._of_documents(requests)
-        except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
+            answers = self._embed_questions(requests) if question else self._embed_documents(requests)
+        except BaseException as panic:  # noqa: BLE001 - raised in the callers; this thread continues
             error = as_exception(panic)
             if len(requests) == 1 or not self._is_up(error):
                 return _refuse(requests, error)
@@ -325,18 +321,21 @@ class Embedding:
             return False
         try:
             self.embedder.embed([HARMLESS])
-        except BaseException:  # noqa: BLE001 - the askers get the first error
+        except BaseException:  # noqa: BLE001 - the callers get the first error
             return False
         return True
 
-    def _of_questions(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
+    def _embed_questions(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
         texts, embed = [text for request in requests for text in request.texts], requests[0].embed
         assert embed is not None
         vectors = iter(check_vectors(embed(texts), texts, self.embedder.dimensions))
         return ([next(vectors) for _ in request.texts] for request in requests)
 
-    def _of_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
-        """Read the cache again, since an earlier batch may have made some of the vectors."""
+    def _embed_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
+        """Return for each request a vector or an error by text.
+
+        The cache is read again, since an earlier round may have made some of the vectors.
+        """
         wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
         if not wanted:
             self._load([HARMLESS])
@@ -346,24 +345,25 @@ class Embedding:
         return ([answers[digest] for digest in request.digests] for request in requests)
 
     def _load(self, texts: Sequence[str]) -> None:
-        self._loading = True
+        self._counts.loading = True
         try:
             self._vectors_of.load(texts)
         finally:
-            self._loading = False
+            self._counts.loading = False
 
     def _embed(self, digests: list[Digest], texts: list[str], first: _Request) -> dict[Digest, Any]:
-        """Return by digest a vector, or the error of this text alone.
+        """Embed texts. Return by digest a vector, or the error of this text alone.
 
-        ``first``: request of the round that goes before its others.
+        ``first``: first request of the round; requests that go before it are answered between two steps.
         """
         self._load(texts)
-        begun, others, before = monotonic(), 0.0, self._stepped
+        counts, begun, others = self._counts, monotonic(), 0.0
+        before = counts.stepped  # a round inside another one's step counts its own steps
         self._under_way.update(digests)
 
         def between_steps(embedded: int) -> None:
             nonlocal others
-            self._stepped += embedded
+            counts.stepped += embedded
             paused = monotonic()
             while sooner := self._take(first):
                 self._answer(sooner)
@@ -372,21 +372,21 @@ class Embedding:
 
         try:
             answered = self._vectors_of(texts, self._stopped, between_steps)
-            self._seconds += monotonic() - begun - others
+            counts.seconds += monotonic() - begun - others
             answers = dict(zip(digests, answered.vectors, strict=True))
             good = [digest for digest in digests if not isinstance(answers[digest], Exception)]
             if good:
                 self._cache.put(self._recipe, good, np.array([answers[digest] for digest in good]))
-            self._texts += len(good)
+            counts.texts += len(good)
         finally:
-            self._stepped = before
+            counts.stepped = before
             self._under_way.difference_update(digests)
-        self._tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
+        counts.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return answers
 
 
-def _turn(texts: int) -> int:
-    """Return the place in the queue of the document that this thread prepares, with ``texts`` texts."""
+def _order(texts: int) -> int:
+    """Return the place in the queue for a request of this thread's document, with so many texts."""
     task = CURRENT.get()
     return 0 if task is None else task.number + texts // LATER
 
@@ -401,34 +401,35 @@ def _refuse(requests: Sequence[_Request], error: Exception) -> None:
 
 
 class Embeddings:
-    """An ``Embedding`` for each embedder: two exist while a collection moves to another embedder."""
+    """An ``Embedding`` for each embedder: there are two while a collection changes its embedder."""
 
     def __init__(
         self,
         cache: VectorCache,
         count_tokens: Callable[[Sequence[str]], list[int]],
-        resting: Resting = nullcontext,
+        waiting: Waiting = nullcontext,
     ) -> None:
-        self._cache, self._count_tokens, self._resting = cache, count_tokens, resting
+        self._cache, self._count_tokens, self._waiting = cache, count_tokens, waiting
         self._by_recipe: dict[Fingerprint, Embedding] = {}
         self._settings: dict[Fingerprint, object] = {}
-        self._asked = set[Fingerprint]()  # since the last ``keep``
+        self._requested = set[Fingerprint]()  # by ``of`` since the last ``keep``
         self._closed = Counts()
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder], setting: object = None) -> Embedding:
-        """Return the stream of this recipe.
+        """Return the stream of this recipe; make it if it does not exist.
 
-        ``setting``: how its embedder is set. A stream to a server is replaced once between two calls of
-        ``keep`` if the setting differs, since the key may be another now. So several askers get the same.
+        ``setting``: the options of its embedder. If they changed, a stream to a server is replaced, since the
+        key may be another one. That happens once between two calls of ``keep``, so that all callers in
+        between get the same stream.
         """
-        known, asked = self._by_recipe.get(recipe), recipe in self._asked
-        self._asked.add(recipe)
-        other = not asked and self._settings.get(recipe) != setting
+        known, requested = self._by_recipe.get(recipe), recipe in self._requested
+        self._requested.add(recipe)
+        other = not requested and self._settings.get(recipe) != setting
         if known is None or (other and isinstance(known.embedder, Remote)):
             self._close(self._by_recipe.keys() & {recipe})
             self._settings[recipe] = setting
             self._by_recipe[recipe] = Embedding(
-                embedder(), recipe, self._cache, self._count_tokens, self._resting
+                embedder(), recipe, self._cache, self._count_tokens, self._waiting
             )
         return self._by_recipe[recipe]
 
@@ -437,8 +438,8 @@ class Embeddings:
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close the streams of all other recipes, once a config is in force."""
-        self._asked.clear()
+        """Close the streams of all other recipes, after a config was applied."""
+        self._requested.clear()
         self._close(self._by_recipe.keys() - recipes)
 
     def _close(self, recipes: Collection[Fingerprint]) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.vectors.embedding import FIRST_ROUND, Embedding
-from ingestor.engine.vectors.models import HARMLESS, STEP, BadVectors, check_vectors
+from ingestor.engine.embedding import FIRST_ROUND, Embedding
+from ingestor.engine.vectors import HARMLESS, STEP, BadVectors, check_vectors
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import EmbeddedPart, Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
@@ -113,9 +113,9 @@ def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps
     waiting = Asked()
     embedding = Embedding(model, RECIPE, cache, model.count, waiting)
     with ThreadPoolExecutor(4) as threads, closing(embedding):
-        first = threads.submit(embedding.behind, [PLUG, *many])
+        first = threads.submit(embedding.in_background, [PLUG, *many])
         assert model.held.wait(30)
-        rebuilt = threads.submit(embedding.behind, ["rebuilt later"])
+        rebuilt = threads.submit(embedding.in_background, ["rebuilt later"])
         wait(lambda: waiting.number == 2)
         edited = threads.submit(embedding, ["edited"])
         wait(lambda: waiting.number == 3)
@@ -228,7 +228,10 @@ def test_waiting_questions_are_embedded_together_and_bad_text_fails_alone(cache:
 
 def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
     model, pool = Model(good), Pool(1)
-    with closing(pool), closing(Embedding(model, RECIPE, cache, model.count, pool.release_turn)) as embedding:
+    with (
+        closing(pool),
+        closing(Embedding(model, RECIPE, cache, model.count, pool.release_permit)) as embedding,
+    ):
         pool.submit(PLUG, lambda: embedding([PLUG]))
         assert model.held.wait(30)
         for text in ASKERS[: BEGUN - 1]:
