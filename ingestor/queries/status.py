@@ -399,11 +399,8 @@ def report_sync(
     ``seconds``: its duration. ``before``: ``documents_not_in_config`` at its start. ``interrupted``: whether
     it was stopped before the end.
     """
-    tally, journal, embedded = (
-        running.engine.writer.counts.tally(),
-        running.journal,
-        running.embedding.counts(),
-    )
+    tally, journal = running.engine.writer.counts.tally(), running.journal
+    embedded = running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     after, reports, answers = documents_not_in_config(running), Reports(journal), running.answers
     states, withdrawn = _states(running, rows), Withdrawals(journal)
