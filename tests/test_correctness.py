@@ -99,18 +99,28 @@ def test_readme_shows_the_measured_facts() -> None:
     facts = {name: json.loads((FACTS / f"{name}.json").read_text("utf-8")) for name in NAMES}
     assert f"on {datetime.fromisoformat(max(one['date'] for one in facts.values())):%-d %B %Y}" in readme
     for event, row, outcomes in (
-        ("a document renamed", "rename", ("0 embedded", "6 embedded")),
-        ("a disk not mounted once", "unmounted_folder", ("kept", "emptied")),
-        ("the process killed", "kill", ("exact after the next pass",)),
-        ("another model", "change_model", ("exact", "old vectors stay")),
-        ("an older index restored", "restored_backup", ("exact", "stale")),
+        (
+            "a document was renamed",
+            "rename",
+            {"0 embedded": "0 texts embedded", "6 embedded": "6 texts embedded"},
+        ),
+        (
+            "a disk was not mounted for one run",
+            "unmounted_folder",
+            {"kept": "index kept", "emptied": "index emptied"},
+        ),
+        ("the process was killed", "kill", {"exact": "correct after the next run"}),
+        (
+            "the model was changed",
+            "change_model",
+            {"exact": "correct", "old vectors stay": "old vectors stay"},
+        ),
+        ("an older index was restored", "restored_backup", {"exact": "correct", "stale": "outdated records"}),
     ):
         groups = dict[str, list[str]]()
         for name, one in facts.items():
             fact = re.sub(r"^0 of \d+ kept", "emptied", one["rows"][row])
-            fact = fact if row != "kill" else f"{fact} after the next pass"
-            groups.setdefault(next(each for each in outcomes if each in fact), []).append(
-                NAMES[name].split(" ")[0]
-            )
+            outcome = next(words for mark, words in outcomes.items() if mark in fact)
+            groups.setdefault(outcome, []).append(NAMES[name].split(" ")[0])
         words = "; ".join(f"{outcome}: {', '.join(systems)}" for outcome, systems in groups.items())
         assert f"| {event} | {words} |" in readme
