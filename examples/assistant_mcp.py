@@ -1,7 +1,7 @@
-"""An assistant's side of the Model Context Protocol: list the tools of `ingestor mcp`, and search by one.
+"""An assistant's side of the Model Context Protocol (MCP): list the tools of `ingestor mcp`, then search.
 
-It needs `pip install 'chroma-ingestor[mcp]'` and a running `ingestor run`. server.json beside this file
-describes the same server for registries of MCP servers.
+Install 'chroma-ingestor[mcp]', and start `ingestor run` before. The file server.json describes the same
+server for registries of MCP servers.
 
     python assistant_mcp.py config.yaml "How long may I keep a book?"
 """

@@ -1,7 +1,7 @@
-"""An asset of Dagster that is one pass of ingestor, and a check that compares it with its sources.
+"""A Dagster asset that runs `ingestor sync`, and a check that compares the collection with its sources.
 
-It needs `pip install dagster`, and `ingestor` on the path or named by INGESTOR. Without a daemon a schedule
-keeps the collection in step; beside one, `sync` reports that the daemon does the work.
+Install dagster. The program `ingestor` must be on the PATH, or the variable INGESTOR must name it. A schedule
+of this asset replaces `ingestor run`. While `ingestor run` runs, `sync` only reports that.
 
     dagster dev -f dagster_sync.py
 """
@@ -17,7 +17,7 @@ IN_STEP = (0, 3)  # exit codes: settled; settled, with documents that cannot be 
 
 
 def ingestor(command: str) -> tuple[int, dict]:
-    """Run a command; return its exit code and report. Raises dagster.Failure for one that could not start."""
+    """Run a command of ingestor and return its exit code and its report. Raise dagster.Failure if it fails to start."""
     program = os.environ.get("INGESTOR", "ingestor")
     done = subprocess.run(
         [program, command, "--json", "--config", CONFIG], capture_output=True, text=True, check=False
@@ -29,7 +29,7 @@ def ingestor(command: str) -> tuple[int, dict]:
 
 @dg.asset(retry_policy=dg.RetryPolicy(max_retries=2, delay=60))
 def collection() -> dg.MaterializeResult:
-    """Documents, indexed in Chroma."""
+    """All documents of the sources, indexed in Chroma."""
     code, report = ingestor("sync")
     if code not in IN_STEP:
         raise dg.Failure(

@@ -1,7 +1,7 @@
-"""A web service that answers with passages and their citations, by the library.
+"""A web service that searches documents and answers with passages and their citations.
 
-It needs `pip install chroma-ingestor fastapi uvicorn`. The service indexes the documents at its start and
-every minute. If a daemon runs already, leave both passes out: the daemon answers.
+Install chroma-ingestor, fastapi and uvicorn. The service indexes the documents at its start and then every
+minute. If `ingestor run` runs already, remove both calls of `sync`: the daemon then indexes and answers.
 
     INGESTOR_CONFIG=config.yaml uvicorn fastapi_citations:app
     curl "http://127.0.0.1:8000/ask?question=How+long+may+I+keep+a+book"
@@ -55,7 +55,7 @@ app = FastAPI(lifespan=life)
 
 @app.get("/ask")
 def ask(question: str, tokens: int = 1500) -> list[Citation]:
-    """Return passages for a prompt, within a budget of tokens."""
+    """Return passages for the prompt of a language model, up to a number of tokens."""
     try:
         answer = project.search(question, budget_tokens=tokens, expand="section")
     except BadRequest as error:

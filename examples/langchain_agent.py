@@ -1,7 +1,7 @@
 """A tool for a LangChain agent: it searches a collection that ingestor keeps up to date.
 
-It needs `pip install langchain langchain-chroma`, and a running `ingestor run`: the collection names what
-embeds its questions. With a model the tool goes to `create_agent("openai:gpt-5", [search])` as it is.
+Install langchain and langchain-chroma, and start `ingestor run` before, which embeds the questions. Pass the
+tool to an agent: `create_agent("openai:gpt-5", [search])`.
 
     python langchain_agent.py "How long may I keep a book?"
 """
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def search_tool(port: int):
-    """Return the tool: passages with their citations, for a question."""
+    """Build the tool, which returns passages with their citations for a question."""
     client = chromadb.HttpClient(port=port)
 
     @tool
@@ -40,7 +40,7 @@ def search_tool(port: int):
 
 
 def place(metadata: dict) -> str:
-    """Return where a passage stands: the file, its page or line if it has them, and the headings above it."""
+    """Return the citation of a passage: the file, the page or line if known, and the headings above it."""
     where = f", page {metadata['page'] + 1}" if "page" in metadata else ""
     where = f":{metadata['start_line']}" if "start_line" in metadata else where
     return f"{metadata['source']}{where} {metadata.get('heading_path', '')}".rstrip()

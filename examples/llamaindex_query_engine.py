@@ -1,8 +1,8 @@
 """A LlamaIndex query engine over a collection that ingestor keeps up to date.
 
-It needs `pip install llama-index-core llama-index-vector-stores-chroma` and a running `ingestor run`, whose
-service port embeds the questions. Without a language model it shows the context that one would get;
-with one, set `Settings.llm` and leave `response_mode` out.
+Install llama-index-core and llama-index-vector-stores-chroma, and start `ingestor run` before, whose service
+port embeds the questions. The example prints the context for a language model. To get an answer of a model,
+set `Settings.llm` and leave `response_mode` out.
 
     python llamaindex_query_engine.py "How long may I keep a book?"
 """
@@ -19,7 +19,7 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 
 
 class ServicePort(BaseEmbedding):
-    """Embeds questions by the daemon, as the documents were embedded."""
+    """Embed questions at the daemon's service port, with the model of the documents."""
 
     address: str
 

@@ -1,9 +1,8 @@
 """Ask a collection that ingestor keeps up to date, from a program of your own.
 
-It needs `pip install chromadb`, and nothing of ingestor: the collection itself says what embeds its
-questions, usually the daemon at its service port; where that is a model, `pip install sentence-transformers`,
-too. If Chroma asks for a token, the variable CHROMA_TOKEN must hold it; that of the service port is
-INGESTOR_TOKEN.
+Install chromadb; no part of ingestor is needed. The collection stores what embeds its questions, usually the
+daemon at its service port. If this is a local model, install sentence-transformers, too. If Chroma requires a
+token, set the variable CHROMA_TOKEN. If the service port requires one, set INGESTOR_TOKEN.
 
     python query_from_outside.py docs "How do I renew my passport?"
 """
@@ -48,7 +47,7 @@ def settings() -> chromadb.Settings:
 
 
 def place(metadata: dict) -> str:
-    """Return where an answer stands: the file, the lines, and the headings above it."""
+    """Return the citation of an answer: the file, the lines, and the headings above it."""
     lines = f", lines {metadata['start_line']}-{metadata['end_line']}" if "start_line" in metadata else ""
     headings = f" ({metadata['heading_path']})" if "heading_path" in metadata else ""
     return f"{metadata.get('source')}{lines}{headings}"
