@@ -17,7 +17,7 @@ IN_STEP = (0, 3)  # exit codes: settled; settled, with documents that cannot be 
 
 
 def ingestor(command: str) -> tuple[int, dict]:
-    """Run a command of ingestor. Return its exit code and report; raise dagster.Failure if it fails to start."""
+    """Run a command; return its exit code and its report. Raise dagster.Failure if it fails to start."""
     program = os.environ.get("INGESTOR", "ingestor")
     done = subprocess.run(
         [program, command, "--json", "--config", CONFIG], capture_output=True, text=True, check=False
