@@ -73,38 +73,59 @@ _REHEARSALS = 8
 class BreakpointOptions(GrowingOptions):
     threshold: Threshold = "percentile"
     amount: float | None = Field(
-        default=None, ge=0, le=100, description="value of the threshold; its default depends on `threshold`"
+        default=None, ge=0, le=100, description="level of the threshold; the default depends on `threshold`"
     )
     min_tokens: int | None = Field(
-        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+        default=50,
+        ge=1,
+        description="chunks with fewer tokens are joined with a neighbour; `null`: no minimum",
     )
     max_tokens: int | None = Field(
         default=400,
         ge=SMALLEST,
         description="largest chunk; the threshold is lowered for it. `null`: no limit",
     )
-    buffer: int = Field(default=1, ge=0, le=10, description="sentences embedded on either side of each")
+    buffer: int = Field(
+        default=1,
+        ge=0,
+        le=10,
+        description="how many sentences before and after a sentence are embedded with it",
+    )
 
 
 class SimilarityOptions(GrowingOptions):
-    threshold: float = Field(default=0.3, ge=-1, le=1, description="lowest cosine at which a chunk grows")
+    threshold: float = Field(
+        default=0.3,
+        ge=-1,
+        le=1,
+        description="lowest cosine similarity at which a sentence is added to the chunk",
+    )
     unit: Literal["sentence", "paragraph"] = "sentence"
     min_tokens: int | None = Field(
-        default=50, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+        default=50,
+        ge=1,
+        description="chunks with fewer tokens are joined with a neighbour; `null`: no minimum",
     )
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
 
 
 class DoublePassOptions(GrowingOptions):
     initial: float = Field(
-        default=0.3, ge=-1, le=1, description="similarity above which two sentences open a chunk"
+        default=0.3, ge=-1, le=1, description="cosine similarity above which two sentences start a chunk"
     )
     appending: float = Field(
-        default=0.4, ge=-1, le=1, description="similarity above which a chunk takes the next sentence"
+        default=0.4,
+        ge=-1,
+        le=1,
+        description="cosine similarity above which the next sentence is added to a chunk",
     )
-    merging: float = Field(default=0.3, ge=-1, le=1, description="similarity above which chunks are merged")
+    merging: float = Field(
+        default=0.3, ge=-1, le=1, description="cosine similarity above which chunks are merged"
+    )
     min_tokens: int | None = Field(
-        default=25, ge=1, description="shorter chunks are joined with a neighbour; `null`: none are"
+        default=25,
+        ge=1,
+        description="chunks with fewer tokens are joined with a neighbour; `null`: no minimum",
     )
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
 

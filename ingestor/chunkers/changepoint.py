@@ -50,14 +50,18 @@ class ChangepointOptions(SemanticOptions):
     )
     penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = Field(
         default="auto",
-        description="price of a chunk; `auto`: set so that the mean chunk has `target` tokens",
+        description="cost of each additional chunk; a higher value gives larger chunks. `auto`: the "
+        "mean chunk has `target` tokens",
     )
     scope: Literal["collection", "document"] = Field(
         default="collection",
-        description="one price for the `collection`, or one for each `document`",
+        description="one penalty for the whole `collection`, or one for each `document`",
     )
     drift: float = Field(
-        default=0.0, ge=0, le=1, description="slack of the price before documents are cut again, as a share"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="how far the penalty may move before documents are chunked again, as a share",
     )
     by_type: dict[str, Pick] = added(
         {"code": {"strategy": "structure", "max_tokens": 150}},

@@ -35,12 +35,19 @@ class ClusterOptions(SemanticOptions):
     """Options of ``cluster``. ``min_tokens``: greatest size of a piece; a chunk has at least one piece."""
 
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
-    min_tokens: int = Field(default=50, ge=SMALLEST, description="largest piece that is compared")
+    min_tokens: int = Field(
+        default=50, ge=SMALLEST, description="most tokens of the segments that are compared"
+    )
     scope: Literal["collection", "document"] = Field(
-        default="collection", description="one mean for the `collection`, or one for each `document`"
+        default="collection",
+        description="mean similarity to compare with: that of the whole `collection`, or of each `document`",
     )
     drift: float = Field(
-        default=0.0, ge=0, le=1, description="slack of the mean before documents are cut again"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="how far the mean similarity of the collection may move before documents are "
+        "chunked again",
     )
 
     @model_validator(mode="after")

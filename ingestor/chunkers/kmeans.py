@@ -36,7 +36,9 @@ _Group = list[Span]
 
 class KmeansOptions(ChunkerOptions):
     clusters: int = Field(default=10, ge=1, description="most groups of a document's sentences")
-    max_tokens: int = Field(default=250, ge=SMALLEST, description="larger groups are cut into runs")
+    max_tokens: int = Field(
+        default=250, ge=SMALLEST, description="most tokens of a chunk; larger groups of sentences are divided"
+    )
 
 
 class Kmeans:

@@ -50,7 +50,7 @@ _ANSWER = re.compile(r"split_after\W*(\d{1,9}(?:[\s,;]+\d{1,9})*)", re.I)
 
 
 class LlmOptions(AskingOptions):
-    max_tokens: int = Field(default=400, ge=SMALLEST, description="longer chunks are cut")
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="most tokens of a chunk")
     answer_tokens: int = Field(
         default=100, ge=1, description="the longest answer; one cut off by it does not count"
     )

@@ -75,16 +75,22 @@ class ChunkerOptions(Options):
     """
 
     context: Context = Field(
-        default="headings", description="lines in front of a chunk that the model and the lexical index read"
+        default="headings",
+        description="lines in front of a chunk for embedding and for search by words: title, headings, "
+        "table header",
     )
     neighbours: float = Field(
-        default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
+        default=0.0, ge=0, le=1, description="weight of the adjacent chunks in the vector of a chunk"
     )
     min_tokens: int | None = Field(
-        default=None, ge=1, description="shorter chunks are joined with a neighbour; default: none are"
+        default=None,
+        ge=1,
+        description="chunks with fewer tokens are joined with a neighbour; default: no minimum",
     )
     max_tokens: int | None = Field(
-        default=None, ge=SMALLEST, description="longer chunks are cut; default: as the strategy does"
+        default=None,
+        ge=SMALLEST,
+        description="most tokens of a chunk; larger chunks are split. Default: the strategy's own limit",
     )
 
     by_type: dict[str, Pick] = added(
@@ -172,7 +178,7 @@ _SHARE = 0.3  # of neighbours in pooled vectors
 class SemanticOptions(ChunkerOptions):
     vectors: Literal["encoded", "pooled"] = Field(
         default="encoded",
-        description="`encoded`: embed each chunk's text; `pooled`: pool the vectors that the cuts used",
+        description="`encoded`: embed the text of each chunk; `pooled`: mean of the vectors of its segments",
     )
 
     @model_validator(mode="before")

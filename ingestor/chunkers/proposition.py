@@ -46,7 +46,7 @@ _ODD = re.compile("[\0\ud800-\udfff]")
 
 
 class PropositionOptions(AskingOptions):
-    max_tokens: int = Field(default=250, ge=SMALLEST, description="longer chunks are cut")
+    max_tokens: int = Field(default=250, ge=SMALLEST, description="most tokens of a chunk")
     passage: int = Field(
         default=200, ge=20, description="most tokens of a passage, without headings; one request each"
     )

@@ -41,7 +41,9 @@ class StructureOptions(ChunkerOptions):
     """Options of ``structure``. ``depth``: number of heading levels that start a section."""
 
     max_tokens: int = Field(
-        default=250, ge=SMALLEST, description="smaller units are packed, larger ones are cut"
+        default=250,
+        ge=SMALLEST,
+        description="most tokens of a chunk; smaller units are packed, larger units are split",
     )
     depth: int = Field(default=6, ge=1, description="levels of headings that start a section")
 

@@ -47,7 +47,7 @@ class SentenceOptions(OverlapOptions):
     max_sentences: int = Field(default=10, ge=1, description="most sentences of a chunk")
     overlap: int = Field(default=2, ge=0, description="sentences at a chunk's end that the next one repeats")
     max_tokens: int | None = Field(
-        default=250, ge=SMALLEST, description="longer chunks are cut; `null`: no limit"
+        default=250, ge=SMALLEST, description="most tokens of a chunk; `null`: no limit"
     )
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class ParagraphOptions(OverlapOptions):
     max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs of a chunk")
     overlap: int = Field(default=1, ge=0, description="paragraphs at a chunk's end that the next one repeats")
     max_tokens: int | None = Field(
-        default=250, ge=SMALLEST, description="longer chunks are cut; `null`: no limit"
+        default=250, ge=SMALLEST, description="most tokens of a chunk; `null`: no limit"
     )
 
     @model_validator(mode="after")

@@ -151,10 +151,11 @@ class Rechunk(Options):
     price: float = Field(
         default=0.0,
         ge=0,
-        description="price of a million embedded tokens; an embedder's own `price` comes first",
+        description="price of a million embedded tokens; the embedder's own `price` overrides it",
     )
     grace: Duration = Field(
-        default=3600.0, description="time to keep the old collection after a swap, for `ingestor rollback`"
+        default=3600.0,
+        description="how long the old collection is kept after a swap, for `ingestor rollback`",
     )
 
     @model_validator(mode="before")
@@ -199,12 +200,13 @@ class Settings(Options):
         " a mapping from collection to one of these. A change rewrites metadata only",
     )
     collections: dict[str, CollectionSettings] = Field(
-        default={}, description="options of single collections, by name"
+        default={}, description="options of single collections, by the name of the collection"
     )
     language_model: dict[str, Any] = Field(
-        default={}, description="model for questions and judgements of `ingestor evaluate`"
+        default={},
+        description="language model for `ingestor evaluate`, which writes questions and judges answers",
     )
-    cache: Cache = Field(default=Cache(), description="vector cache")
+    cache: Cache = Field(default=Cache(), description="size of the cache of vectors, texts and answers")
     workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] | None = Field(
         default=None,
         description="documents prepared at the same time, or a mapping; default: four per core. Changes "
@@ -220,19 +222,28 @@ class Settings(Options):
         "[below](#max_loss)",
     )
     max_records: int = Field(
-        default=100_000, ge=1, description="most chunks of a document; a larger document is quarantined"
+        default=100_000,
+        ge=1,
+        description="maximum number of chunks of a document; a document with more is not indexed, but "
+        "quarantined",
     )
-    parsing: Parsing = Field(default=Parsing(), description="limits of parsers")
-    rechunk: Rechunk = Field(default=Rechunk(), description="what a changed chunking or embedder does")
+    parsing: Parsing = Field(default=Parsing(), description="limits of the processes that parse documents")
+    rechunk: Rechunk = Field(
+        default=Rechunk(), description="how records are replaced after a change of chunking or embedder"
+    )
     prune: bool = Field(
         default=False,
         description="remove documents of sources that left the config; otherwise they stay until "
         "`ingestor apply`",
     )
-    log: Log = Field(default=Log(), description="log")
-    search: Search = Field(default=Search(), description="search")
-    http: dict[str, Any] | bool = Field(default=True, description="service port; `false`: none")
-    sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from")
+    log: Log = Field(default=Log(), description="level and format of the log")
+    search: Search = Field(default=Search(), description="reranker for searches")
+    http: dict[str, Any] | bool = Field(
+        default=True, description="service port for searches, health checks and metrics; `false`: none"
+    )
+    sources: list[dict[str, Any]] = Field(
+        min_length=1, description="list of [sources](#sources), the places where your documents live"
+    )
 
 
 FieldType = Literal["text", "number", "boolean", "list", "day"]
@@ -289,7 +300,7 @@ class SourceSettings(Options):
     name: SourceNameText = Field(
         description="unique name of letters, digits, `_`, `.` and `-`; documents stay when the name changes"
     )
-    kind: str = Field(description="connector")
+    kind: str = Field(description="connector that reads the source: `folder`, `git`, `web`, …")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
         description="Chroma collection; several sources may share one. 3 to 512 characters of `a-z A-Z "
         "0-9 . _ -`, first and last a letter or digit; no `..`, no IP address, no end like "
@@ -309,10 +320,11 @@ class SourceSettings(Options):
         " read",
     )
     metadata: SourceMetadata = Field(
-        default=SourceMetadata(), description="[keys of one's own](metadata.md#keys-of-your-own), see below"
+        default=SourceMetadata(),
+        description="[your own metadata keys](metadata.md#keys-of-your-own), see below",
     )
-    scan_every: ScanEvery | None = Field(default=None, description="as at the top level")
-    max_loss: MaxLoss | None = Field(default=None, description="as at the top level")
+    scan_every: ScanEvery | None = Field(default=None, description="overrides the key of the top level")
+    max_loss: MaxLoss | None = Field(default=None, description="overrides the key of the top level")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ class Quotas(Options):
     metadata_keys: Annotated[int, Field(ge=16)] | None = Field(
         default=32, description="metadata keys of a record; further ones are left out, see metadata.md"
     )
-    key_bytes: Most = Field(default=36, description="bytes of a metadata key; longer ones are left out")
+    key_bytes: Most = Field(default=36, description="bytes of a metadata key; longer keys are left out")
     value_bytes: Annotated[int, Field(ge=256)] | None = Field(
-        default=4096, description="bytes of a metadata value; longer ones are cut"
+        default=4096, description="bytes of a metadata value; longer values are truncated"
     )
     document_bytes: Most = Field(
         default=16384, description="bytes of a chunk's text; a document with a longer one is quarantined"

@@ -50,7 +50,7 @@ class Supervised(Options):
         "this user and of root on this machine may read",
     )
     tokens: tuple[ReaderToken, ...] = Field(
-        default=(), description="further tokens and their rights, see below"
+        default=(), description="more tokens, each with its own rights, see below"
     )
     embedded: bool = Field(default=False, description="`false`: a server on `port`")
 
@@ -67,8 +67,8 @@ class Supervised(Options):
 class Prices(Options):
     """Prices of a Chroma server in any currency, for a gibibyte of records as they are sent."""
 
-    written: float = Field(default=0.0, ge=0, description="price of a GiB written")
-    stored: float = Field(default=0.0, ge=0, description="price of a GiB stored for a month")
+    written: float = Field(default=0.0, ge=0, description="price per GiB written")
+    stored: float = Field(default=0.0, ge=0, description="price per GiB stored for a month")
 
 
 class RemoteChroma(Options):

@@ -31,7 +31,9 @@ class Workers(Options):
         description="`auto`: the cluster of this machine or of `RAY_ADDRESS`; `local`: one that ends with"
         " the daemon; or `host:port`, or `ray://host:port`",
     )
-    cpus: float = Field(default=1.0, gt=0, le=64, description="CPUs for each process that prepares documents")
+    cpus: float = Field(
+        default=1.0, gt=0, le=64, description="CPUs for each process that parses and chunks documents"
+    )
     embedders: int = Field(
         default=1,
         ge=0,
@@ -43,13 +45,15 @@ class Workers(Options):
         default=0.0,
         ge=0,
         le=256,
-        description="CPUs reserved for each process that embeds; `0`: it uses what waiting documents leave",
+        description="CPUs reserved for each process that embeds; `0`: none, it shares the CPUs of "
+        "waiting documents",
     )
     embedder_gpus: float = Field(default=0.0, ge=0, le=64, description="GPUs for each process that embeds")
     in_flight: Size = Field(
         default=128 * 10**6,
         ge=10**6,
-        description="bytes of documents in flight; a larger document goes alone",
+        description="bytes of documents that are processed at the same time; a larger document is "
+        "processed alone",
     )
     runtime_env: dict[str, Any] = Field(
         default={},

@@ -35,7 +35,7 @@ class ModelServer(Options):
         4,
         ge=0,
         le=20,
-        description="retries after no answer, a 429 or a 5xx; then the document waits for its next turn",
+        description="repeats of a request after no answer, 429 or 5xx; then the document is retried later",
     )
     concurrency: int = tuning(4, ge=1, le=64, description="requests in flight at the same time")
 
