@@ -1,4 +1,4 @@
-"""Strategy ``cluster``: joins neighbours that are more alike than pieces of the collection on average.
+"""Strategy ``cluster``: joins adjacent segments that are more similar than the average of the collection.
 
 The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to
 max_tokens / min_tokens neighbouring pieces, and the best of all divisions is computed
