@@ -54,6 +54,17 @@ def quantity(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
+def size_in_words(count: float) -> str:
+    """Format a number of bytes in the largest fitting unit: ``900 B``, ``27.4 kB``, ``310 MB``."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 1000 or unit == "GB":
+            break
+    return f"{count:,.0f} {unit}" if 100 <= count < 1000 else f"{count:,.1f} {unit}"
+
+
 def in_words(duration: float) -> str:
     """Format seconds in the largest unit that gives a whole number: 3600 is "1 hour", 5400 "90 minutes"."""
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):

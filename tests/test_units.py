@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.units import in_words, quantity
+from ingestor.units import in_words, quantity, size_in_words
 
 ROOT = Path(__file__).parents[1]
 # A value before a plural, in an f-string or a line of the log. Not constants (MOST) and shares (.1f).
@@ -48,3 +48,10 @@ def test_every_count_has_its_plural() -> None:
         if BARE.search(line) and not SQL.search(line)
     ]
     assert lines == []
+
+
+def test_size_in_words_has_the_largest_fitting_unit() -> None:
+    sizes = (0, 999, 1000, 123_456, 5e6, 7.25e9, 1.5e12)
+    assert [size_in_words(each) for each in sizes] == [
+        "0 B", "999 B", "1.0 kB", "123 kB", "5.0 MB", "7.2 GB", "1,500.0 GB",
+    ]  # fmt: skip

@@ -101,7 +101,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
     from ingestor.search.values import as_json as as_parsed
-    from ingestor.units import quantity
+    from ingestor.units import quantity, size_in_words
 
     set_up("error", "text")
     begun = time.monotonic()
@@ -148,18 +148,20 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         return
     spent = "" if whole.seconds is None else f", {console.duration(whole.seconds)} on this machine"
     amount = f"{quantity(whole.records, 'chunk')} and {quantity(whole.tokens, 'token')}"
-    size = f"{whole.disk / 1e6:,.1f} MB"
-    print(f"The whole: {quantity(whole.documents, 'document')}, about {amount}{spent}, {size}.")
+    size = size_in_words(whole.disk)
+    print(
+        f"The whole folder: {quantity(whole.documents, 'document')}, about {amount}{spent}, {size} on disk."
+    )
     print("Nothing was kept. To index the folder and keep it in step:\n")
     print(f"  {command(f'init {quote(str(folder))}')} && {command('run')}")
 
 
 def _show(trial: Trial, answer: "Answer") -> None:
     from ingestor.cli.output import console, excerpt
-    from ingestor.units import quantity
+    from ingestor.units import quantity, size_in_words
 
     total = f"{quantity(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
-    print(f"{trial.folder}: {total}, {trial.bytes / 1e6:,.1f} MB")
+    print(f"{trial.folder}: {total}, {size_in_words(trial.bytes)}")
     spent = console.duration(trial.seconds)
     print(f"Indexed {trial.indexed:,} of them as {quantity(trial.chunks, 'chunk')}, in {spent}.")
     if trial.unsupported:

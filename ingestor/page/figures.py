@@ -227,18 +227,6 @@ def span(seconds: float) -> str:
     return f"{int(left):,} d"
 
 
-def size(count: float | None) -> str:
-    """Format a number of bytes; "" if unknown."""
-    if count is None:
-        return ""
-    left = float(count)
-    for unit in ("B", "kB", "MB"):
-        if left < 1000:
-            return f"{left:.0f} {unit}" if unit == "B" or left >= 100 else f"{left:.1f} {unit}"
-        left /= 1000
-    return f"{left:.1f} GB"
-
-
 def number(value: float) -> str:
     return f"{value:,.0f}"
 

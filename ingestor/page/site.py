@@ -29,7 +29,7 @@ from ingestor.page import figures
 from ingestor.preview.view import show_controls
 from ingestor.service.port import Common
 from ingestor.service.searching import Turns
-from ingestor.units import quantity
+from ingestor.units import quantity, size_in_words
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -61,7 +61,7 @@ def _environment() -> Environment:
         auto_reload=False,  # an upgrade must not mix its templates with the code that runs
     )
     made.filters |= {
-        "span": figures.span, "size": figures.size, "number": figures.number, "counted": quantity,
+        "span": figures.span, "size": size_in_words, "number": figures.number, "counted": quantity,
         "moment": figures.moment, "clock": figures.clock, "ago": figures.ago,
     }  # fmt: skip
     made.globals |= {"version": __version__}

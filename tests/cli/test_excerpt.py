@@ -148,6 +148,34 @@ def test_hit_shows_score_place_heading_and_text(
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "shown"),
+    [
+        ("FAQ > Loans", "## Loans\n\nFour weeks.", "Four weeks."),
+        ("FAQ > Loans", "# FAQ\n\n## Loans ##\n\nFour weeks.", "Four weeks."),
+        ("Loans", "Loans\n=====\n\nFour weeks.", "Four weeks."),
+        ("Loans", "Loans\nFour weeks.", "Four weeks."),
+        ("FAQ > Loans", "## Fees\n\nNone.", "## Fees\nNone."),
+        ("FAQ > Loans", "## Loans", "## Loans"),
+        ("Loans", "Loans are free.", "Loans are free."),
+        (None, "# Loans\n\nFour weeks.", "# Loans\nFour weeks."),
+    ],
+)
+def test_text_is_shown_without_headings_printed_above(
+    path: str | None, text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hit = Hit(HIT.id, HIT.score, text, {"source": "a.md", "heading_path": path})
+    show_hits(answer(hit), as_json=False, question="How long?")
+    printed = [row.strip() for row in capsys.readouterr().out.splitlines()[1:] if row.strip()]
+    assert printed == [*filter(None, [path]), *shown.splitlines()]
+    show_passages(
+        Answer((), (Passage(text, "a.md", path, 0, len(text), None, None, (HIT.id,)),), "dense", 0.1), False
+    )
+    assert capsys.readouterr().out.split("\n")[1:-2] == [
+        *filter(None, [path]), *text[text.index(shown.partition("\n")[0]) :].split("\n"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("page", "label", "place"),
     [
         (2, "3", "a.pdf, page 3"),

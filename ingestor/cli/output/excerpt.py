@@ -42,23 +42,30 @@ _RULE = re.compile(r"[|\s:-]*-[|\s:-]*")  # below the header of a table
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _PADDING = re.compile(r"( ) +|(---)-+")  # in a table's cells, and in the line below its header
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown whose line end counts
+_TITLE_MARKS = "#=* \t\\"  # around a heading in Markdown, AsciiDoc or Org
+_UNDERLINE = re.compile(r"([=~^*+\"'`#-])\1{2,}[ \t]*")  # below a heading in reStructuredText or Markdown
 
 
 def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: str = "") -> None:
     """Print hits, each from the sentence with most words of the question.
 
-    ``unsearchable``: documents with a change that readers do not see yet.
+    A heading is printed above its text, so the text is printed without that heading.
+    ``unsearchable``: number of documents with a change that readers do not see yet.
     """
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
     _print_fallback(answer)
-    texts = [below_header(hit.document, hit.metadata.get("table_header")) for hit in answer.hits]
+    headings = [heading_of(hit.metadata) or "" for hit in answer.hits]
+    texts = [
+        below_header(_omit_heading(hit.document, heading), hit.metadata.get("table_header"))
+        for hit, heading in zip(answer.hits, headings, strict=True)
+    ]
     languages = [str(hit.metadata.get("language") or "") for hit in answer.hits]
     matches = find_matches(question, texts, languages)
-    for hit, text, match in zip(answer.hits, texts, matches, strict=True):
+    for hit, heading, text, match in zip(answer.hits, headings, texts, matches, strict=True):
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
-        if heading := heading_of(hit.metadata):
+        if heading:
             print_wrapped(Text(line(heading), "bold"), INDENT)
         for shown in excerpt(text, min(out.width, WIDEST) - len(INDENT), match):
             out.print(Text(INDENT + shown))
@@ -68,7 +75,7 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: st
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """Print whole passages, each with its citation: a context for a prompt."""
+    """Print the text of each passage below its citation, untruncated, as a context for a prompt."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
@@ -81,10 +88,24 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
         out.print(Text(line(_place(where)), "cyan"))
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))
-        out.print(Text(escape_invisible(below_header(passage.text, passage.table_header))))
+        text = _omit_heading(passage.text, passage.heading_path or "")
+        out.print(Text(escape_invisible(below_header(text, passage.table_header))))
         _print_copies(passage.also_in, "")
         out.print()
     _print_unseen(answer, unsearchable, bool(answer.passages))
+
+
+def _omit_heading(text: str, heading: str) -> str:
+    """Return a text without the headings at its start that its heading path names.
+
+    A text of headings alone is returned unchanged.
+    """
+    titles, rest = heading.split(" > ") if heading else [], text.lstrip()
+    while (row := rest.partition("\n"))[0].strip(_TITLE_MARKS) in titles:
+        below = row[2].lstrip("\n")
+        under, _, after = below.partition("\n")
+        rest = (after if _UNDERLINE.fullmatch(under) else below).lstrip()
+    return rest if rest and rest != text.lstrip() else text
 
 
 def _print_copies(copies: Sequence[Copy], indent: str) -> None:
@@ -140,20 +161,21 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
 
 
 def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) -> list[Span]:
-    """Return the sentence of each text with most words of the question; rare words count more."""
+    """Return the sentence of each text with most words of the question; rare words count more.
+
+    ``languages``: language of each text, "" if unknown. A text without these words gives an empty span.
+    """
     words = question_words(question, languages)
-    matching: list[dict[Span, set[int]]] = []  # by text: the words of each sentence, by their number
-    for text, language in zip(texts, languages, strict=True):
-        spans = sentences(text, language=language or None)
-        present_terms = {
-            span: {*terms(text[slice(*span)], language), *terms(text[slice(*span)])} for span in spans
-        }
-        matching.append(
-            {
-                span: {at for at, forms in enumerate(words) if not each.isdisjoint(forms)}
-                for span, each in present_terms.items()
-            }
-        )
+
+    def words_in(sentence: str, language: str) -> set[int]:
+        """Return the numbers of the question's words that a sentence has in any form."""
+        present = {*terms(sentence, language), *terms(sentence)}
+        return {at for at, forms in enumerate(words) if not present.isdisjoint(forms)}
+
+    matching = [
+        {span: words_in(text[slice(*span)], language) for span in sentences(text, language=language or None)}
+        for text, language in zip(texts, languages, strict=True)
+    ]
     times = Counter(word for each in matching for present in each.values() for word in present)
     total = sum(map(len, matching))
 
@@ -173,22 +195,32 @@ def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
     header stays above. Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get
     columns.
     """
-    wrapped = _lines(text, width)
-    if len(wrapped) > LINES < len(_lines(text[: match[1]], width)):
-        before, rest = text[: match[0]], text[match[0] :]
-        above = [*takewhile(_is_row, reversed(before.splitlines()))]
-        is_inside = len(above) > 1 and _is_row(rest.partition("\n")[0]) and _RULE.fullmatch(above[-2])
-        header = above[:-3:-1] if is_inside else []
-        is_line = _OWN_LINE.match(rest) is not None
-        wrapped = _lines("\n".join([*header, rest]) if is_line else f"… {rest}", width)
-        wrapped = ["…", *wrapped] if is_line else wrapped
-    if len(wrapped) <= LINES:
-        return wrapped
-    *whole, last = wrapped[:LINES]
-    return [*whole, f"{_wrap(last, width - 2)[0]} …"]
+    lines = _lines(text, width)
+    if len(lines) > LINES and len(_lines(text[: match[1]], width)) > LINES:
+        lines = _lines_from(text, match[0], width)
+    if len(lines) <= LINES:
+        return lines
+    *first, last = lines[:LINES]
+    return [*first, f"{_wrap(last, width - 2)[0]} …"]
+
+
+def _lines_from(text: str, start: int, width: int) -> list[str]:
+    """Return the lines of a text from an offset on, after a mark for the omitted beginning."""
+    above, rest = text[:start], text[start:]
+    if not _OWN_LINE.match(rest):
+        return _lines(f"… {rest}", width)
+    header = _table_header(above) if _is_row(rest.partition("\n")[0]) else []
+    return ["…", *_lines("\n".join([*header, rest]), width)]
+
+
+def _table_header(text: str) -> list[str]:
+    """Return the header and the line below it of the table that ends a text; empty without such a table."""
+    table = [*takewhile(_is_row, reversed(text.splitlines()))][::-1]
+    return table[:2] if len(table) > 1 and _RULE.fullmatch(table[1]) else []
 
 
 def _lines(text: str, width: int) -> list[str]:
+    """Return a text as lines of at most ``width`` columns, with escaped control characters."""
     wrapped = list[str]()
     for is_table, paragraphs in groupby(_paragraphs(escape_invisible(text)), _is_row):
         rows = list(paragraphs)
@@ -220,6 +252,7 @@ def _columns(rows: Sequence[str], width: int) -> list[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a text with joined lines. A line whose end counts is a paragraph by itself."""
     gathered: list[str] = []
     code = False
     for row in text.splitlines():

@@ -21,7 +21,7 @@ from ingestor.cli.output.console import (
 from ingestor.cli.output.overview import print_skipped
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
-from ingestor.units import quantity
+from ingestor.units import quantity, size_in_words
 
 if TYPE_CHECKING:
     from ingestor.queries.plan import SyncPlan
@@ -76,10 +76,10 @@ def _print_needs(plan: SyncPlan, machines: int) -> None:
         return
     disk = needs.disk
     parts = ((disk.chroma, "in Chroma"), (disk.journal, "in the journal"), (disk.cache, "in the cache"))
-    where = ", ".join(f"{size / 1e6:,.1f} {name}" for size, name in parts)
-    print(f"disk       about {disk.total / 1e6:,.1f} MB more: {where}")
+    where = ", ".join(f"{size_in_words(size)} {name}" for size, name in parts)
+    print(f"disk       about {size_in_words(disk.total)} more: {where}")
     both = ", those of old and new collections" if any(one.swap for one in plan.changes) else ""
-    print(f"memory     Chroma then takes about {needs.memory / 1e6:,.1f} MB for all vectors{both}")
+    print(f"memory     Chroma then takes about {size_in_words(needs.memory)} for all vectors{both}")
     if needs.read_seconds + needs.write_seconds >= LONG:
         read, write = duration(needs.read_seconds), duration(needs.write_seconds)
         print(
