@@ -33,7 +33,7 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
     }
     wanted = {name: pick for name, choice in own.items() if not is_same_choice(choice, pick.of(name))}
     return wanted | {
-        SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.apart
+        SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.better_for
     }
 
 

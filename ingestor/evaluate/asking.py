@@ -51,7 +51,7 @@ def ask_questions(
     place: Workplace, endpoint: Endpoint, number: int
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """Return at most ``number`` questions, and the refused ones. Raises Transient or NeedsHuman."""
-    texts, done = _texts(place), count(1)
+    texts, done = place.sample.texts, count(1)
     place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
     manner = Manner(
         LanguageModel(endpoint, place.answers, _FIELDS),
@@ -66,15 +66,11 @@ def ask_questions(
 
 def estimate_questions(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
     """Estimate the requests for ``number`` questions without sending any."""
-    texts = _texts(place)
+    texts = place.sample.texts
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
     manner = Manner(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
     write_questions(texts, passages(texts, number), manner)
-    return of_questions(endpoint, dry_run.calls, dry_run.prompt_tokens)
-
-
-def _texts(place: Workplace) -> list[str]:
-    return [each.document.text for each in place.sample.documents]
+    return _price(endpoint, dry_run.calls, dry_run.prompt_tokens, dry_run.calls * _QUESTION)
 
 
 TWICE = 5  # one of this many questions has its answers judged twice
@@ -107,15 +103,7 @@ class AskingUsage:
     use: ModelUse
 
 
-def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> ModelUse:
-    """Estimate the use for writing questions.
-
-    ``calls``: requests that the cache cannot answer; ``prompt_tokens``: tokens of these requests.
-    """
-    return _price(endpoint, calls, prompt_tokens, calls * _QUESTION)
-
-
-def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
+def _estimate_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
     """Estimate the use for an answer and a judgement of each strategy and question.
 
     One answer in ``TWICE`` gets a second judgement. ``budget``: tokens of a context.
@@ -151,16 +139,10 @@ def estimate_requests(
         most = named or MOST_COMPARED * len(
             request.modes
         )  # the strategies are unknown until documents are cut
-        use += of_judgements(endpoint, judged, most, request.budgets[0])
+        use += _estimate_judgements(endpoint, judged, most, request.budgets[0])
         if request.ask_model:
             use += estimate_questions(place, endpoint, request.make)
     return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
-
-
-def count_requests(place: Workplace) -> ModelUse:
-    """Return the requests that were sent, once the evaluation has asked everything."""
-    sent = place.answers
-    return ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
 _EARLIER = 50  # earlier questions that the request includes

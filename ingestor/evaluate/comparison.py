@@ -80,13 +80,13 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
     """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
-    means = tuple(_within(draws.interval(row, 1), row) for row in scores)
+    means = tuple(_clip(draws.interval(row, 1), row) for row in scores)
     differences = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
     return Comparison(means, differences)
 
 
-def _within(interval: Interval, values: Floats) -> Interval:
-    """Clip an interval to the range of values: an interval widened for few documents may pass 100 %."""
+def _clip(interval: Interval, values: Floats) -> Interval:
+    """Clip an interval to the range of the scores, since an interval for few documents may pass 100 %."""
     low, high = max(interval.low, float(values.min())), min(interval.high, float(values.max()))
     return Interval(interval.mean, min(low, interval.mean), max(high, interval.mean))
 
@@ -103,7 +103,10 @@ class _Draws:
         self._of_questions = _draw(random, len(documents))
 
     def interval(self, values: Floats, comparisons: int) -> Interval:
-        """Return the interval of a mean. ``comparisons``: number of intervals that must hold at once."""
+        """Return the mean of a value for each question, with its 95 % interval.
+
+        ``comparisons``: number of intervals that must hold at once, which makes each of them wider.
+        """
         mean, level = float(values.mean()), 1 - (1 - _CONFIDENCE) / comparisons
         ends = [self._spread(self._of_questions @ values / len(values) - mean, level)]
         if self._groups > 1:
@@ -119,7 +122,7 @@ class _Draws:
 
 
 def _draw(random: np.random.Generator, count: int) -> Floats:
-    """Draw how often each of ``count`` counts; shape (DRAWS, count)."""
+    """Draw ``count`` members with replacement, DRAWS times. Return how often each was drawn, by draw."""
     return random.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
 
 
@@ -135,7 +138,10 @@ def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Di
 
 
 def _few(freedom: int, level: float) -> float:
-    """Student's t over the normal quantile, expanded in 1 / ``freedom`` [Abramowitz & Stegun 26.7.5]."""
+    """Return the factor by which an interval for few documents is wider: Student's t by the normal quantile.
+
+    The factor is expanded in 1 / ``freedom`` [Abramowitz & Stegun 26.7.5].
+    """
     z = NormalDist().inv_cdf((1 + level) / 2)
     return 1 + (z**2 + 1) / (4 * freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * freedom**2)
 
@@ -145,11 +151,11 @@ _WORTH_ASKING = 10  # factor: a difference that needs more questions is not wort
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Recommended strategy. Strategies are numbers.
+    """Recommended strategy. Strategies are numbers in the order of the comparison.
 
-    ``than``: strategy to name in the comparison: the configured one, or the next best.
-    ``sure``: the pick is clearly better than the configured strategy, or is configured and clearly the best.
-    ``level``: strategies without a clear difference from the pick.
+    ``pick``: the recommended strategy. ``than``: the strategy that the verdict compares with the pick, which
+    is the configured one or the next best. ``sure``: whether the pick is clearly better than the configured
+    strategy, or is configured and clearly the best. ``level``: strategies that do not clearly differ from it.
     """
 
     pick: int
@@ -160,9 +166,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts for the verdict's words. ``names``: names of the strategies; ``current``: the configured one.
+    """Facts for the words of a verdict.
 
-    ``tokens``: tokens that each strategy embeds; ``read``: tokens that a language model reads for each.
+    ``names``: names of the strategies. ``tokens``: tokens that each strategy embeds. ``read``: tokens that a
+    language model reads for each. ``current``: number of the configured strategy; None without one.
     """
 
     names: Sequence[str]
@@ -195,35 +202,43 @@ def verdict(comparison: Comparison, current: int | None) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """A source for which strategy ``pick`` is clearly better than the recommendation for all documents."""
+class BetterForSource:
+    """A strategy that is clearly better for one source than the recommendation for all documents.
+
+    ``pick``: number of the strategy. ``difference``: its recall minus that of the recommendation.
+    """
 
     source: str
     pick: int
     difference: Difference
 
 
-def apart(by_source: Mapping[str, Comparison], picked: int) -> list[Apart]:
-    """List the sources for which another strategy is clearly better than ``picked``.
+def better_for_sources(by_source: Mapping[str, Comparison], picked: int) -> list[BetterForSource]:
+    """Return the best strategy of each source for which a strategy is clearly better than ``picked``.
 
     ``by_source``: comparisons on the questions about each source; ``picked``: strategy for all documents.
     """
-    exceptions: list[Apart] = []
+    exceptions: list[BetterForSource] = []
     for source, comparison in by_source.items():
         better = [
             at for at in range(len(comparison.means)) if at != picked and _beats(comparison, at, picked)
         ]
         if better:
             best = max(better, key=lambda at: comparison.means[at].mean)
-            exceptions.append(Apart(source, best, comparison.difference(best, picked)))
+            exceptions.append(BetterForSource(source, best, comparison.difference(best, picked)))
     return exceptions
 
 
-def words(given: Verdict, comparison: Comparison, facts: Facts, exceptions: Sequence[Apart] = ()) -> str:
-    """Describe the verdict in one paragraph."""
+def describe_verdict(
+    given: Verdict, comparison: Comparison, facts: Facts, exceptions: Sequence[BetterForSource] = ()
+) -> str:
+    """Return a paragraph for people: the recommendation, how certain it is, and what limits the questions.
+
+    ``exceptions``: sources for which another strategy is better.
+    """
     if given.than is None:
         return f"{facts.names[given.pick]} is the only strategy that was compared."
-    sentences = [_first(given, comparison, facts), *_between(given, comparison, facts)]
+    sentences = [_compare_pick(given, comparison, facts), *_name_ties(given, comparison, facts)]
     sentences += [
         f"For source {each.source}, {facts.names[each.pick]} is better: there it finds "
         f"{each.difference.interval.mean * 100:.1f} points more than {facts.names[given.pick]} "
@@ -261,12 +276,13 @@ def _part(count: int, facts: Facts) -> str:
 
 
 def _beats(comparison: Comparison, at: int, other: int | None) -> bool:
+    """Return whether strategy ``at`` is clearly better than strategy ``other``."""
     assert other is not None
     difference = comparison.difference(at, other)
     return difference.clear and difference.interval.mean > 0
 
 
-def _first(given: Verdict, comparison: Comparison, facts: Facts) -> str:
+def _compare_pick(given: Verdict, comparison: Comparison, facts: Facts) -> str:
     assert given.than is not None
     pick, than, at = facts.names[given.pick], facts.names[given.than], f"at {facts.budget:,} tokens"
     difference = comparison.difference(given.pick, given.than)
@@ -291,8 +307,11 @@ def _first(given: Verdict, comparison: Comparison, facts: Facts) -> str:
     return f"Keep {pick}, {far}: {than} found {more} {at}, {chance}."
 
 
-def _between(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
-    """Name the strategies without a clear difference, and the number of questions that could show one."""
+def _name_ties(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
+    """Return a sentence about strategies that do not clearly differ from the pick, if there are any.
+
+    The sentence names the approximate number of questions that could separate the closest one.
+    """
     if not given.level:
         return []
     if facts.questions < FEWEST:

@@ -66,42 +66,9 @@ class StrategyCosts:
     disk: int
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Measurements of the sample. ``text``: bytes of the chunks; ``tokens``: tokens of the documents."""
-
-    records: int
-    text: int
-    embedded: int
-    tokens: int
-    seconds: float
-    dimensions: int
-    asked: ModelUse
-
-
 def price(amount: float) -> str:
     """Format a price with two decimals, or with two digits below a tenth."""
     return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
-
-
-def costs(measured: Measured, share: float, price: float) -> StrategyCosts:
-    """Extrapolate the sample's costs to the whole collection.
-
-    ``share``: share of the collection's documents that were read.
-    ``price``: price of embedding a million tokens; 0 if unknown.
-    """
-    records, embedded = round(measured.records / share), round(measured.embedded / share)
-    asked = measured.asked.over(share)
-    disk = needs.disk(records, round(measured.text / share), 0, measured.dimensions)
-    return StrategyCosts(
-        records,
-        embedded,
-        measured.embedded / max(1, measured.tokens),
-        measured.seconds / share,
-        asked,
-        embedded * price / 1e6 + asked.cost if price or asked.cost else None,
-        disk.chroma + disk.journal,
-    )
 
 
 _NARROW = 64  # dimensions of substitute vectors in a rehearsal
@@ -134,6 +101,28 @@ class SampleCut:
     @property
     def mean_tokens(self) -> float:
         return sum(place.tokens for place in self.places) / max(1, len(self.places))
+
+
+def extrapolate(cut: SampleCut, tokens: int, seconds: float, share: float, price: float) -> StrategyCosts:
+    """Extrapolate the costs of cutting and embedding the sample to the whole collection.
+
+    ``tokens``: tokens of the sample's documents. ``seconds``: time to cut and embed the sample.
+    ``share``: share of the collection's documents that the sample tried to read, 0 to 1.
+    ``price``: price of embedding a million tokens; 0 if unknown.
+    """
+    text = sum(len(each.encode()) for each in cut.texts)
+    records, embedded = round(len(cut.places) / share), round(cut.embedded_tokens / share)
+    asked = cut.asked.over(share)
+    disk = needs.disk(records, round(text / share), 0, cut.vectors.shape[1])
+    return StrategyCosts(
+        records,
+        embedded,
+        passes=cut.embedded_tokens / max(1, tokens),
+        seconds=seconds / share,
+        asked=asked,
+        money=embedded * price / 1e6 + asked.cost if price or asked.cost else None,
+        disk=disk.chroma + disk.journal,
+    )
 
 
 class Recording:

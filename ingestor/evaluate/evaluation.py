@@ -13,7 +13,16 @@ import numpy as np
 from ingestor.config.models import Choice, Config
 from ingestor.evaluate import asking, strategies
 from ingestor.evaluate.asking import AskingEstimate, AskingUsage
-from ingestor.evaluate.comparison import Apart, Comparison, Facts, Verdict, apart, compare, verdict, words
+from ingestor.evaluate.comparison import (
+    BetterForSource,
+    Comparison,
+    Facts,
+    Verdict,
+    better_for_sources,
+    compare,
+    describe_verdict,
+    verdict,
+)
 from ingestor.evaluate.cutting import ModelUse, SampleCut, cut
 from ingestor.evaluate.judging import Judged, describe_judgements, judge
 from ingestor.evaluate.made_questions import make_questions
@@ -41,7 +50,7 @@ class Evaluation:
     """Result of an evaluation. ``sample``, ``questions``: as read with the config's parsers.
 
     ``quoted``: excerpts of each question. ``comparisons``: recall of the strategies, by budget.
-    ``apart``: sources for which another strategy is better.
+    ``better_for``: sources for which another strategy is better.
     """
 
     request: EvaluationRequest
@@ -52,7 +61,7 @@ class Evaluation:
     outcomes: Sequence[StrategyOutcome]
     comparisons: dict[int, Comparison]
     verdict: Verdict
-    apart: Sequence[Apart]
+    better_for: Sequence[BetterForSource]
     text: str
     asked: AskingUsage | None = None
     judged: Judged | None = None
@@ -98,7 +107,8 @@ def evaluate(
             )
             if endpoint is not None and request.judge:
                 evaluation = _with_judgements(evaluation, place, endpoint)
-            use += asking.count_requests(place)
+            sent = place.answers
+            use += ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
     return replace(evaluation, asked=None if estimate is None else AskingUsage(estimate, use))
 
 
@@ -237,7 +247,9 @@ def _conclude(
     current = next((at for at, each in enumerate(cuts) if each.strategy.configured), None)
     decisive = comparisons[request.budgets[0]]
     decision = verdict(decisive, current)
-    exceptions = apart(_by_source(outcomes, questions, sample, request.budgets[0]), decision.pick)
+    exceptions = better_for_sources(
+        _by_source(outcomes, questions, sample, request.budgets[0]), decision.pick
+    )
     facts = Facts(
         [each.name for each in outcomes],
         [each.embedded_tokens for each in cuts],
@@ -253,7 +265,7 @@ def _conclude(
             for question in questions
         ),
     )
-    text = words(decision, decisive, facts, exceptions)
+    text = describe_verdict(decision, decisive, facts, exceptions)
     return Evaluation(
         request, sample, questions, texts, refused, outcomes, comparisons, decision, exceptions, text
     )

@@ -126,9 +126,21 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
     if (twice := judged.agreement) is not None:
         sentence += (
             f" Of {quantity(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the "
-            f"same correctness and {100 * twice.near:.0f} % one at most 1 apart."
+            f"same correctness and {100 * twice.near:.0f} % one at most 1 apart, "
+            f"{100 * twice.relevancy:.0f} % the same relevancy, "
+            f"and {100 * twice.faithfulness:.0f} % the same faithfulness."
         )
     return sentence
+
+
+def describe_judged(judged: Judged, budget: int) -> str:
+    """Return the numbers of judged answers, and the units of the table's columns about them."""
+    return (
+        f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, "
+        f"from {budget:,} tokens of each strategy; "
+        f"{quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
+        "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
+    )
 
 
 def _value(one: Judgement, of: Callable[[Judgement, JudgedAnswer], float]) -> float:

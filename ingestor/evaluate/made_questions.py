@@ -1,13 +1,13 @@
 """Makes questions from the documents' text, without a model and deterministically. Pure.
 
 A document's own questions, such as the headings of an FAQ, are used unchanged, and so are the terms of its
-definitions. In English a template turns a sentence into a question. ("If the wind is strong, close the gate"
-becomes "What happens if the wind is strong?".) The first template that fits is used. It asks for the main
-clause, the object or the figure, which the question omits. A sentence that fits no template becomes a
-question about two of its noun phrases; these questions are used last. In other languages the question is a
-sentence's five rarest words.
+definitions. In English a heading becomes a question about the paragraph below ("Booking the crane" becomes
+"How do I book the crane?"), and a template turns a sentence into a question. ("If the wind is strong, close
+the gate" becomes "What happens if the wind is strong?".) A template asks for the main clause, the reason, the
+object or the figure, which the question omits. Questions about two noun phrases of a sentence are used last.
+In other languages the question is a sentence's five rarest words.
 
-The excerpt to find is the sentence with its neighbours, the definition, or the answer below a question.
+The excerpt to find is the sentence with its neighbours, the definition, or the text below a heading.
 Without the neighbours the order of strategies was wrong: chunks of 30 tokens, about one sentence each, scored
 best. Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
 (docs/evaluate.md has the correlations). The value of recall itself means nothing.
@@ -33,6 +33,7 @@ _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
 _TERM = 60  # characters of the longest term
 _OWN = 150  # characters of the longest question of a document's own
+_LAST = 2  # rank of questions that are used last
 _LEAST_WORDS = 2  # least number of words of a question that carry meaning
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 _LIGHT = frozenset(  # words of English that carry no meaning of their own
@@ -98,6 +99,7 @@ _TRANSITIVE = """
     search see select send separate serve share show sign start state stop store suggest supply support take
     teach tell test track train transfer treat turn use visit want wash watch wear win write
 """.split()  # noqa: SIM905
+_DOUBLED = frozenset({"control", "cut", "get", "let", "plan", "put", "run", "stop", "submit", "win"})
 _IRREGULAR = {
     "built": "build", "bought": "buy", "brought": "bring", "caught": "catch", "chose": "choose",
     "drew": "draw", "drove": "drive", "ate": "eat", "found": "find", "got": "get", "gave": "give",
@@ -106,6 +108,11 @@ _IRREGULAR = {
     "sent": "send", "sold": "sell", "showed": "show", "told": "tell", "took": "take", "taught": "teach",
     "wore": "wear", "won": "win", "wrote": "write",
 }  # fmt: skip
+_GERUNDS = {  # a heading's first word, and the verb
+    (verb[:-1] if verb.endswith("e") and verb != "be" else verb + verb[-1] if verb in _DOUBLED else verb)
+    + "ing": verb
+    for verb in _TRANSITIVE
+}
 _FORMS = (  # a verb's form: the auxiliary that asks with it, and the plain form
     {verb: ("do", verb) for verb in _TRANSITIVE}
     | {
@@ -116,6 +123,8 @@ _FORMS = (  # a verb's form: the auxiliary that asks with it, and the plain form
     | {verb + ("d" if verb.endswith("e") else "ed"): ("did", verb) for verb in _TRANSITIVE}
     | {past: ("did", verb) for past, verb in _IRREGULAR.items()}
 )
+_PLAIN = "|".join(_TRANSITIVE)
+_ORDERS = "|".join(verb.capitalize() for verb in _TRANSITIVE)
 _OBJECT = (
     r"(?:the|an?|all|any|its|their|our|your|no|each|every|both|only|most|many|several|some|\d+|two|three)\b"
 )
@@ -150,14 +159,22 @@ _TEMPLATES = [
         (rf"^(?:In order )?[Tt]o {_C}, we ", "How does the company {c}?"),
         (rf"^(?:When|Whenever) {_NO_PARTICIPLE}{_C}, ", "What happens when {c}?"),
         (rf"^(?:In order )?[Tt]o {_NO_VERB}{_C}, (?!we\b|our\b)", "How do I {c}?"),
-        (rf"\b[Uu]se [^,;:.()]{{2,50}} to {_NO_VERB}{_C}\.", "How do I {c}?"),
+        (rf"(?:^(?:{_ORDERS})|\buse) {_OBJECT}[^,;:.()]{{2,50}} to {_NO_VERB}{_C}\.", "How do I {c}?"),
+        (
+            rf"^(?P<c>(?:{_ORDERS}) {_OBJECT}[^,;:.()]{{3,50}}?) (?:with|by|using|through|via|from|under) ",
+            "How do I {imperative}?",
+        ),
         (rf"\b(?:allow|let|enable)s? (?:you|users|one) (?:to )?{_C}[.,;]", "What lets me {c}?"),
         (
             r"^You (?:can|may|should|must|need to|have to) (?P<c>(?!not\b)\w+ [^,;:.()]{6,60}?)"
             r" (?:by|with|using|through|via|from) ",
             "How can I {c}?",
         ),
-        (rf"^{_S} {_BE} (?P<p>{_DONE}[^,;:.()]{{0,40}}?) because ", "Why {be} {s} {p}?"),
+        (rf"^{_S} {_BE} (?P<p>[a-z][^,;:.()]{{3,60}}?),? because ", "Why {be} {s} {p}?"),
+        (
+            rf"^{_S} (?P<form>{'|'.join(_FORMS)}) (?P<c>[^,;:.()]{{4,60}}?),? because ",
+            "Why {aux} {s} {v} {c}?",
+        ),
         (
             rf"^{_S} (?:total(?:ed|led)|amounted to|came to|reached) (?:{_NUMBER}){_PP}",
             "How much did {s} amount to{pp}?",
@@ -175,6 +192,11 @@ _TEMPLATES = [
             rf"^{_S} (?P<has>has|have|had) (?:{_NUMBER}) (?P<c>[a-z-]+(?: [a-z-]+)?s){_PP}",
             "How many {c} {v} {s} have{pp}?",
         ),
+        (
+            rf"^{_S} (?P<form>{'|'.join(_FORMS)}) (?:{_NUMBER}) (?!thirds|times)"
+            rf"(?P<c>[a-z-]+(?: [a-z-]+)?s){_PP}",
+            "How many {c} {aux} {s} {v}{pp}?",
+        ),
         (rf"^{_S} costs? (?:{_NUMBER}){_PP}", "How much does {s} cost{pp}?"),
         (rf"^{_S} {_BE} (?P<p>{_DONE}[^,;:.()]{{0,40}}?) (?:{_TIME})\b", "When {be} {s} {p}?"),
         (
@@ -191,15 +213,23 @@ _TEMPLATES = [
         (rf"^{_S} (?P<verb>{_THIRD}) ", "What does {s} {v}?"),
         (rf"^(?:{_S}|(?P<we>We)) (?P<verb>{_VERBS}) ", "What do {s} {v}?"),
         (rf"^(?:{_S}|(?P<we>We)) (?P<form>{'|'.join(_FORMS)}) (?={_OBJECT})", "What {aux} {s} {v}?"),
+        (
+            rf"^{_S} (?P<be>can|may|will|must|should) (?P<v>{_PLAIN}) (?={_OBJECT})",
+            "What {be} {s} {v}?",
+        ),
         (rf"^{_S} (?P<be>must|should) be {_DONE}", "What {be} be done with {s}?"),
         (
             rf"^{_AGENTS} (?P<be>must|should|can|may) (?!be\b|have\b|not\b)[a-z]+",
             "What {be} {s} do?",
         ),
-        (rf" (?:only )?(?P<w>if|when) {_NO_PARTICIPLE}(?P<c>[^,;:.()]{{12,80}})\.$", "What happens {w} {c}?"),
+        (
+            rf" (?:only )?(?P<w>(?:if|when) {_NO_PARTICIPLE}|(?:before|after|while) (?={_OBJECT}))"
+            r"(?P<c>[^,;:.()]{12,80})\.$",
+            "What happens {w}{c}?",
+        ),
     )
 ]
-_WORD_OF_NAME = r"(?!\w+(?:ing|ed|ly)\b)[\w’'-]+"
+_WORD_OF_NAME = r"(?!\w+(?:ing|ed|ly)\b|who\b|whose\b|said\b)[\w’'-]+"
 _NOUNS = re.compile(  # noun phrases: from an article to the end of the phrase
     rf"\b(?P<np>(?:[Tt]he|[Aa]n?|[Oo]ur|[Yy]our) {_WORD_OF_NAME}(?: {_WORD_OF_NAME}){{0,2}}?"
     rf"(?: of (?:the |an? )?{_WORD_OF_NAME}(?: {_WORD_OF_NAME})?)?)"
@@ -262,6 +292,8 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
     yield from _definitions(document)
     english = (document.language or "en").partition("-")[0] == "en"
     lower = _common_words(document.text) if english else set()
+    if english:
+        yield from _headings(document, lower)
     other = [(block.start, block.end) for block in document.blocks if block.kind in _SKIPPED]
     prose = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
     for at, (start, end) in enumerate(prose):
@@ -272,9 +304,10 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
         if not english:
             yield _Candidate(1, "", (start, end), excerpt)
             continue
-        asked = list(dict.fromkeys(filter(None, (*_turn(text, lower), _relate(text, lower)))))
+        related = _relate(text, lower)
+        asked = list(dict.fromkeys(filter(None, (*_turn(text, lower), related))))
         for rank, question in enumerate(asked):
-            yield _Candidate(rank + question.startswith("How is"), question, (start, end), excerpt)
+            yield _Candidate(_LAST if question == related else min(rank, 1), question, (start, end), excerpt)
 
 
 def _common_words(text: str) -> set[str]:
@@ -298,6 +331,34 @@ def _own_questions(document: Document) -> Iterator[_Candidate]:
             and not document.text[body.start : body.end].rstrip().endswith("?")
         ):
             yield _Candidate(0, asked, (start, end), trim(document.text, (body.start, body.end)))
+
+
+def _headings(document: Document, lower: set[str]) -> Iterator[_Candidate]:
+    """Yield questions about headings, each with the paragraph below."""
+    for block, body in pairwise(document.blocks):
+        if block.kind == "heading" and body.kind == "paragraph":
+            start, end = trim(document.text, (block.start, block.end))
+            title = " ".join((block.title or document.text[start:end]).split())
+            if question := _ask_for_heading(re.sub(r"^(?:[\d.]+|[A-Z]\.)\s+", "", title), lower):
+                yield _Candidate(1, question, (start, end), trim(document.text, (body.start, body.end)))
+
+
+def _ask_for_heading(title: str, lower: set[str]) -> str:
+    """Return a question for a heading of two to seven words; "" if the words do not fit into one."""
+    words = title.split()
+    if not (2 <= len(words) <= 7 and re.fullmatch(r"[\w’'/ -]+", title)) or _VAGUE.search(title):
+        return ""
+    first, *others = map(str.lower, words)
+    if first == "how" and others[0] == "to":
+        return _turn_person(f"How do I {' '.join(words[2:])}?") if len(words) > 3 else ""
+    is_sentence = not {*_FORMS, *_FINITE, "into", "onto"}.isdisjoint(others)
+    meaningful = [word for word in (first, *others) if word not in _LIGHT | _GENERAL]
+    if is_sentence or first in _OPENERS or len(meaningful) < _LEAST_WORDS:
+        return ""
+    verb = _GERUNDS.get(first, first if first in _TRANSITIVE else "")
+    if verb and re.match(_OBJECT, " ".join(others)):
+        return _turn_person(f"How do I {verb} {_as_object(' '.join(words[1:]), lower)}?")
+    return _turn_person(f"What should I know about {_as_object(title, {*lower, *_GERUNDS})}?")
 
 
 def _definitions(document: Document) -> Iterator[_Candidate]:
@@ -345,7 +406,7 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
     ):
         return ""
     if question == "What {be} {s}?":
-        if subject.startswith("Our "):
+        if re.match(r"(?:Our|Every|Each|Any|No|Some|Most|All|Such) ", subject):
             return ""
         question = "Who {be} {s}?" if re.match(r"(?:Mr|Mrs|Ms|Dr|Prof)\b", subject) else question
     groups |= _verb(groups)
@@ -357,7 +418,7 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
     asked = question.format_map(
         {"pp": "", **groups, "s": _as_object(subject, lower), "imperative": imperative}
     )
-    asked = _turn_person(f"{asked[:-1]}{lead if not groups.get('pp') else ''}?")
+    asked = _turn_person(f"{asked[:-1].rstrip()}{lead if not groups.get('pp') else ''}?")
     meaningful = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
     if (
         _VAGUE.search(asked)
@@ -436,8 +497,14 @@ def _relate(text: str, lower: set[str]) -> str:
     if len(heaviest) < 2:
         return ""
     first, second = sorted(sorted(heaviest.values(), key=lambda e: -weights[e])[:2], key=list(phrases).index)
-    be = "are" if re.search(r"^(?!an? ).*[^su]s$", first.partition(" of ")[0], re.I) else "is"
-    return _turn_person(f"How {be} {first} related to {second}?")
+    several = re.search(r"^(?!an? ).*[^su]s$", first.partition(" of ")[0], re.I)
+    be, do = ("are", "do") if several else ("is", "does")
+    forms = (
+        f"How {be} {first} related to {second}?",
+        f"What {do} {first} have to do with {second}?",
+        f"What is the link between {first} and {second}?",
+    )
+    return _turn_person(forms[len(text) % len(forms)])  # any deterministic choice gives variety
 
 
 def _is_plain_phrase(phrase: str) -> bool:

@@ -1,7 +1,7 @@
-"""Renders the page of ``evaluate --html``, and its tables, which a terminal also shows.
+"""Renders the page of ``evaluate --html``, and tables and sentences that a terminal also shows.
 
-The page is self-contained, without scripts, and safe for any text. Readers can unfold the questions
-on which strategies differ most: the excerpts with missed parts marked, and the best chunks with hits marked.
+The page is self-contained, without scripts, and safe for any text. It lists the questions on which the
+strategies differ most. Each unfolds into its excerpts, with missed parts marked, and its best chunks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,10 @@ from string import Template
 import numpy as np
 
 from ingestor.core.escape import escape_invisible
-from ingestor.evaluate.comparison import Interval
 from ingestor.evaluate.cutting import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.figures import colour, curves, differences, sizes
-from ingestor.evaluate.judging import CORRECTNESS
+from ingestor.evaluate.judging import CORRECTNESS, describe_judged
 from ingestor.evaluate.question_file import has
 from ingestor.evaluate.ranking import StrategyOutcome
 from ingestor.evaluate.scores import DEPTHS, within
@@ -24,6 +23,40 @@ from ingestor.text.spans import Span
 from ingestor.units import quantity
 
 Rows = list[list[str]]  # heads first
+
+_JUDGED = ("correct", "relevant", "faithful", "similar")
+_ORIGINS = {
+    "file": "from {file}",
+    "made": "made from the documents without a language model",
+    "model": "written by a language model",
+}
+
+
+def describe_origins(evaluation: Evaluation) -> str:
+    """Return where the questions come from, such as "from questions.csv"."""
+    origins = {question.origin for question in evaluation.questions}
+    words = (words for origin, words in _ORIGINS.items() if origin in origins)
+    return " and ".join(words).format(file=evaluation.request.questions)
+
+
+def recalls(evaluation: Evaluation) -> Rows:
+    """Return the table of each strategy's recall and scores, in percent, and of its judged answers."""
+    judged = {} if evaluation.judged is None else evaluation.judged.comparisons
+    budgets = [f"recall {budget:,}" for budget in evaluation.comparisons]
+    heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5"]
+    rows: Rows = [[*heads, *(_JUDGED if judged else ())]]
+    for at, outcome in enumerate(evaluation.outcomes):
+        scores, means = outcome.scores, [each.means[at] for each in evaluation.comparisons.values()]
+        row = [row_head(outcome), f"{outcome.cut.mean_tokens:.0f}"]
+        row += [f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in means]
+        row += [f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg)]
+        for metric, comparison in judged.items():
+            ends = comparison.means[at]
+            correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
+            row.append(correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}")
+        rows.append(row)
+    return rows
+
 
 _COSTS = [
     "strategy", "records", "disk, MB", "passes", "embedded", "seconds",
@@ -182,20 +215,14 @@ def _tag(text: str, tag: str) -> str:
     return f"<{tag}>{_safe(text)}</{tag}>" if tag else _safe(text)
 
 
-_METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
-_JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
 _ASKED = " Requests to a language model, and the tokens that it reads and writes, are in the price."
-_ORIGINS = {
-    "made": "made from the documents without a language model",
-    "model": "written by a language model",
-    "file": "from a file",
-}
 
 
 def page(evaluation: Evaluation, frame: str) -> str:
     """Render the page of an evaluation. ``frame``: the page's template with $placeholders."""
-    outcome = evaluation.outcomes[evaluation.verdict.pick]
+    outcome, judged = evaluation.outcomes[evaluation.verdict.pick], evaluation.judged
     pick, budget = outcome.cut.strategy, evaluation.request.budgets[0]
+    names = [each.name for each in evaluation.outcomes]
     configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
     base = configured[0] if configured else evaluation.verdict.pick  # strategy to compare with
     return Template(frame).substitute(
@@ -205,49 +232,49 @@ def page(evaluation: Evaluation, frame: str) -> str:
         cards="".join(_cards(evaluation, outcome)),
         text=_safe(evaluation.text),
         yaml="" if not evaluation.changes else f"<h2>For the config</h2><pre>{_safe(pick.yaml)}</pre>",
-        legend="".join(_legend(evaluation)),
-        curves=curves(_names(evaluation), evaluation.comparisons, evaluation.verdict.pick),
+        legend="".join(
+            f'<li class="{"pick" if at == evaluation.verdict.pick else ""}">'
+            f'<i style="background:var(--{colour(at)})"></i>{_safe(name)}</li>'
+            for at, name in enumerate(names)
+        ),
+        curves=curves(names, evaluation.comparisons, evaluation.verdict.pick),
         budget=f"{budget:,}",
-        base=_safe(evaluation.outcomes[base].name),
-        differences=differences(_names(evaluation), evaluation.comparisons[budget], base),
+        base=_safe(names[base]),
+        differences=differences(names, evaluation.comparisons[budget], base),
         table=_table(evaluation),
         whole="" if evaluation.sample.is_whole else ", in proportion to the documents that were read",
         details=_rows_of(details(evaluation), evaluation),
         costs=_rows_of(costs(evaluation), evaluation),
         asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
-        judged=_judgements(evaluation),
+        judged=""
+        if judged is None
+        else f'<h2>Judged answers</h2><p class="note">{_safe(describe_judged(judged, budget))}</p>',
         questions="".join(render(evaluation, at) for at in select_questions(evaluation)),
     )
-
-
-def _names(evaluation: Evaluation) -> list[str]:
-    return [each.name for each in evaluation.outcomes]
 
 
 def _cards(evaluation: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
     budget, sample = evaluation.request.budgets[0], evaluation.sample
     mean = evaluation.comparisons[budget].means[evaluation.verdict.pick]
     interval = f"95 % interval {100 * mean.low:.0f} to {100 * mean.high:.0f}"
-    origins = " and ".join(_ORIGINS[each] for each in sorted({each.origin for each in evaluation.questions}))
     for figure, about in (
         (f"{100 * mean.mean:.1f} %", f"recall at {budget:,} tokens, {interval}"),
-        (f"{len(evaluation.questions):,}", f"questions, {origins}"),
+        (f"{len(evaluation.questions):,}", f"questions, {describe_origins(evaluation)}"),
         (f"{len(sample.documents):,}", f"of {quantity(sample.listed, 'document')} read"),
         (f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average"),
     ):
         yield f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
 
 
-def _legend(evaluation: Evaluation) -> Iterator[str]:
-    for at, name in enumerate(_names(evaluation)):
-        mark = ' class="pick"' if at == evaluation.verdict.pick else ""
-        yield f'<li{mark}><i style="background:var(--{colour(at)})"></i>{_safe(name)}</li>'
-
-
 def _table(evaluation: Evaluation) -> str:
-    recalls = [f"recall {budget:,}" for budget in evaluation.request.budgets]
-    heads = ("strategy", "chunks", "tokens", "sizes", *recalls, *_METRICS)
-    return _rows(heads, ("".join(_row(evaluation, at)) for at in range(len(evaluation.outcomes))), evaluation)
+    """Render the table of recall, with the number of chunks and a drawing of their sizes."""
+    (strategy, *heads), *rows = recalls(evaluation)
+    drawn = (
+        f"{_cells((name, f'{len(each.cut.places):,}', tokens))}"
+        f"<td>{sizes([place.tokens for place in each.cut.places])}</td>{_cells(scores)}"
+        for each, (name, tokens, *scores) in zip(evaluation.outcomes, rows, strict=True)
+    )
+    return _rows((strategy, "chunks", heads[0], "sizes", *heads[1:]), drawn, evaluation)
 
 
 def _rows_of(table: Rows, evaluation: Evaluation) -> str:
@@ -262,47 +289,6 @@ def _rows(heads: Iterable[str], rows: Iterable[str], evaluation: Evaluation) -> 
         for at, cells in enumerate(rows)
     )
     return f"<tr>{_cells(heads, 'th')}</tr>{body}"
-
-
-def _row(evaluation: Evaluation, at: int) -> Iterator[str]:
-    outcome = evaluation.outcomes[at]
-    cut, scores = outcome.cut, outcome.scores
-    yield _cells((row_head(outcome), f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
-    yield f"<td>{sizes([place.tokens for place in cut.places])}</td>"
-    for each in evaluation.comparisons.values():
-        ends = each.means[at]
-        yield (f"<td>{100 * ends.mean:.1f} <small>{100 * ends.low:.0f}–{100 * ends.high:.0f}</small></td>")
-    yield _cells(f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg))
-
-
-def _judgements(evaluation: Evaluation) -> str:
-    """Render the section about judged answers; "" if no answer was judged."""
-    judged = evaluation.judged
-    if judged is None:
-        return ""
-    summary = (
-        f"By a language model, of {judged.compared:,} of {quantity(judged.questions, 'question')}; "
-        f"{quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
-        "Correctness is from 1 to 5 with its 95 % interval, all else in percent."
-    )
-    if judged.agreement is not None:
-        same = judged.agreement
-        summary += (
-            f" Of {quantity(same.count, 'answer')} judged twice, {100 * same.correctness:.0f} % got the same "
-            f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
-            f"{100 * same.faithfulness:.0f} % the same faithfulness."
-        )
-
-    def cell(metric: str, ends: Interval) -> str:
-        correct = f"{ends.mean:.2f} <small>{ends.low:.1f}–{ends.high:.1f}</small>"
-        return f"<td>{correct if metric == CORRECTNESS else f'{100 * ends.mean:.0f}'}</td>"
-
-    rows = (
-        _cells([name]) + "".join(cell(metric, each.means[at]) for metric, each in judged.comparisons.items())
-        for at, name in enumerate(_names(evaluation))
-    )
-    table = f"<table>{_rows(('strategy', *_JUDGED), rows, evaluation)}</table>" if judged.comparisons else ""
-    return f'<h2>Judged answers</h2><p class="note">{_safe(summary)}</p><div class="scroll">{table}</div>'
 
 
 def _cells(values: Iterable[str], tag: str = "td") -> str:

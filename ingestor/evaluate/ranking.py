@@ -23,7 +23,7 @@ from ingestor.config.models import Choice
 from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
-from ingestor.evaluate.cutting import Measured, SampleCut, StrategyCosts, costs
+from ingestor.evaluate.cutting import SampleCut, StrategyCosts, extrapolate
 from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough, scores
 from ingestor.evaluate.workplace import Workplace
 from ingestor.lexical.file import LexicalFile, open_for_reading
@@ -132,17 +132,6 @@ _TEXTS = ("A book from another library costs two euros.", "The garden opens at n
 _DIGITS = 3  # significant digits of the fixed question's scores; further digits may differ from run to run
 
 
-@dataclass(frozen=True, slots=True)
-class Reranking:
-    """Result of a reranker. ``ranked``: chunk numbers for each question, best first.
-
-    ``seconds``: mean time of a question.
-    """
-
-    ranked: list[list[int]]
-    seconds: float
-
-
 def rerank_best(
     rerank: Rerank,
     questions: Sequence[str],
@@ -150,8 +139,8 @@ def rerank_best(
     rankings: Sequence[Sequence[int]],
     cache: VectorCache,
     progress: Callable[[int], None],
-) -> Reranking:
-    """Rerank the best chunks of every question.
+) -> tuple[list[list[int]], float]:
+    """Rerank the best chunks of every question. Return the rankings, and the mean seconds of a question.
 
     ``texts``: texts of all chunks. ``rankings``: each question's chunk numbers, best first, before reranking.
     Raises Transient or NeedsHuman, as the reranker does.
@@ -168,7 +157,7 @@ def rerank_best(
             seen = [seen[number] for number in best_first(rated)]
             seconds.append(took)
         orders.append([*seen, *rest])
-    return Reranking(orders, sum(seconds) / max(1, len(seconds)))
+    return orders, sum(seconds) / max(1, len(seconds))
 
 
 def _rate(
@@ -236,11 +225,10 @@ def score_cuts(
     outcomes = list[StrategyOutcome]()
     for cut in cuts:
         own = questions[cut.strategy.parser_settings]
-        best = _rank(place, cut, texts, asked, enough(cut.places, max(budgets)))
-        anew = _rerank(place, cut, texts, best)
-        rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
+        ranked, took = _rank(place, cut, texts, asked, enough(cut.places, max(budgets)))
+        rated = scores(own, ranked, cut.places, budgets)
         seconds = cut.seconds + cut.embedded_tokens / speed
-        took = anew.seconds if anew else None
+        tokens = sum(place.parts.tokens.counts(cut.sample.texts))
         offsets = [place.parts.tokens.offsets(text).tolist() for text in cut.sample.texts]
         cosines = [
             float(vector @ cut.vectors[best[0]]) if best else 0.0
@@ -248,7 +236,8 @@ def score_cuts(
         ]
         outcomes.append(
             StrategyOutcome(
-                cut, own, rated, seconds, took, _costs(place, cut, seconds),
+                cut, own, rated, seconds, took,
+                extrapolate(cut, tokens, seconds, place.sample.share, place.parts.config.rechunk.price),
                 similarity=np.array(cosines),
                 by_tokens=count_tokens(own, rated.ranked, cut.places, offsets),
             )
@@ -258,33 +247,22 @@ def score_cuts(
 
 def _rank(
     place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
-) -> list[list[int]]:
-    """Return chunk numbers for each question, best first; enough for a reranker."""
+) -> tuple[list[list[int]], float | None]:
+    """Return ``count`` chunk numbers for each question, best first, and the reranker's seconds per question.
+
+    The seconds are None without a reranker.
+    """
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
     numbers = [each.document for each in cut.places]
     chunks = Chunks(cut.texts, cut.vectors, numbers, describe(cut) if mode != "dense" else [])
-    return search(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
-
-
-def _rerank(
-    place: Workplace, cut: SampleCut, texts: Sequence[str], rankings: Sequence[Sequence[int]]
-) -> Reranking | None:
-    rerank = cut.strategy.beside.rerank
+    ranked = search(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
     if rerank is None:
-        return None
+        return ranked, None
 
     def progress(at: int) -> None:
         place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {quantity(len(texts), 'question')}")
 
-    return rerank_best(rerank, texts, cut.texts, rankings, place.cache, progress)
-
-
-def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
-    text = sum(len(each.encode()) for each in cut.texts)
-    tokens = sum(place.parts.tokens.counts(cut.sample.texts))
-    width = cut.vectors.shape[1]
-    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, width, cut.asked)
-    return costs(measured, place.sample.share, place.parts.config.rechunk.price)
+    return rerank_best(rerank, texts, cut.texts, ranked, place.cache, progress)
 
 
 def describe(cut: SampleCut) -> list[Metadata]:

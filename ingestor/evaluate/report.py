@@ -1,11 +1,12 @@
 """Builds the stable JSON of ``evaluate --json``. Scores are percentages."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ingestor.evaluate.asking import AskingEstimate
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.comparison import Apart, Interval
+from ingestor.evaluate.comparison import BetterForSource, Interval
 from ingestor.evaluate.cutting import ModelUse, StrategyCosts
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.judging import CORRECTNESS, Judged
@@ -47,7 +48,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
             "yaml": pick.yaml,
             "sure": evaluation.verdict.sure,
             "text": evaluation.text,
-            "sources": [_apart(evaluation, each) for each in evaluation.apart],
+            "sources": [_better_for(evaluation, each) for each in evaluation.better_for],
         },
     }
 
@@ -77,21 +78,17 @@ def estimate_as_json(estimate: AskingEstimate) -> dict[str, Any]:
 
 
 def _use(use: ModelUse) -> dict[str, Any]:
-    return {
-        "calls": use.calls,
-        "prompt_tokens": use.prompt_tokens,
-        "answer_tokens": use.answer_tokens,
-        "cost": round(use.cost, 6),
-    }
+    return {**asdict(use), "cost": round(use.cost, 6)}
 
 
 def origin(questions: Sequence[EvalQuestion]) -> str:
-    """Return ``file``, ``made``, ``model`` or ``mixed``."""
+    """Return where all questions come from: ``file``, ``made``, ``model``, or ``mixed`` if they differ."""
     origins: set[str] = {question.origin for question in questions}
     return "mixed" if len(origins) > 1 else origins.pop()
 
 
 def percent(value: float) -> float:
+    """Return a share from 0 to 1 as percent with two decimals."""
     return round(100 * float(value), 2)
 
 
@@ -204,7 +201,7 @@ def _differences(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _apart(evaluation: Evaluation, each: Apart) -> dict[str, Any]:
+def _better_for(evaluation: Evaluation, each: BetterForSource) -> dict[str, Any]:
     strategy = evaluation.outcomes[each.pick].cut.strategy
     named = {"source": each.source, "strategy": strategy.choice.plugin.kind, "options": strategy.options}
     return {**named, **_interval(each.difference.interval)}

@@ -3,21 +3,35 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from ingestor.evaluate.cutting import Measured, ModelUse, RecordedAnswers, costs, price
+from ingestor.evaluate.cutting import ModelUse, RecordedAnswers, SampleCut, StrategyCosts, extrapolate, price
 from ingestor.evaluate.sample import Sample, SampledDocument
+from ingestor.evaluate.scores import ChunkPlace
 from ingestor.llm.client import Completion, Prompt
 from ingestor.model import Document, Item, SourceName
 from ingestor.queries import needs
 
-SAMPLE = Measured(
-    records=40, text=20_000, embedded=9000, tokens=4500, seconds=3.0, dimensions=384, asked=ModelUse()
+CUT = SampleCut(
+    None,  # type: ignore[arg-type]
+    None,  # type: ignore[arg-type]
+    [ChunkPlace(0, ((0, 500),), 110)] * 40,
+    ["x" * 500] * 40,
+    [],
+    np.zeros((40, 384), np.float32),
+    embedded_tokens=9000,
+    seconds=0.0,
+    asked=ModelUse(),
 )
 
 
+def costs(cut: SampleCut, share: float, price: float) -> StrategyCosts:
+    return extrapolate(cut, 4500, 3.0, share, price)
+
+
 def test_cost_of_a_collection_is_proportional_to_its_size() -> None:
-    found = costs(SAMPLE, 0.1, 0.5)
+    found = costs(CUT, 0.1, 0.5)
     assert (found.records, found.embedded, found.seconds) == (400, 90_000, pytest.approx(30))
     assert found.passes == 2  # of the sample and of the whole alike
     assert found.money == pytest.approx(0.045)
@@ -35,12 +49,12 @@ def test_documents_unreadable_count_in_share(read: int, unread: int, listed: int
 
 
 def test_cost_without_price_is_none() -> None:
-    assert costs(SAMPLE, 1.0, 0).money is None
-    assert costs(replace(SAMPLE, asked=ModelUse(8, 800, 80)), 1.0, 0).money is None
+    assert costs(CUT, 1.0, 0).money is None
+    assert costs(replace(CUT, asked=ModelUse(8, 800, 80)), 1.0, 0).money is None
 
 
 def test_language_model_is_in_the_price() -> None:
-    found = costs(replace(SAMPLE, asked=ModelUse(8, 800, 80, 0.02)), 0.1, 0.5)
+    found = costs(replace(CUT, asked=ModelUse(8, 800, 80, 0.02)), 0.1, 0.5)
     assert found.asked == ModelUse(80, 8000, 800, pytest.approx(0.2))
     assert found.money == pytest.approx(0.045 + 0.2)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.evaluate.comparison import Facts, Floats, apart, compare, verdict, words
+from ingestor.evaluate.comparison import Facts, Floats, better_for_sources, compare, describe_verdict, verdict
 
 GOOD, BAD = "good", "bad"
 
@@ -27,7 +27,7 @@ def said(scores: Floats, about: list[int], current: int | None) -> str:
     found = compare(scores, about)
     names = [f"S{at}" for at in range(len(scores))]
     facts = Facts(names, [100] * len(names), [0] * len(names), current, len(about), 0, 0, 500)
-    return words(verdict(found, current), found, facts)
+    return describe_verdict(verdict(found, current), found, facts)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 12), st.integers(2, 4))
@@ -120,12 +120,12 @@ def test_source_for_which_another_strategy_is_clearly_better_is_named() -> None:
     mails, about = drawn(1, 80, 20, [0.0, 0.3])
     pages, others = drawn(2, 80, 20, [0.3, 0.0])
     by_source = {"mails": compare(mails, about, 2), "pages": compare(pages, others, 2)}
-    (found,) = apart(by_source, 0)
+    (found,) = better_for_sources(by_source, 0)
     assert (found.source, found.pick) == ("mails", 1)
     assert found.difference.interval.low > 0
     whole = compare(np.hstack([mails, pages]), about + [20 + each for each in others])
     facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 160, 0, 0, 500)
-    assert "For source mails, S1 is better" in words(verdict(whole, 0), whole, facts, [found])
+    assert "For source mails, S1 is better" in describe_verdict(verdict(whole, 0), whole, facts, [found])
 
 
 def test_more_groups_make_a_clear_difference_rarer() -> None:
@@ -145,5 +145,5 @@ def test_no_interval_of_a_mean_passes_what_is_possible() -> None:
 def test_verdict_counts_questions_that_are_keywords() -> None:
     comparison = compare(np.ones((2, 9)), [0] * 9)
     facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 9, 9, 0, 500, keywords=7)
-    said = words(verdict(comparison, 0), comparison, facts, [])
+    said = describe_verdict(verdict(comparison, 0), comparison, facts, [])
     assert "7 of the questions were keywords" in said and "--ask-model" in said

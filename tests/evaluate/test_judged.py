@@ -128,7 +128,7 @@ def test_differences_clear_and_unclear_are_distinguished(gain: int, clear: bool)
 def test_sentence_about_the_judge_states_its_agreement() -> None:
     twice = Judgement(JudgedAnswer(4, True, True), JudgedAnswer(4, True, True))
     sentence = describe_judgements(compare_judgements([[twice]], [0]), ["A"], 0, None)
-    assert sentence.endswith("got the same correctness and 100 % one at most 1 apart.")
+    assert sentence.endswith("the same relevancy, and 100 % the same faithfulness.")
 
 
 # --- as a person runs it ------------------------------------------------------------------------------------

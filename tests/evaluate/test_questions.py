@@ -149,13 +149,21 @@ SENTENCES = [
     ("The annual fee includes a berth and the use of the crane on Saturdays.",
      "What does the annual fee include?"),
     ("Sales of boats depend on the weather and on the price of fuel.", "What do sales of boats depend on?"),
-    ("Registered members can book the crane a week before all others.", "What can registered members do?"),
+    ("Registered members can book the crane a week before all others.", "What can registered members book?"),
+    ("Registered members can go home a week before all others.", "What can registered members do?"),
+    ("The warden closes the gate at dusk because no one dares to climb the tower.",
+     "Why does the warden close the gate at dusk?"),
+    ("The reading room holds 40 chairs in winter, and fewer in summer.",
+     "How many chairs does the reading room hold in winter?"),
+    ("Clean the hull with two coats of tar before the frost comes.", "How do I clean the hull?"),
+    ("Nobody steps onto the long pier after the second bell has rung.",
+     "What happens after the second bell has rung?"),
     ("The pilot comes aboard only if the harbour master has given the word.",
      "What happens if the harbour master has given the word?"),
     ("By the old office at the bridge, nobody ever writes down such things.",
      "How is the old office related to the bridge?"),
     ("By an alias for the old office, nobody ever writes down such long things.",
-     "How is an alias related to the old office?"),
+     "What does an alias have to do with the old office?"),
     ("A member brings the boat, and the harbour master writes the list.", "What does a member bring?"),
     ("The clubs of the town built the pier before the war.", "What did the clubs of the town build?"),
 ]  # fmt: skip
@@ -191,6 +199,28 @@ def test_made_question_is_the_documents_own_question() -> None:
     (question,) = make_questions([document], 9)
     assert question.text == "May I bring a dog?"
     assert [document.text[each.start : each.end] for each in question.excerpts] == ["Yes, on a lead."]
+
+
+@pytest.mark.parametrize(
+    ("heading", "question"),
+    [
+        ("Booking the crane", "How do I book the crane?"),
+        ("2.1 How to find your berth", "How do I find my berth?"),
+        ("Check the old ropes", "How do I check the old ropes?"),
+        ("Opening hours", "What should I know about opening hours?"),
+        ("Berths in winter", "What should I know about Berths in winter?"),
+        ("Ropes need oil", None),
+        ("Fees", None),
+        ("Overview of the section", None),
+    ],
+)
+def test_made_question_asks_for_the_text_below_a_heading(heading: str, question: str | None) -> None:
+    text = f"## {heading}\n\nSee the crane and the book: opening at nine."
+    document = find("parsers", "markdown").build(NoOptions()).parse(Blob(text.encode(), "a.md"))
+    made = {each.text: each.excerpts for each in make_questions([document], 9)}
+    assert [*made] == [*filter(None, [question])]
+    for ((_, start, end),) in ([(e.document, e.start, e.end) for e in places] for places in made.values()):
+        assert document.text[start:end] == "See the crane and the book: opening at nine."
 
 
 def test_made_question_that_two_sentences_answer_is_omitted() -> None:

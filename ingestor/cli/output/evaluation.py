@@ -14,23 +14,11 @@ from ingestor.evaluate.asking import AskingUsage
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.cutting import price
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.judging import CORRECTNESS, Judged
-from ingestor.evaluate.page import Rows, costs, details, row_head
+from ingestor.evaluate.judging import describe_judged
+from ingestor.evaluate.page import Rows, costs, describe_origins, details, recalls
 from ingestor.evaluate.question_file import RefusedQuestion
-from ingestor.evaluate.ranking import StrategyOutcome
-from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
 from ingestor.units import quantity
-
-_ORIGINS = {
-    "made": "made from the documents without a language model",
-    "file": "from {file}",
-    "model": "written by a language model",
-    "mixed": "from {file}, some of them made from the documents",
-}
-
-
-_JUDGED = ("correct", "relevant", "faithful", "similar")
 
 
 @contextmanager
@@ -48,7 +36,7 @@ def show(evaluation: Evaluation) -> None:
     out = Console(highlight=False, soft_wrap=True)
     for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
-    _print(out, _recall_table(evaluation), evaluation.verdict.pick)
+    _print(out, recalls(evaluation), evaluation.verdict.pick)
     out.print(
         "\nFurther figures, ± standard deviation of the questions. Found: half of the excerpts in so many\n"
         "chunks. Similarity: of the first chunk. Context: tokens of five chunks. To settle: more questions\n"
@@ -97,16 +85,14 @@ def show_check(checked: Checked) -> None:
 
 
 def _facts(evaluation: Evaluation) -> Iterator[str]:
-    sample, file = evaluation.sample, str(evaluation.request.questions)
-    documents = {
-        each for question in evaluation.questions for each in (e.document for e in question.excerpts)
-    }
+    sample = evaluation.sample
+    documents = {excerpt.document for question in evaluation.questions for excerpt in question.excerpts}
     read = len(sample.documents)
     listed = quantity(sample.listed, "document")
     which = f"all {listed}" if read == sample.listed > 1 else f"{read:,} of {listed}"
     yield (
         f"{quantity(len(evaluation.questions), 'question')} about {quantity(len(documents), 'document')}, "
-        f"{_ORIGINS[origin(evaluation.questions)].format(file=file)}; searched: {which}."
+        f"{describe_origins(evaluation)}; searched: {which}."
     )
     for name, reason in sample.unread[:3]:
         yield f"not read: {name}: {reason}"
@@ -116,7 +102,7 @@ def _facts(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.asked is not None:
         yield _describe_requests(evaluation.asked)
     if evaluation.judged is not None:
-        yield _describe_judged(evaluation.judged, evaluation.request.budgets[0])
+        yield describe_judged(evaluation.judged, evaluation.request.budgets[0])
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
         "@5: of the five nearest chunks. Tokens: of the mean chunk.\n"
@@ -145,24 +131,6 @@ def _describe_requests(usage: AskingUsage) -> str:
     )
 
 
-def _describe_judged(judged: Judged, budget: int) -> str:
-    return (
-        f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, "
-        f"from {budget:,} "
-        f"tokens of each strategy; {quantity(sum(judged.unjudged), 'answer')} without a valid judgement. "
-        "Correct: 1 to 5, with its 95 % interval; relevant, faithful, similar to the excerpts: percent."
-    )
-
-
-def _judgement_cells(evaluation: Evaluation, at: int) -> Iterator[str]:
-    if evaluation.judged is None:
-        return
-    for metric, comparison in evaluation.judged.comparisons.items():
-        ends = comparison.means[at]
-        correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
-        yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
-
-
 def _print(out: Console, rows: Rows, pick: int) -> None:
     """Print a table. ``pick``: row below the heads that a terminal highlights."""
     if not out.is_terminal:
@@ -186,23 +154,3 @@ def _plain(rows: Rows) -> Text:
         for row in rows
     )
     return Text("\n".join(line.rstrip() for line in lines))
-
-
-def _recall_table(evaluation: Evaluation) -> Rows:
-    """Return a row for each strategy with its recall."""
-    budgets = [f"recall {budget:,}" for budget in evaluation.request.budgets]
-    judged = _JUDGED if evaluation.judged is not None and evaluation.judged.comparisons else ()
-    heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5", *judged]
-    return [heads, *(_recall_cells(evaluation, at, each) for at, each in enumerate(evaluation.outcomes))]
-
-
-def _recall_cells(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
-    scores = outcome.scores
-    recalls = (each.means[at] for each in evaluation.comparisons.values())
-    return [
-        row_head(outcome),
-        f"{outcome.cut.mean_tokens:.0f}",
-        *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
-        *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
-        *_judgement_cells(evaluation, at),
-    ]
