@@ -15,8 +15,8 @@ from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
 from ingestor.engine.embedding import Counts
-from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
-from ingestor.state.run_status import Live
+from ingestor.service.situation import CollectionFigures, Situation, SourceFigures
+from ingestor.state.run_status import CheckResult, Live
 from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]
@@ -116,7 +116,7 @@ STALLED = {
     "IngestorDiskFull": Situation(disk_free={"state": 10**8}),
     "IngestorSourceHeld": Situation(sources={"docs": SourceFigures(held=True)}),
     "IngestorQuarantined": Situation(reasons=[("docs", "password needed", 3)]),
-    "IngestorRecallFell": Situation(checks={("docs", "faq.csv"): CheckFigures(0.5, 0.2, False, 0.0)}),
+    "IngestorRecallFell": Situation(checks=[CheckResult("docs", "faq.csv", 0.5, 0.2, False, 0.0)]),
     "": Situation(sources={"docs": replace(LISTED, paused=True), "wiki": SourceFigures(last_listing=0.0)}),
 }
 

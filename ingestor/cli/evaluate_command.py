@@ -23,9 +23,9 @@ from ingestor.config.models import Choice, Config, ConfigError
 from ingestor.config.options import Check
 from ingestor.config.servers import Rerank
 from ingestor.config.yaml_tree import ConfigTree
-from ingestor.evaluate import kept
+from ingestor.evaluate import stored_report
 from ingestor.evaluate.adopt import adopt, recommend
-from ingestor.evaluate.check import Inspection, check
+from ingestor.evaluate.check import CheckRequest, check
 from ingestor.evaluate.evaluation import Evaluation, estimate_requests, evaluate
 from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
@@ -55,7 +55,7 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
     with output.progress(as_json) as progress:
         evaluation = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
     report = report_json(evaluation)
-    kept.write(config.state, report, time())
+    stored_report.write(config.state, report, time())
     if html is not None:
         frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
         html.write_text(page(evaluation, frame), "utf-8")
@@ -88,7 +88,7 @@ def run_check(
 ) -> bool:
     """Run the command with ``--check``. Return whether recall is within the tolerance, in points."""
     name = _collection(config, collection)
-    asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
+    asked = CheckRequest(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:
         checked = check(config, asked, progress, time())
     if as_json:

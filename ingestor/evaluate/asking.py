@@ -50,16 +50,20 @@ from ingestor.units import quantity
 def ask_questions(
     place: Workplace, endpoint: Endpoint, number: int
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Return at most ``number`` questions, and the refused ones. Raises Transient or NeedsHuman."""
+    """Have a language model write questions about the sample.
+
+    ``number``: questions to request. Return the usable questions, and the refused ones with reasons. Raises
+    Transient or NeedsHuman.
+    """
     texts, done = place.sample.texts, count(1)
     place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
-    manner = Manner(
+    requests = ModelRequests(
         LanguageModel(endpoint, place.answers, _FIELDS),
         endpoint.concurrency,
         place.answers.stop,
         lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(number, 'question')}"),
     )
-    questions, refused = write_questions(texts, passages(texts, number), manner)
+    questions, refused = write_questions(texts, passages(texts, number), requests)
     kept, others = filter_questions(questions, texts, place.embedding, place.parts.query_vectors)
     return kept, [*refused, *others]
 
@@ -68,8 +72,8 @@ def estimate_questions(place: Workplace, endpoint: Endpoint, number: int) -> Mod
     """Estimate the requests for ``number`` questions without sending any."""
     texts = place.sample.texts
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
-    manner = Manner(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
-    write_questions(texts, passages(texts, number), manner)
+    requests = ModelRequests(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
+    write_questions(texts, passages(texts, number), requests)
     return _price(endpoint, dry_run.calls, dry_run.prompt_tokens, dry_run.calls * _QUESTION)
 
 
@@ -80,7 +84,7 @@ _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
 @dataclass(frozen=True, slots=True)
 class AskingEstimate:
-    """Estimated requests to language models. ``model``: names of all models that are asked."""
+    """Estimated requests to language models, before any is sent. ``model``: names of all requested models."""
 
     model: str
     use: ModelUse
@@ -97,7 +101,7 @@ class AskingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class AskingUsage:
-    """Requests that were sent, with the estimate. ``use``: without answers from the cache."""
+    """Requests that an evaluation sent, with the estimate. ``use``: without answers from the cache."""
 
     expected: AskingEstimate
     use: ModelUse
@@ -166,24 +170,32 @@ Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their docume
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """Way to ask for questions.
+class ModelRequests:
+    """How requests for questions are sent to a language model.
 
-    ``threads``: documents at the same time; ``stop``: ends waits. ``noted``: called after each passage.
+    ``ask``: sends one request. ``threads``: number of documents asked about at the same time. ``stop``: ends
+    all waits for answers. ``after_each``: called after each passage.
     """
 
     ask: Ask
     threads: int
     stop: Callable[[], None]
-    noted: Callable[[], None]
+    after_each: Callable[[], None]
 
 
 def write_questions(
-    texts: Sequence[str], wanted: Wanted, manner: Manner
+    texts: Sequence[str], wanted: Wanted, requests: ModelRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Return the questions, and the reasons for passages without one. Raises what ``manner.ask`` raises."""
+    """Have a language model write a question about each wanted passage.
+
+    Return the questions, and the refusals of passages without one. Raises the errors of ``requests.ask``.
+    """
     results = in_parallel(
-        lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, Stop(), manner.stop
+        lambda at: _about(texts, at, wanted[at], requests),
+        list(wanted),
+        requests.threads,
+        Stop(),
+        requests.stop,
     )
     questions = [each for one, _ in results for each in one]
     refused = [each for _, other in results for each in other]
@@ -194,9 +206,10 @@ def filter_questions(
     questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
     embed_questions: Callable[[Sequence[str]], Vectors],
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
-    """Refuse questions whose excerpts fit badly and questions that nearly repeat another; see ``filters``.
+    """Refuse questions whose excerpts fit badly, and questions that nearly repeat another.
 
-    Return the kept questions and the refused ones.
+    ``embed``: embeds excerpts of ``texts``. ``embed_questions``: embeds questions. Return the accepted
+    questions and the refused ones. The module's docstring gives the bounds.
     """
     if not questions:
         return [], []
@@ -214,7 +227,10 @@ def filter_questions(
 
 
 def messages(shown: Sequence[str], earlier: Sequence[str]) -> Messages:
-    """Build the request for a question. ``shown``: sentences of the passage."""
+    """Build the request for a question about a passage.
+
+    ``shown``: sentences of the passage. ``earlier``: questions about the same document.
+    """
     listed = "".join(f"- {question}\n" for question in earlier[-_EARLIER:])
     known = f"Questions that were asked before; ask for something else:\n{listed}\n" if listed else ""
     numbered = "\n".join(f"[{number}] {' '.join(each.split())}" for number, each in enumerate(shown, 1))
@@ -255,19 +271,20 @@ def read_question(
 
 
 def _about(
-    texts: Sequence[str], at: int, spans: Sequence[Span], manner: Manner
+    texts: Sequence[str], at: int, spans: Sequence[Span], requests: ModelRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+    """Request questions about the passages of one document, one after another. ``at``: its number."""
     questions, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
         shown = [(a, b) for a, b in sentences(texts[at], span) if b - a <= _LONGEST]
         question = ask_until_valid(
-            manner.ask,
+            requests.ask,
             messages([texts[at][a:b] for a, b in shown], earlier),
             partial(read_question, at=at, shown=shown, texts=texts, earlier=earlier[:]),
             invalid=reasons.append,
         )
-        manner.noted()
+        requests.after_each()
         if question is not None:
             questions.append(question)
             earlier.append(question.text)
@@ -284,9 +301,10 @@ _FEWEST = 20  # pairs from which a quantile is taken
 
 
 def misfits(questions: Vectors, excerpts: Vectors, owners: Sequence[int], about: Sequence[int]) -> set[int]:
-    """Return the questions with an excerpt that fits badly.
+    """Return the numbers of questions with an excerpt whose cosine is below the bound.
 
-    ``owners``: each excerpt's question; ``about``: each question's document.
+    ``owners``: number of each excerpt's question. ``about``: number of each question's document. The bound is
+    a quantile of the cosines with excerpts of other questions about the same document.
     """
     if not owners:
         return set()

@@ -26,17 +26,16 @@ from ingestor.units import quantity
 _ELSEWHERE = -1  # number of a document without questions
 _AT_FIRST = 32  # hits for a question; more are requested until the budget is full
 
-Count = Callable[[Sequence[str]], list[int]]
+Count = Callable[[Sequence[str]], list[int]]  # counts the tokens of each text
 Recall = Mapping[str, float]  # of each question by its text, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
-    """Request to check a live collection. ``questions``: the file.
+class CheckRequest:
+    """Request to check the recall of a live collection.
 
-    ``tolerance``: allowed fall of recall, 0 to 1.
-
-    ``accept``: whether to store this recall as the baseline of later checks.
+    ``questions``: file of questions. ``sample``: number of documents to read. ``budget``: tokens of
+    retrieval. ``tolerance``: allowed fall of recall, 0 to 1. ``accept``: store this recall as the baseline.
     """
 
     collection: CollectionName
@@ -54,9 +53,12 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Result of a check. ``before``: the baseline; None at the first check, or if a new one is accepted."""
+    """Result of a check. ``recall``: of each question by its text, 0 to 1; ``mean``: their mean.
 
-    inspection: Inspection
+    ``before``: the stored recall of an earlier check; None if there is none, or if it was replaced.
+    """
+
+    request: CheckRequest
     recall: Recall
     mean: Interval
     before: Recall | None
@@ -71,7 +73,7 @@ class Checked:
 
     @property
     def is_within_tolerance(self) -> bool:
-        return self.fell <= self.inspection.tolerance + 1e-9
+        return self.fell <= self.request.tolerance + 1e-9
 
     def worst(self, count: int) -> list[tuple[str, float, float]]:
         """Return the questions whose recall fell most: text, recall before, recall now."""
@@ -80,36 +82,34 @@ class Checked:
         return fallen[:count]
 
 
-def check(config: Config, inspection: Inspection, progress: Progress, now: float) -> Checked:
+def check(config: Config, request: CheckRequest, progress: Progress, now: float) -> Checked:
     """Measure the recall of the live collection and compare it with the stored recall, if any.
 
     The first recall is stored. The result is recorded for the daemon's metrics. ``now``: POSIX seconds.
     Raises BadRequest for unusable questions, NeedsHuman if the collection is missing.
     """
-    before = _last_recall(inspection)
-    with open_workplace(
-        config, inspection.collection, inspection.sample, inspection.questions, progress
-    ) as place:
-        (questions,), refused = read_questions(inspection.questions, [place.sample])
+    before = _last_recall(request)
+    with open_workplace(config, request.collection, request.sample, request.questions, progress) as place:
+        (questions,), refused = read_questions(request.questions, [place.sample])
         progress(f"asking {quantity(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
-        rankings = _rank_all(config, inspection, asked, numbers, place.parts.tokens.counts)
+        rankings = _rank_all(config, request, asked, numbers, place.parts.tokens.counts)
     recalls = [
-        score(question.excerpts, list(within(places, inspection.budget))).recall
+        score(question.excerpts, list(within(places, request.budget))).recall
         for question, places in zip(questions, rankings, strict=True)
     ]
     mean = compare(np.array([recalls]), same_documents(questions)).means[0]
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
     if before is None:
-        stored = {"collection": inspection.collection, "budget": inspection.budget, "recall": recall}
-        inspection.recall_file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    checked = Checked(inspection, recall, mean, before, refused)
+        stored = {"collection": request.collection, "budget": request.budget, "recall": recall}
+        request.recall_file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    checked = Checked(request, recall, mean, before, refused)
     run_status.write_check(
         config.state,
         CheckResult(
-            inspection.collection,
-            inspection.questions.name,
+            request.collection,
+            request.questions.name,
             mean.mean,
             checked.fell,
             checked.is_within_tolerance,
@@ -120,21 +120,27 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
 
 
 def _rank_all(
-    config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int], count: Count
+    config: Config, request: CheckRequest, asked: Vectors, numbers: Mapping[str, int], count: Count
 ) -> list[list[ChunkPlace]]:
+    """Return the places of each question's hits, best first, that fill the budget.
+
+    ``asked``: vectors of the questions. ``numbers``: numbers of the sample's documents by their address.
+    Raises NeedsHuman if the collection is not in Chroma.
+    """
     with journal_of(config) as journal, collections_of(config, journal) as collections:
-        index = collections.edition(Editions(journal).live(CollectionName(inspection.collection)))
+        index = collections.edition(Editions(journal).live(CollectionName(request.collection)))
         if index is None:
-            raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
+            raise NeedsHuman(f"collection {request.collection!r} is not in Chroma; run: ingestor sync")
         every, n = index.count(), _AT_FIRST
         while True:  # until the hits fill the budget, or are all records
-            rows = [[_place(hit, numbers, count) for hit in hits] for hits in index.query(asked, n, None)]
-            if n >= every or all(sum(each.tokens for each in row) >= inspection.budget for row in rows):
+            rows = [[_place_of(hit, numbers, count) for hit in hits] for hits in index.query(asked, n, None)]
+            if n >= every or all(sum(each.tokens for each in row) >= request.budget for row in rows):
                 return rows
             n *= 2
 
 
-def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
+def _place_of(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
+    """Return the place of a hit. A document that the sample lacks has the number -1."""
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
     tokens = int(
@@ -143,17 +149,18 @@ def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
     return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), max(1, tokens))
 
 
-def _last_recall(inspection: Inspection) -> Recall | None:
-    if inspection.accept or not inspection.recall_file.exists():
+def _last_recall(request: CheckRequest) -> Recall | None:
+    """Return the stored recall; None if there is none or a new one is accepted. Raises BadRequest."""
+    if request.accept or not request.recall_file.exists():
         return None
     try:
-        stored = json.loads(inspection.recall_file.read_text("utf-8"))
+        stored = json.loads(request.recall_file.read_text("utf-8"))
         kept = {str(text): float(value) for text, value in stored["recall"].items()}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise BadRequest(f"{inspection.recall_file} cannot be read; --accept writes it again") from error
-    if (stored.get("collection"), stored.get("budget")) != (inspection.collection, inspection.budget):
+        raise BadRequest(f"{request.recall_file} cannot be read; --accept writes it again") from error
+    if (stored.get("collection"), stored.get("budget")) != (request.collection, request.budget):
         raise BadRequest(
-            f"{inspection.recall_file} is about collection {stored.get('collection')!r} at "
+            f"{request.recall_file} is about collection {stored.get('collection')!r} at "
             f"{stored.get('budget')} tokens; check that one, or write it again with --accept"
         )
     return kept

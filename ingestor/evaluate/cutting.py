@@ -26,7 +26,10 @@ from ingestor.text.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """Requests to language models, tokens of requests and answers, and their price; 0 if unknown."""
+    """Use of language models: requests, tokens of requests and of answers, and the price of both.
+
+    The price is 0 if the config names none.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -42,7 +45,7 @@ class ModelUse:
         )
 
     def over(self, share: float) -> "ModelUse":
-        """Extrapolate to the whole, of which this use is the given share."""
+        """Return the use for all documents, if this use is for the given share of them (0 to 1)."""
         tokens = round(self.prompt_tokens / share), round(self.answer_tokens / share)
         return ModelUse(round(self.calls / share), *tokens, self.cost / share)
 
@@ -76,12 +79,12 @@ _NARROW = 64  # dimensions of substitute vectors in a rehearsal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """Chunks of a strategy. ``sample``: the sample as the strategy reads it.
+    """Chunks that a strategy makes of the sample, with their vectors.
 
-    ``texts``: texts of the chunks. ``lines``: context lines in front of each chunk.
-    ``embedded_tokens``: tokens that the model reads for this strategy alone.
-    ``asked``: requests to language models for this strategy alone.
-    ``seconds``: time for cutting, without either model.
+    ``sample``: the documents as this strategy parses them. ``places``, ``texts``, ``lines``: place, text and
+    context lines of each chunk. ``embedded_tokens``: tokens that the embedder reads for this strategy alone.
+    ``asked``: requests to language models for this strategy alone. ``seconds``: time for cutting, without
+    embedding and without answers of language models.
     """
 
     strategy: Strategy
@@ -125,7 +128,7 @@ def extrapolate(cut: SampleCut, tokens: int, seconds: float, share: float, price
     )
 
 
-class Recording:
+class RecordedEmbed:
     """Embeds texts, and records the texts and the time of all calls."""
 
     def __init__(self, embed: Embed) -> None:
@@ -204,7 +207,10 @@ def cut(
 ) -> SampleCut:
     """Cut the sample by a strategy, and embed the chunks. Raises the errors of strategy and embedder."""
     begun = perf_counter()
-    recording, asking = Recording(next(iter(tools.values())).embed), RecordedAnswers(answers, tokens.counts)
+    recording, asking = (
+        RecordedEmbed(next(iter(tools.values())).embed),
+        RecordedAnswers(answers, tokens.counts),
+    )
     cutters = {
         name: _tools(strategy.of(name), each, recording, tokens, asking) for name, each in tools.items()
     }
@@ -247,6 +253,7 @@ def cut(
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
+    """Return the tools of a source with another chunking, another embedder and recorded answers."""
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(answers)
@@ -260,9 +267,10 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
 def _chunk_all(
     documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
 ) -> list[Chunking]:
-    """Chunk each document.
+    """Chunk each document as part of a collection of all of them.
 
-    If the strategy has a statistic of the collection, use the other documents' sums.
+    A strategy with a statistic of the collection cuts twice: the first pass gives each document's sums, and
+    the second cuts each document by the sums of the others.
     """
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
@@ -281,4 +289,5 @@ def _chunk_all(
 
 
 def _statistic(tools: Tools) -> str:
+    """Return the name of the collection's statistic that a chunker uses; "" without one."""
     return tools.chunker.statistic if isinstance(tools.chunker, Collective) else ""

@@ -47,10 +47,11 @@ from ingestor.queries.access import BadRequest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Result of an evaluation. ``sample``, ``questions``: as read with the config's parsers.
+    """Result of an evaluation.
 
-    ``quoted``: excerpts of each question. ``comparisons``: recall of the strategies, by budget.
-    ``better_for``: sources for which another strategy is better.
+    ``sample``, ``questions``: as read with the config's parsers. ``quoted``: texts of each question's
+    excerpts. ``outcomes``: one for each strategy. ``comparisons``: recall of the strategies, by budget in
+    tokens. ``better_for``: sources for which another strategy is better.
     """
 
     request: EvaluationRequest
@@ -142,6 +143,7 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
 
 
 def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
+    """Have the language model judge answers, and return the evaluation with its judgements."""
     request = evaluation.request
     ranked = [(each.cut, each.scores.ranked) for each in evaluation.outcomes]
     references = ["\n\n".join(each) for each in evaluation.quoted]
@@ -154,7 +156,10 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
-    """Return the sample by parser settings: the config's first, then those of other strategies."""
+    """Read the sample once for each set of parser settings that a strategy uses.
+
+    Return the samples by settings. The first one, under the empty key, is read with the config's settings.
+    """
     samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
         if each.parser_settings not in samples:
@@ -165,7 +170,10 @@ def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, .
 def _questions(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the questions for each sample, and the refused questions. Raises BadRequest."""
+    """Return the questions with their excerpts as placed in each sample, and the refused questions.
+
+    Raises BadRequest if no question can be used.
+    """
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
         questions, refused = read_questions(request.questions, samples)
@@ -196,7 +204,10 @@ def _questions(
 def _cuts(
     request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
 ) -> Iterator[SampleCut]:
-    """Yield the cuts, the configured strategy's first: the size of its chunks decides what to compare."""
+    """Yield the chunks of each strategy to compare, once for each mode of search.
+
+    If the request names no strategies, the size of the configured strategy's chunks decides on the others.
+    """
     chosen, cuts = list(request.strategies), list[SampleCut]()
     if not chosen:
         base = place.strategy
@@ -214,6 +225,11 @@ def _cuts(
 
 
 def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> SampleCut:
+    """Cut the sample by a strategy. ``which``: the strategy's number among all, for the progress message.
+
+    Raises BadRequest if the strategy cannot cut these documents.
+    """
+
     def progress(key: str) -> None:
         tokens = place.embedding.counts().tokens
         embedded = f", {tokens:,} tokens embedded" if tokens else ""

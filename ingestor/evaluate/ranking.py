@@ -46,9 +46,9 @@ _SAMPLE = "sample"  # in place of the UUID of a collection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """Chunks to search. ``documents``: number of each chunk's document.
+    """Chunks to search.
 
-    ``described``: each chunk's metadata.
+    ``documents``: number of each chunk's document. ``described``: metadata of each chunk.
     """
 
     texts: Sequence[str]
@@ -64,9 +64,9 @@ class Chunks:
 def search(
     mode: Mode, questions: Sequence[str], vectors: Vectors, chunks: Chunks, count: int
 ) -> list[list[int]]:
-    """Return the best ``count`` chunks for each question, best first; fewer if words match fewer.
+    """Return the numbers of the best ``count`` chunks for each question, best first.
 
-    ``vectors``: vectors of the questions.
+    ``vectors``: vectors of the questions. A search by words returns only chunks that have a word.
     """
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
@@ -113,6 +113,10 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
 def _fuse(
     vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
 ) -> list[int]:
+    """Fuse a question's rankings by vectors and by words.
+
+    ``vector``: of the question; ``vectors``: of chunks.
+    """
     cosines = vectors @ vector
     best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
     dense = [(ids[at], float(cosines[at])) for at in best]
@@ -181,12 +185,13 @@ _MEASURED = 64  # texts; fewer are too few to measure the model's speed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyOutcome:
-    """Outcome of one strategy. ``questions``: with excerpts as placed in the strategy's reading.
+    """Scores and costs of one strategy.
 
-    ``seconds``: time to cut the sample and to embed it at the speed measured here.
-    ``rerank_seconds``: the reranker's mean time for a question; None without a reranker.
-    ``costs``: costs for the whole collection. ``similarity``: cosine of each question and its first chunk.
-    ``by_tokens``: recall and IoU of the nearest five chunks for each question, by tokens.
+    ``questions``: with their excerpts as placed in the texts that this strategy reads. ``seconds``: time to
+    cut and embed the sample on this machine. ``rerank_seconds``: the reranker's mean time for a question;
+    None without a reranker. ``costs``: costs for the whole collection. ``similarity``: cosine of each
+    question and its first chunk. ``by_tokens``: recall and IoU of the best five chunks for each question, by
+    tokens.
     """
 
     cut: SampleCut
@@ -266,7 +271,7 @@ def _rank(
 
 
 def describe(cut: SampleCut) -> list[Metadata]:
-    """Return the metadata of each chunk that words need."""
+    """Return the metadata of each chunk that a search by words uses: language, title and context."""
     known = [
         {"language": identify(each.document).language, "title": title_of(each.document, each.item)}
         for each in cut.sample.documents
@@ -278,7 +283,7 @@ def describe(cut: SampleCut) -> list[Metadata]:
 
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
-    """Return the model's tokens in a second: from this run, or measured now if most texts were cached."""
+    """Return the embedder's tokens per second, from this run. Measure anew if most texts were cached."""
     embedded = place.embedding.counts()
     if embedded.texts >= _MEASURED:
         return embedded.tokens / max(1e-6, embedded.seconds)

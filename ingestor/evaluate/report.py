@@ -55,7 +55,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
 
 def check_as_json(checked: Checked) -> dict[str, Any]:
     """Return the fields of ``evaluate --check --json``. Keys are stable; more may be added."""
-    asked = checked.inspection
+    asked = checked.request
     return {
         "collection": asked.collection,
         "questions": {"count": len(checked.recall), "refused": _refusals(checked.refused)},

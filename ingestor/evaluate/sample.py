@@ -22,7 +22,7 @@ Listed = tuple[SourceName, Item]
 
 @dataclass(frozen=True, slots=True)
 class SampledDocument:
-    """Document of the sample, with its source and its entry in the source's listing."""
+    """A document that was read for an evaluation. ``item``: the document as its source lists it."""
 
     source: SourceName
     item: Item
@@ -41,7 +41,8 @@ class SampledDocument:
 class Sample:
     """Documents read from a collection's sources.
 
-    ``listed``: number of listed documents. ``unread``: names and reasons of documents and sources left out.
+    ``listed``: number of documents that the sources list. ``unread``: documents and sources that could not be
+    read, with reasons.
     """
 
     documents: tuple[SampledDocument, ...]
@@ -64,7 +65,7 @@ class Sample:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """Return document numbers by key, by address, and by source and key, without ambiguous names."""
+        """Return the documents' numbers by every unambiguous name: key, address, or ``source:key``."""
         names = [{each.uri, each.key, f"{each.source}:{each.key}"} for each in self.documents]
         uses = Counter(name for each in names for name in each)
         return {name: number for number, each in enumerate(names) for name in each if uses[name] == 1}
@@ -83,9 +84,9 @@ def take_sample(
     progress: Callable[[str], None],
     seed: int = 0,
 ) -> Sample:
-    """Read ``count`` documents with text, or all. Unreadable documents are skipped.
+    """Read ``count`` documents with text, or all if there are fewer. Unreadable documents are skipped.
 
-    ``named``: keys or addresses of documents that are read first, even if they exceed ``count``.
+    ``named``: keys or addresses of documents that are always read. ``seed``: another number reads others.
     """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
@@ -118,6 +119,7 @@ def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[st
 
 
 def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
+    """Yield the documents of all sources; append failed listings with their reasons to ``unread``."""
     for source in sources:
         try:
             scan = listing.take(source, Scope(), [VersionTable({})])
@@ -130,7 +132,10 @@ def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> I
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:
-    """Read a document, with retries until ``until``; note the reason and return None without text."""
+    """Read a document, with retries until ``until`` (monotonic seconds).
+
+    If the document has no text or cannot be read, append the reason to ``unread`` and return None.
+    """
     _, item = listed
     try:
         document = until_readable(lambda: source.tools.reader.read(item).document(), until)
@@ -144,9 +149,10 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
 
 
 def sort_by_digest(listed: Iterable[Listed], seed: int = 0) -> list[Listed]:
-    """Sort the listed documents. Another ``seed`` gives another order.
+    """Sort documents so that any first part has about the same share of each source and file extension.
 
-    Within a stratum a digest of the name decides, so a new document moves no other.
+    Within such a group a digest of the name decides, so a new document keeps the order of all others. Another
+    ``seed`` gives another order.
     """
     strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)
     for source, item in listed:

@@ -43,7 +43,10 @@ class EvalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """Place of a chunk, as one span or several, with the tokens of its text."""
+    """Place of a chunk: the number of its document, and its span or spans there.
+
+    ``tokens``: number of tokens of the chunk's text.
+    """
 
     document: int
     spans: tuple[Span, ...]
@@ -133,6 +136,7 @@ def _overlaps(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Iter
 
 
 def _take_beginning(place: ChunkPlace, share: float) -> ChunkPlace:
+    """Truncate a place to a share of its characters, 0 to 1."""
     left, spans = round(place.length * share), list[Span]()
     for start, end in place.spans:
         if left > 0:
@@ -152,11 +156,11 @@ _HALF = 0.5  # share of the excerpts that the chunks hold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Scores of one strategy: a number from 0 to 1 for each question. ``at``: recall by budget, in tokens.
+    """Scores of one strategy: each array has a number from 0 to 1 for each question.
 
-    ``ranked``: numbers of the nearest chunks, best first, enough to fill the largest budget.
-    ``hits``: by n, 1 if the nearest n chunks hold half of the excerpts.
-    ``context``: tokens of the nearest five chunks.
+    ``at``: recall by budget in tokens. ``hits``: by n, 1 if the best n chunks hold half of the excerpts.
+    ``context``: tokens of the best five chunks. ``omega``: precision of exactly the chunks that hold a part
+    of the excerpts. ``ranked``: numbers of the best chunks, enough to fill the largest budget.
     """
 
     at: Mapping[int, Floats]
@@ -181,7 +185,7 @@ def scores(
     ``ranked``: for each question, indices of ``places``, best first. ``budgets``: in tokens.
     """
     near = _by_document(places)
-    rows = [_row(question, [places[at] for at in best], near, budgets)
+    rows = [_score_question(question, [places[at] for at in best], near, budgets)
             for question, best in zip(questions, ranked, strict=True)]  # fmt: skip
     columns = np.array(rows, np.float64).T
     recall, precision, iou, whole, gained, context = columns[:6]
@@ -224,12 +228,16 @@ def enough(places: Sequence[ChunkPlace], budget: int) -> int:
     return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)
 
 
-def _row(
+def _score_question(
     question: EvalQuestion,
     best: Sequence[ChunkPlace],
     near: Mapping[int, Sequence[ChunkPlace]],
     budgets: Iterable[int],
 ) -> list[float]:
+    """Return all scores of a question, in the order in which ``scores`` takes them apart.
+
+    ``best``: the ranked chunks. ``near``: all chunks by document.
+    """
     excerpts = question.excerpts
     possible = [place for each in {e.document for e in excerpts} for place in near.get(each, ())]
     first = score(excerpts, best[:NEAREST])

@@ -46,9 +46,10 @@ class StrategyExtras:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to read, cut and search documents.
+    """A way to parse, cut and search documents, as evaluations compare them.
 
-    ``own``: chunkings of sources that the config cuts differently; empty unless ``configured``.
+    ``choice``: the chunking. ``configured``: whether the config sets this strategy. ``own``: chunkings of
+    sources that the config cuts differently; empty unless ``configured``. ``beside``: all other settings.
     """
 
     choice: Choice
@@ -108,14 +109,14 @@ class Strategy:
         return [name for each in (self.choice, *self.own.values()) for name in _models(each.options)]
 
     def of(self, source: SourceName) -> Choice:
+        """Return the chunking of a source."""
         return self.own.get(source, self.choice)
 
 
 def most_common_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
-    """Build the strategy of a collection's config: the chunking of most sources, and exceptions for the
-    others.
+    """Return the configured strategy of a collection: the chunking of most sources, and the exceptions.
 
-    ``chunkings``: of one source or more.
+    ``chunkings``: chunking of each source; at least one.
     """
     choices = list(chunkings.values())
     most = max(choices, key=lambda choice: sum(is_same_choice(choice, other) for other in choices))
@@ -129,11 +130,11 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
     ``max_tokens``. If documents have headings, ``structure`` is compared, and ``changepoint`` with vectors
     of whole chunks, which embeds twice (decision 0052).
     """
-    size = max(_SMALLEST, round(mean_tokens / _STEP) * _STEP)
+    size = _round_size(mean_tokens)
     others = [
         _strategy("changepoint", target=size),
         _strategy("changepoint", target=2 * size),
-        _strategy("recursive", size=_multiple(1.5 * size)),
+        _strategy("recursive", size=_round_size(1.5 * size)),
         _strategy("cluster", max_tokens=2 * size),
         _strategy("fixed", size=2 * size, overlap=size),
     ]
@@ -157,7 +158,7 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
 
 
 def _over(own: Choice | None, given: Choice) -> Choice:
-    """Return the own options, replaced by given ones."""
+    """Return the source's own parser options, where given ones replace options of the same name."""
     if own is None:
         return given
     values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
@@ -204,6 +205,7 @@ def _dump_tuning(options: Options) -> dict[str, Any]:
 
 
 def _models(options: Options) -> Iterator[str]:
+    """Yield the names of the language models in a strategy's options."""
     if isinstance(options, Endpoint):
         yield options.model
     for _, value in options:
@@ -216,7 +218,8 @@ def _strategy(kind: str, **options: int | str) -> Strategy:
     return Strategy(Choice(plugin, plugin.options.model_validate(options)))
 
 
-def _multiple(tokens: float) -> int:
+def _round_size(tokens: float) -> int:
+    """Round a chunk size to a multiple of 25 tokens, at least 50."""
     return max(_SMALLEST, round(tokens / _STEP) * _STEP)
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from ingestor.core.entries import Choices
-from ingestor.evaluate import kept
+from ingestor.evaluate import stored_report
 from ingestor.http_server.requests import RequestProblem
 from ingestor.page import figures
 from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts, number, span
@@ -244,7 +244,7 @@ HERE = "/page/evaluation"
 def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
     """Return the values of the page about an evaluation. Raises RequestProblem."""
     wanted = request.query_params.get("collection", "")
-    known = kept.read(daemon.folders["state"])
+    known = stored_report.read(daemon.folders["state"])
     if wanted not in known:
         raise RequestProblem.at(
             "collection", 404, "no evaluation of this collection is kept: run `ingestor evaluate` first"
@@ -265,4 +265,4 @@ def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Ma
 
 def evaluations(daemon: DaemonView) -> frozenset[str]:
     """Return the collections that have an evaluation."""
-    return frozenset(kept.read(daemon.folders["state"]))
+    return frozenset(stored_report.read(daemon.folders["state"]))

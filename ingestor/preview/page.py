@@ -36,7 +36,10 @@ class Assets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sheet:
-    """Values that all columns share. ``lender``: cut with vectors, shown by strategies without vectors."""
+    """Values that the columns of all strategies share.
+
+    ``text``: the document's text. ``lender``: a strategy whose vectors are drawn for strategies without any.
+    """
 
     text: str
     aligned: Sequence[Run]  # tables and code
@@ -71,6 +74,7 @@ def _facts(document: Document) -> str:
 
 
 def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
+    """Render the column of a strategy. ``at``: number of the column."""
     looked = cut if cut.seen else sheet.lender
     matrix = curve = ""
     units: Sequence[Sequence[Run]] = [()] * len(cut.chunks)
@@ -85,7 +89,7 @@ def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
         f"<header>{_head(at, cut, share)}</header>"
         f'<div class="figures">{matrix}{sizes(cut.tokens, sheet.scale)}{curve}</div>'
         f'<div class="text" role="region" aria-label="chunks of {safe(cut.strategy)}" tabindex="0">'
-        f"{_list(sheet, cut, units, alike)}</div></section>"
+        f"{_list_chunks(sheet, cut, units, alike)}</div></section>"
     )
 
 
@@ -99,7 +103,9 @@ def _head(at: int, cut: "Cut", share: float) -> str:
     }
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     mixed = (
-        f"<p>Vectors take {share:g} of either neighbour, {share / 2:g} of the next ones.</p>" if share else ""
+        f"<p>Each vector includes {share:g} of either neighbour, and {share / 2:g} of the next ones.</p>"
+        if share
+        else ""
     )
     return f'<h2 id="name{at}">{safe(cut.strategy)}</h2><dl>{rows}</dl>{_options(cut)}{mixed}'
 
@@ -113,7 +119,7 @@ def _options(cut: "Cut") -> str:
     return f"<details><summary>{safe(glance)}</summary><dl>{rows}</dl></details>"
 
 
-def _list(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
+def _list_chunks(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
     if not cut.chunks:
         return '<p class="note">No chunks: the document has no text.</p>'
     count = len(list(takewhile(lambda chunk: chunk.start < SHOWN, cut.chunks[:LISTED])))

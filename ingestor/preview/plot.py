@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.model import Chunk
-from ingestor.preview import plot as preview_plot
 from ingestor.segmentation.fixed_point import SCALE, Fixed
 
 if TYPE_CHECKING:
@@ -97,16 +96,20 @@ def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
 
 
 def share(count: int, most: int) -> int:
-    """Return how many of ``count`` share a place if ``most`` places can be shown."""
+    """Return how many of ``count`` values each drawn place must hold, if ``most`` places can be drawn."""
     return max(1, -(-count // most))
 
 
 def _density(count: int) -> str:
+    """Return the CSS class by the number of units: thick lines for few, thin lines for many."""
     return "few" if count <= FEW else "many"
 
 
 def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
-    """Return mean similarities of groups of ``each`` units, scaled to 0 to 1, and the scale's ends."""
+    """Return mean similarities of groups of ``each`` units as shades from 0 to 1.
+
+    Return also the similarities that the shades 0 and 1 stand for.
+    """
     starts = np.arange(0, len(vectors), each)
     sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
     means = sums / np.diff(np.append(starts, len(vectors)))[:, None]
@@ -144,6 +147,7 @@ def _peaks(values: Floats, each: int) -> Floats:
 
 
 def _line(values: Floats, each: int, low: float, high: float) -> str:
+    """Return the SVG path through values, each in the middle of the ``each`` units that it stands for."""
     heights = _heights(values, low, high)
     middle = (each + 1) / 2
     return "M" + "L".join(f"{at * each + middle:g} {y:g}" for at, y in enumerate(heights)) if heights else ""
@@ -166,6 +170,7 @@ def _heights(values: Floats, low: float, high: float) -> list[float]:
 
 
 def _bands(chunks: Iterable[Sequence[Run]], count: int) -> str:
+    """Return the SVG path of bands for chunks. Bands narrower than a point are omitted."""
     return "".join(f"M{a} 0H{b}V100H{a}z" for runs in chunks for a, b in runs if (b - a) * POINTS >= count)
 
 
@@ -174,35 +179,32 @@ _LARGER = '<button type="button" class="larger" aria-pressed="false" title="larg
 
 def sizes(tokens: Sequence[int], scale: Run) -> str:
     """Draw a histogram of chunk sizes. ``scale``: ends of the axis, shared by strategies side by side."""
-    return _figure(
-        "sized",
-        preview_plot.histogram(tokens, *scale),
-        f"<span>{scale[0]:,}</span><span>tokens in a chunk, log scale</span><span>{scale[1]:,}</span>",
-    )
+    low, high = scale
+    ends = f"<span>{low:,}</span><span>tokens in a chunk, log scale</span><span>{high:,}</span>"
+    return _figure("sized", histogram(tokens, low, high), ends)
 
 
 def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> tuple[str, str]:
-    """Draw the matrix of similarities and their curve.
+    """Draw the matrix of similarities, and the curve of distances.
 
-    ``lent_by``: strategy whose vectors are shown, if the document's strategy has none.
+    ``saw``: units and vectors that a strategy compared. ``units``: units of each chunk, as runs. ``lent_by``:
+    name of the strategy that compared them, if the drawn strategy compares no vectors.
     """
-    low, high = preview_plot.contrast(saw.vectors)
+    low, high = contrast(saw.vectors)
     ramp = f'<span>{low:.2f}</span><span class="ramp"></span><span>{high:.2f}</span>'
-    matrix = _figure("alike", preview_plot.matrix(saw.vectors, units), ramp + _LARGER)
     bounds = saw.bounds if lent_by is None else None
-    low, high = preview_plot.scale(saw.distances, bounds)
-    ends = f'<span class="high">{high:.2f}</span><span class="low">{low:.2f}</span>'
-    plot = f'<div class="plot">{preview_plot.curve(saw.distances, bounds, units)}{ends}</div>'
-    captions = (
-        _explain(saw)
-        if lent_by is None
-        else f"This strategy looks at no vectors: above is what {lent_by} saw."
+    lowest, highest = scale(saw.distances, bounds)
+    ends = f'<span class="high">{highest:.2f}</span><span class="low">{lowest:.2f}</span>'
+    plot = f'<div class="plot">{curve(saw.distances, bounds, units)}{ends}</div>'
+    borrowed = f"This strategy compares no vectors: the figures show those that {lent_by} compared."
+    caption = _explain(saw) if lent_by is None else borrowed
+    return _figure("alike", matrix(saw.vectors, units), ramp + _LARGER), _figure(
+        "course", plot, escape(caption)
     )
-    return matrix, _figure("course", plot, escape(captions))
 
 
 def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
-    """Return, as runs, the units that each chunk covers, also in part."""
+    """Return the units that each chunk covers or touches, as runs. ``spans``: characters of each unit."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return [
         list(
@@ -217,7 +219,7 @@ def chunk_spans(chunk: Chunk) -> tuple[Run, ...]:
 
 
 def alikeness(saw: "Seen", units: Sequence[Sequence[Run]]) -> list[str]:
-    """Return how alike the units of each chunk are, and how alike they are to the units of the next chunk."""
+    """Return the mean similarity inside each chunk, and with the units of the next chunk, as text."""
     scaled = saw.vectors.astype(np.float64) / SCALE
     rows = [scaled[[at for first, end in runs for at in range(first, end)]] for runs in units]
     following = [*rows[1:], rows[0][:0]] if rows else []
@@ -241,14 +243,12 @@ def _towards(own: Floats, after: Floats) -> str:
 
 
 def _explain(saw: "Seen") -> str:
+    """Return the caption of the figures: the units, what the distances mean, and what is summarised."""
     count = len(saw.spans)
     words = f"{count:,} {saw.unit}s. {saw.meaning[0].upper()}{saw.meaning[1:]}."
     if saw.bounds is not None and len(set(saw.bounds.tolist())) == 1 and np.isfinite(saw.bounds[0]):
         words += f" The line is at {saw.bounds[0]:.2f}."
-    pixel, point = (
-        preview_plot.share(count, preview_plot.PIXELS),
-        preview_plot.share(count - 1, preview_plot.POINTS),
-    )
+    pixel, point = share(count, PIXELS), share(count - 1, POINTS)
     if pixel > 1:
         words += f" Each pixel above is the mean of {pixel} by {pixel} {saw.unit}s."
     if point > 1:

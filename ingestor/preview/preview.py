@@ -40,7 +40,7 @@ from ingestor.text.context import contexts
 from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
-_GLANCE = 10  # seconds of processor time for a file whose language is looked for
+_LANGUAGE_SECONDS = 10  # processor time for a file whose language is identified
 
 NAMED_BY_THE_INDEX = (
     "source_name",
@@ -55,7 +55,7 @@ NAMED_BY_THE_INDEX = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Settings for a file: from the source that takes the file, or else from the config's top level."""
+    """Settings by which a file is read and cut."""
 
     embedding: Choice
     chunking: Choice
@@ -65,9 +65,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Chunks of a document by one strategy, and the time of this strategy alone.
+    """Chunks of a document by one strategy, with the time as if no other strategy had embedded before.
 
-    ``seen``: units and vectors that the strategy saw; only if requested.
+    ``seen``: units and vectors that the strategy compared; None if not requested.
     """
 
     choice: Choice
@@ -84,6 +84,7 @@ class Cut:
 
 
 def setting(file: Path, config: Config | None) -> Setting:
+    """Return the settings for a file: of the source that would index it, else the config's, else defaults."""
     if config is None:
         return Setting(_default("embedders", DEFAULT_EMBEDDER), _default("chunkers", DEFAULT_STRATEGY))
     for source in config.sources:
@@ -107,9 +108,9 @@ def read(
 
 
 def languages(files: Iterable[Path]) -> Counter[str]:
-    """Count files by the language of their prose. Files without a known language are left out."""
+    """Count files by the language of their prose. Files that cannot be read or identified are not counted."""
     counts = Counter[str]()
-    with closing(Isolation(Limits(seconds=_GLANCE, processes=1))) as isolation:
+    with closing(Isolation(Limits(seconds=_LANGUAGE_SECONDS, processes=1))) as isolation:
         for file in files:
             with suppress(BadDocument, OSError):
                 if language := identify(_parse(file, (), (), isolation)).language:
@@ -131,7 +132,10 @@ def _limits(config: Config | None) -> Limits:
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
-    """Cut a document and measure the time. ``look``: also return the units and vectors; not measured."""
+    """Cut a document by a strategy, and measure the time.
+
+    ``look``: return also the units and vectors that the strategy compares, outside the measured time.
+    """
     tokens = reading.tokens
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
@@ -155,7 +159,7 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
 
 @contextmanager
 def answers(config: Config | None) -> Iterator[Answers]:
-    """Open the cache of language models' answers; without a cache every question is sent."""
+    """Open the cache of language models' answers. If the cache does not exist, every request is sent."""
     if config is None or not cache_path(config).exists():
         yield DirectAnswers()
         return
@@ -166,7 +170,7 @@ def answers(config: Config | None) -> Iterator[Answers]:
 class CountedEmbedding:
     """An embedder that embeds every text once for all strategies, and times each strategy as if alone.
 
-    ``answers``: channel for strategies' questions to a language model.
+    ``answers``: sends requests of strategies to a language model, or answers them from a cache.
     """
 
     def __init__(self, embedding: Choice, answers: Answers) -> None:
@@ -186,7 +190,10 @@ class CountedEmbedding:
 
     @property
     def alone(self) -> float:
-        """Return the seconds that embedding the texts requested since ``begin`` took, now or before."""
+        """Return the seconds for embedding all texts requested since ``begin``.
+
+        A text that an earlier strategy had embedded counts with its seconds of then.
+        """
         return sum(self._took[text] for text in self._asked)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -95,6 +95,7 @@ def _parts_with_gaps(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Pa
 
 
 def beside(chunk: Chunk, meta: Metadata) -> Beside:
+    """Return the contents of a chunk's margin. ``meta``: metadata of the chunk's record."""
     path = meta.get("heading_path")
     first, last = meta.get("start_line"), meta.get("end_line")
     page = meta.get("page_label")
@@ -132,9 +133,12 @@ def item(
     alike: str = "",
     anchor: str = "",
 ) -> str:
-    """Render a chunk as an element of the list.
+    """Render a chunk as an element of a list in HTML.
 
-    ``beside``: margin. ``aligned``: tables and code of the document. ``anchor``: id of the element.
+    ``number``: the chunk's number, from 1. ``beside``: contents of the margin. ``text``: the chunk's parts.
+    ``aligned``: tables and code of the document. ``spans``, ``units``: the chunk's characters and units,
+    which the page's script links with the figures. ``alike``: similarities as text. ``anchor``: id of the
+    element.
     """
     path = "".join(f"<span>{safe(title)}</span>" for title in beside.headings)
     notes = "".join(f"<span>{safe(note)}</span>" for note in beside.notes)
@@ -182,5 +186,5 @@ def _align(part: Part, aligned: Sequence[Run]) -> str:
 
 
 def safe(value: object) -> str:
-    """Text for any place in HTML, with control characters and marks of direction spelt out."""
+    """Escape a value for any place in HTML, with control characters and marks of direction spelt out."""
     return escape(show_controls(str(value)))

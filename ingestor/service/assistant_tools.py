@@ -1,4 +1,4 @@
-"""MCP server whose tools send requests to the running daemon's service port; loads no model.
+"""Tools for assistants, as an MCP server. Each tool sends a request to the running daemon's service port.
 
 ``mcp`` is an optional package, so this module is imported at first use.
 """
@@ -58,7 +58,7 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
 
 
 def _register(tool: Tool) -> RegisteredTool:
-    """Register a tool whose schema allows no other parameters."""
+    """Return a tool that refuses unknown arguments, also in its schema."""
     made = _StrictTool.from_function(
         tool,
         description=getdoc(tool),
@@ -74,6 +74,7 @@ def _register(tool: Tool) -> RegisteredTool:
 
 
 def server(ask: Ask) -> MCPServer:
+    """Return a server with all tools. ``ask``: sends a request to the daemon."""
     answers = _answers(ask)
     tools = (_search(answers), _read(answers), _list_documents(answers), _status(answers))
     made = MCPServer(
@@ -174,11 +175,11 @@ def _read(answers: Answers) -> Tool:
         document_id: str,
         collection: Name = "",
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
-        end: Annotated[int | None, Field(ge=1, description="Where to stop; at most 50,000 later.")] = None,
+        end: Annotated[int | None, Field(ge=1, description="Last character; at most 50,000 later.")] = None,
     ) -> dict[str, Any]:
-        """Read a document, or a part of it. Chunks that touch the part come whole.
+        """Read a document, or a part of it. Chunks that touch the part are returned whole.
 
-        `next` is where the text goes on, null at its end: pass it as `start`.
+        `next` is the `start` of the next part, or null at the end of the text.
         """
         return await _document_of(answers, collection, document_id, {"start": start, "end": end})
 
@@ -201,7 +202,7 @@ def _list_documents(answers: Answers) -> Tool:
 
 def _status(answers: Answers) -> Tool:
     async def status() -> dict[str, Any]:
-        """Which collections and sources there are, how many documents, and whether they are up to date."""
+        """List collections and sources with their documents by state, and whether they are up to date."""
         return dict(await answers("GET", "/status", None))
 
     return status

@@ -1,7 +1,7 @@
-"""``/mcp`` at the service port: the tools of ``server`` over streamable HTTP.
+"""``POST /mcp`` at the service port: the tools for assistants over MCP's streamable HTTP.
 
-Every request is independent: there are no sessions and no open streams. ``mcp`` is an optional package,
-imported by the first request.
+Requests are independent of each other: there are no sessions and no open streams. ``mcp`` is an optional
+package, which the first request imports.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ingestor.http_server.requests import RequestProblem, read_body
 from ingestor.service.client import Ask
 
-MISSING = "assistants need the extra `mcp`: pip install 'chroma-ingestor[mcp]'"
+MISSING = "tools for assistants need the extra `mcp`: pip install 'chroma-ingestor[mcp]'"
 MOST_BYTES = 200_000  # of a request
 
 
@@ -37,7 +37,7 @@ class _Endpoint:
         self._server: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Raises Refused."""
+        """Serve a request. Raises RequestRefused."""
         if not is_installed():
             raise RequestProblem.at(None, 501, MISSING)
         body = await read_body(Request(scope, receive), MOST_BYTES)
@@ -53,7 +53,7 @@ class _Endpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` that repeats a body, then continues with ``receive``."""
+    """Return a ``receive`` function that first repeats a body, which was read already."""
     messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_again() -> Message:

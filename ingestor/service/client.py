@@ -14,7 +14,7 @@ _MOST = 200_000_000  # bytes of an answer
 _PATIENCE = 60.0  # seconds
 
 Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
-"""Method, path and body to status and parsed body. It may raise DaemonAway."""
+"""Sends method, path and body to the daemon. Returns status and parsed body. May raise DaemonAway."""
 
 
 class DaemonAway(Exception):
@@ -31,7 +31,7 @@ class DaemonReply:
 
 @dataclass(frozen=True, slots=True)
 class DaemonClient:
-    """Client of a daemon. ``owner``: mark of the daemon's state. Any thread."""
+    """Client of a daemon's service port, for any thread. ``owner``: mark of the state that it must have."""
 
     http: Http
     owner: str
@@ -54,7 +54,7 @@ class DaemonClient:
             connection.close()
 
     def search(self, question: Question) -> Answer | None:
-        """Return the daemon's answer; None without an answer: the caller then determines the reason."""
+        """Return the daemon's answer to a question; None if it gives none, for whatever reason."""
         try:
             answer = self.ask("POST", "/search", asdict(question))
             return answer_of(answer.body) if answer.status == 200 else None

@@ -1,4 +1,4 @@
-"""View of the daemon for the service port. Every function may be called from any thread."""
+"""What the service port reads of the daemon. Every function may be called from any thread."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,19 @@ from ingestor.state.run_status import CheckResult, Live, SyncProgress
 
 @dataclass(frozen=True, slots=True)
 class DaemonView:
-    """View of a running daemon, for the service port. ``live``, ``stretch``: latest progress.
+    """Readers and figures of a running daemon.
 
-    ``idle``: seconds since the last turn of the engine's loop. ``intervals``: seconds between two listings,
-    by source. ``chroma_answers``: whether Chroma answers within a number of seconds. ``chroma_loads``:
-    whether Chroma still loads one of these collections (UUIDs), within a number of seconds.
-    ``chroma_restarts``: restarts of our server since the start. ``collection``: opens a collection for
-    reading, by the UUIDs of its shards. ``lexical``: readers of the lexical index. ``folders``: our folders
-    by name. ``checks``: last results of ``evaluate --check``. ``counts``: counts since the start. ``stages``:
-    seconds in each stage.
+    ``live``: state of the run. ``stretch``: progress of the work since the last rest. ``idle``: seconds since
+    the last step of the engine's loop. ``intervals``: seconds between two listings, by source.
+
+    ``chroma_answers``: returns whether Chroma answers within a number of seconds. ``chroma_loads``: returns
+    whether Chroma still loads one of these collections (UUIDs); takes a number of seconds, too.
+    ``chroma_restarts``: restarts of our Chroma server since the daemon's start. ``collection``: opens a
+    collection for reading, by the UUIDs of its shards.
+
+    ``lexical``: opens the lexical index for reading. ``counts``: writes and failures since the start.
+    ``stages``: seconds that threads spent in each stage. ``folders``: our folders by name. ``checks``: last
+    results of ``evaluate --check``.
     """
 
     journal: JournalReader

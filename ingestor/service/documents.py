@@ -1,6 +1,4 @@
-"""``GET /documents``: the documents of a collection.
-
-``GET /documents/ID``: a document's text, by its records.
+"""``GET /documents`` lists the documents of a collection; ``GET /documents/ID`` returns a document's text.
 
 The text is built from the records in Chroma, as search returns them; no file is opened.
 """
@@ -22,8 +20,8 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
 from ingestor.state.reports import documents_in, one_of
 
-PAGE, MOST = 100, 1000  # documents of an answer
-STRETCH, MOST_CHARACTERS = 20_000, 50_000  # of an answer
+PAGE, MOST = 100, 1000  # documents of an answer: by default, and at most
+STRETCH, MOST_CHARACTERS = 20_000, 50_000  # characters of an answer: by default, and at most
 MOST_RECORDS = 2000  # of an answer
 
 
@@ -48,6 +46,10 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
+    """Return a page of the list.
+
+    ``after``: id of the last document before it; ``match``: part of the name.
+    """
     edition = collection_of(daemon, collection)
     rows = documents_in(daemon.journal, edition.name, after, match, limit + 1)
     following = rows[limit - 1]["document_id"] if len(rows) > limit else None
@@ -55,6 +57,7 @@ def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: in
 
 
 def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
+    """Return the chunks of a document that touch a range of characters. Raises RequestProblem."""
     edition = collection_of(daemon, collection)
     row = one_of(daemon.journal, document, edition.name)
     if row is None:
@@ -62,7 +65,7 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
             "document", 404, f"collection {edition.serves} has no document {document[:100]!r}"
         )
     store = daemon.collection(edition.uuids)
-    records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
+    records = _select(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
     if len(records) == MOST_RECORDS:
         raise RequestProblem.at(
             "end", 422, f"this part has over {MOST_RECORDS:,} chunks: ask for a shorter one"
@@ -80,18 +83,21 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
     }
 
 
-def _within(
+def _select(
     store: Store, document: str, *conditions: dict[str, Any], most: int = MOST_RECORDS
 ) -> list[Record]:
     return store.select({"$and": [{"document_id": document}, *conditions]}, most)
 
 
 def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:
-    """Return where the text continues; None at its end. Whitespace between chunks is skipped."""
+    """Return the offset at which the next part of the text starts; None at its end.
+
+    ``records``: the part before, which ends at ``end``. Whitespace between chunks is skipped.
+    """
     places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
     if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):
         return None
-    if not places and not _within(store, document, {"start_index": {"$gte": end}}, most=1):
+    if not places and not _select(store, document, {"start_index": {"$gte": end}}, most=1):
         return None
     return max([end, *(int(str(metadata.get("end_index"))) for _, metadata in places)])
 

@@ -1,6 +1,6 @@
 """Vectors for readers: ``POST /embed`` as text-embeddings-inference, ``POST /v1/embeddings`` as OpenAI.
 
-A text is embedded as a question unless the request says otherwise. Questions go before documents.
+Texts are embedded as questions, unless the request names documents. Questions are embedded before documents.
 """
 
 from base64 import b64encode
@@ -45,7 +45,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         embedding = _choose(daemon, model, strict=False)
         vectors = await run_sync(vectors_of, embedding, texts, questions)
         if asked.get("dimensions") not in (None, vectors.shape[1]):
-            raise RequestRefused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
+            raise RequestRefused(400, f"`dimensions` must be {vectors.shape[1]}, or be omitted")
         tokens = await run_sync(embedding.count, texts)
         packed = [b64encode(np.asarray(vector, "<f4").tobytes()).decode() for vector in vectors]
         shown = packed if form == "base64" else vectors.tolist()
@@ -66,7 +66,7 @@ def _texts(given: object, key: str) -> list[str]:
     if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
         raise RequestRefused(422, f"`{key}` must be a text or a list of texts")
     if len(texts) > MOST_TEXTS:
-        raise RequestRefused(413, f"`{key}` may have {MOST_TEXTS} texts")
+        raise RequestRefused(413, f"`{key}` has too many texts: send {MOST_TEXTS} at most")
     return texts
 
 
@@ -99,7 +99,7 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
         f"no collection or embedder {wanted[:100]!r} is served" if wanted else "no collection is served yet"
     )
     raise RequestRefused(
-        404 if wanted else 503, f"{what}: get the collection again, or try again in a moment"
+        404 if wanted else 503, f"{what}: open the collection again, or try again in a moment"
     )
 
 

@@ -16,7 +16,7 @@ from ingestor.core.entries import Edition, SourceRow
 from ingestor.pipeline.actions import WorkCounts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
+from ingestor.service.situation import CollectionFigures, Situation, SourceFigures
 from ingestor.state.editions import all_editions
 from ingestor.state.reports import Reports, reasons
 from ingestor.state.sources import states
@@ -64,21 +64,25 @@ def gather(daemon: DaemonView) -> Situation:
         dead=_dead(daemon),
         stages=dict(daemon.stages()),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
-        checks={
-            (each.collection, each.questions): CheckFigures(each.recall, each.fell, each.passed, each.at)
+        checks=[
+            each
             for each in daemon.checks()
             if each.collection in {edition.serves for edition in editions.values()}
-        },
+        ],
     )
 
 
+_PAGES = ("freelist_count", "page_size")  # pragmas of SQLite
 _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "lexical.sqlite3"}
 
 
 def _collections(
     daemon: DaemonView, editions: Iterable[Edition], unwritable: Mapping[str, str], up: bool
 ) -> dict[str, CollectionFigures]:
-    """Count the records of each collection, unless Chroma is not ``up``: it may hang."""
+    """Count the records of each collection by the role of its editions.
+
+    ``up``: whether Chroma answers. If not, the records are not counted, because the request could hang.
+    """
     figures = dict[str, CollectionFigures]()
     made = (edition for edition in editions if edition.uuids)
     for edition in sorted(made, key=lambda one: (one.serves, one.role)):
@@ -118,10 +122,8 @@ def _dead(daemon: DaemonView) -> dict[str, int]:
     return counts
 
 
-_PAGES = ("freelist_count", "page_size")
-
-
 def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float]) -> dict[str, SourceFigures]:
+    """Return the figures of each source. ``written``: POSIX seconds of the last write, by source."""
     known = {str(name): row for name, row in states(daemon.journal).items()}
     oldest, intervals = reports.oldest(), daemon.intervals()
     figures = dict[str, SourceFigures]()
@@ -140,13 +142,14 @@ def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float])
 
 
 def _progress(counts: Sequence[tuple[str, str, str, int]], edition: str) -> tuple[int, int]:
+    """Return the numbers of finished and of all documents of an edition that is being built."""
     states = [(state, number) for _, name, state, number in counts if name == edition]
     done = sum(number for state, number in states if state in ("settled", "quarantined", "unsupported"))
     return done, sum(number for _, number in states)
 
 
 class Kept(Generic[T]):
-    """A value that is computed again when it is older than FRESH seconds, by one thread at a time."""
+    """A value that is computed again if it is older than FRESH seconds, by one thread at a time."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, Lock()

@@ -1,8 +1,8 @@
-"""``GET /healthz``: whether the engine runs. ``GET /readyz``: whether collections are complete and
-searchable.
+"""Addresses about the daemon's state.
 
-``GET /status``: the state of sources and collections, for the owner. The first two need no token, and name no
-source.
+``GET /healthz`` reports whether the engine runs, ``GET /readyz`` whether collections are complete and
+searchable. Both need no token, and name no source. ``GET /status`` reports the state of sources and
+collections.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ from ingestor.service.searching import problems, require_owner
 from ingestor.service.situation import UNLISTED, UNREADABLE, Situation, obstacles
 
 PATHS = frozenset({"/healthz", "/readyz"})
-STUCK = 300.0  # seconds without a turn of the engine's loop, after which a restart is worth trying
+STUCK = 300.0  # seconds without a step of the engine's loop, after which a restart may help
 
 
 def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
@@ -51,7 +51,7 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
 def overview(situation: Situation) -> dict[str, Any]:
     """Return the fields of ``/status``.
 
-    Times are POSIX seconds; ``lag`` is the age of the oldest unseen change.
+    Times are POSIX seconds. ``lag`` is the age in seconds of the oldest change that is not searchable yet.
     """
     reasons = obstacles(situation)
     return {
@@ -76,7 +76,7 @@ def overview(situation: Situation) -> dict[str, Any]:
 
 
 def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
-    """Count documents by state."""
+    """Count the documents of a source, a collection or both, by state."""
     counts: dict[str, int] = {}
     for (of, into, state), number in situation.documents.items():
         if source in (None, of) and collection in (None, into):

@@ -18,7 +18,7 @@ from ingestor import __version__
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestRefused
 from ingestor.service.gathering import Kept
-from ingestor.service.situation import CheckFigures, Situation, SourceFigures
+from ingestor.service.situation import Situation, SourceFigures
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -102,14 +102,15 @@ def metrics(now: Situation) -> Iterator[Metric]:
     yield from _of_collections(now)
     yield from _of_work(now)
     yield _gauge("chroma_up", "1: Chroma answers.", now.chroma_up)
-    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", now.chroma_restarts)
-    yield _gauges("disk_free_bytes", "Free space of the file system.", now.disk_free, "folder")
-    yield _gauges("folder_bytes", "Size of what we keep on disk.", now.sizes, "folder")
-    yield _gauges("dead_bytes", "Pages of a file that hold nothing.", now.dead, "file")
-    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", now.idle)
-    yield _gauge(
-        "config_error", "1: the config file was refused, an earlier one runs.", bool(now.live.config_error)
+    yield _counter(
+        "chroma_restarts", "Restarts of the Chroma server by ingestor since its start.", now.chroma_restarts
     )
+    yield _gauges("disk_free_bytes", "Free space of the file system.", now.disk_free, "folder")
+    yield _gauges("folder_bytes", "Size of a folder that ingestor writes.", now.sizes, "folder")
+    yield _gauges("dead_bytes", "Free pages in a SQLite file.", now.dead, "file")
+    yield _gauge("engine_idle_seconds", "Seconds since the last step of the engine's loop.", now.idle)
+    refused = "1: the config file has an error, and the previous config stays in force."
+    yield _gauge("config_error", refused, bool(now.live.config_error))
     yield _gauge(
         "config_restart_pending", "1: the config file takes effect at a restart.", now.live.restart_pending
     )
@@ -132,9 +133,16 @@ def _of_sources(now: Situation) -> Iterator[Metric]:
         "source_last_listing_timestamp_seconds", "Time of the last complete listing.", listed, "source"
     )
     yield _gauges("source_listing_interval_seconds", "Seconds between listings.", every, "source")
-    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", listing, "source")
-    yield _gauges("source_held", "1: held, nothing is removed until a person decides.", held, "source")
-    yield _gauges("source_last_success_timestamp_seconds", "Last listing or write.", success, "source")
+    yield _gauges(
+        "source_listing_started_timestamp_seconds", "Start of a running listing.", listing, "source"
+    )
+    yield _gauges("source_held", "1: held; nothing is removed until a person decides.", held, "source")
+    yield _gauges(
+        "source_last_success_timestamp_seconds",
+        "Time of the last complete listing or write.",
+        success,
+        "source",
+    )
     yield _gauges("source_paused", "1: paused by `ingestor pause`.", paused, "source")
 
 
@@ -144,25 +152,27 @@ def _of_collections(now: Situation) -> Iterator[Metric]:
     writable = {name: one.writable for name, one in served.items()}
     records = {(name, role): n for name, one in served.items() for role, n in one.records.items()}
     yield _gauges("collection_readable", "1: Chroma reads the collection.", readable, "collection")
-    yield _gauges("collection_writable", "0: writes fail again and again.", writable, "collection")
+    yield _gauges(
+        "collection_writable", "0: writes to the collection fail repeatedly.", writable, "collection"
+    )
     yield _gauges("collection_records", "Records in Chroma, by role.", records, "collection", "role")
     swaps = {
         (name, which): number
         for name, progress in now.swaps.items()
         for which, number in zip(("done", "all"), progress, strict=True)
     }
-    yield _gauges("swap_documents", "Documents of a collection in building.", swaps, "collection", "which")
+    yield _gauges(
+        "swap_documents", "Documents of a collection that is being rebuilt.", swaps, "collection", "which"
+    )
 
-    def each(value: Callable[[CheckFigures], float]) -> Samples:
-        return {key: value(check) for key, check in now.checks.items()}
-
-    recall, fell = each(lambda check: check.recall), each(lambda check: check.fell)
-    passed, at = each(lambda check: check.passed), each(lambda check: check.at)
-    labels = "collection", "questions"
-    yield _gauges("check_recall", "Mean recall at the last `evaluate --check`, 0 to 1.", recall, *labels)
-    yield _gauges("check_fell", "Fall of recall since the stored check, 0 to 1.", fell, *labels)
-    yield _gauges("check_passed", "0: recall fell by more than the tolerance.", passed, *labels)
-    yield _gauges("check_timestamp_seconds", "Time of the last check.", at, *labels)
+    for name, field, about in (
+        ("check_recall", "recall", "Mean recall at the last `evaluate --check`, 0 to 1."),
+        ("check_fell", "fell", "Fall of recall since the stored check, 0 to 1."),
+        ("check_passed", "passed", "0: recall fell by more than the tolerance."),
+        ("check_timestamp_seconds", "at", "Time of the last check."),
+    ):
+        samples = {(each.collection, each.questions): getattr(each, field) for each in now.checks}
+        yield _gauges(name, about, samples, "collection", "questions")
 
 
 def _of_work(now: Situation) -> Iterator[Metric]:
@@ -179,16 +189,20 @@ def _of_work(now: Situation) -> Iterator[Metric]:
     yield _gauges("documents_in_flight", "Documents that are being prepared.", now.live.in_flight, "source")
     yield _gauge("documents_waiting", "Documents that are due or in flight.", now.live.waiting)
     yield _counter("embedded_texts", "Texts that the model embedded.", now.embedded.texts)
-    yield _counter("embedded_tokens", "Tokens of these texts.", now.embedded.tokens)
+    yield _counter("embedded_tokens", "Tokens that the model embedded.", now.embedded.tokens)
     yield _counter("cached_texts", "Texts whose vectors were in the cache.", now.embedded.cached)
-    yield _counter("embedding_seconds", "Time that the model took.", now.embedded.seconds)
-    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", now.embedded.waiting)
-    yield _gauge("embedding_batch_seconds", "Age of the step under way.", now.embedded.busy_for)
-    yield _counters("document_changes", "Documents brought in step.", now.work.changes, "source", "kind")
+    yield _counter("embedding_seconds", "Seconds that the model embedded.", now.embedded.seconds)
+    yield _gauge(
+        "embedding_queue_texts", "Texts that wait for the model, or are being embedded.", now.embedded.waiting
+    )
+    yield _gauge("embedding_batch_seconds", "Seconds since the running batch started.", now.embedded.busy_for)
+    yield _counters(
+        "document_changes", "Changes of documents that readers see.", now.work.changes, "source", "kind"
+    )
     yield _counters("records_written", "Records written to Chroma.", written, "kind")
     yield _counters("document_retries", "Failed attempts that are retried.", now.work.retries, *reasons)
     yield _counters("document_failures", "Documents quarantined.", now.work.failures, *reasons)
-    yield _counters("stage_seconds", "Time that threads spent in a stage.", now.stages, "stage")
+    yield _counters("stage_seconds", "Seconds that all threads spent in a stage.", now.stages, "stage")
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:

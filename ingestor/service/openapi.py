@@ -14,103 +14,92 @@ from ingestor.search.values import Answer, Question
 from ingestor.service.documents import MOST, PAGE
 from ingestor.service.embeddings import MOST_TEXTS
 
+Schema = dict[str, Any]
+
+
+def _object(required: str, **properties: Schema) -> Schema:
+    """Return the schema of an object. ``required``: names of keys that an object always has."""
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _nullable(kind: str, description: str = "") -> Schema:
+    return {"type": [kind, "null"], **({"description": description} if description else {})}
+
+
 _TEXT = {"type": "string"}
-_PERHAPS = {"type": ["string", "null"]}
+_FLAG = {"type": "boolean"}
+_PURPOSE = _nullable("string", "`document` for texts of documents; else they are questions")
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _TEXTS = {"oneOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MOST_TEXTS}]}
 _REFUSAL = {
-    "type": "object",
+    **_object(
+        "error", error=_TEXT, title=_TEXT, status={"type": "integer"}, detail=_TEXT,
+        where={**_TEXT, "description": "the key that must be changed"},
+    ),
     "description": "`error` says what is wrong and what to do; `where` names the place of the mistake.",
-    "properties": {
-        "error": _TEXT,
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "detail": _TEXT,
-        "where": {"type": "string", "description": "the key that must be changed"},
-    },
-    "required": ["error"],
-}
-_TEI = {
-    "type": "object",
-    "properties": {"inputs": _TEXTS, "prompt_name": {**_PERHAPS, "description": "`document`, or none"}},
-    "required": ["inputs"],
-}
-_OPENAI = {
-    "type": "object",
-    "properties": {
-        "input": _TEXTS,
-        "model": {**_PERHAPS, "description": "a collection"},
-        "input_type": {**_PERHAPS, "description": "`document`, or none"},
-        "encoding_format": {"enum": ["float", "base64"]},
-        "dimensions": {"type": ["integer", "null"], "description": "those of the model"},
-    },
-    "required": ["input"],
-}
-_LIST = {
-    "type": "object",
-    "properties": {"data": {"type": "array"}, "model": _TEXT, "usage": {"type": "object"}},
-    "required": ["object", "data", "model", "usage"],
-}
+}  # fmt: skip
+_TEI = _object("inputs", inputs=_TEXTS, prompt_name=_PURPOSE)
+_OPENAI = _object(
+    "input",
+    input=_TEXTS,
+    model=_nullable("string", "name of a collection; its embedder is used"),
+    input_type=_PURPOSE,
+    encoding_format={"enum": ["float", "base64"]},
+    dimensions=_nullable("integer", "must be the model's number of dimensions"),
+)
+_LIST = _object("object data model usage", data={"type": "array"}, model=_TEXT, usage={"type": "object"})
 _MESSAGE = {
-    "type": "object",
-    "description": "JSON-RPC",
-    "properties": {
-        "jsonrpc": {"const": "2.0"},
-        "id": {"type": ["integer", "string"]},
-        "method": _TEXT,
-        "params": {"type": ["object", "null"]},
-    },
-    "required": ["jsonrpc", "id", "method"],
-}
-_HEALTHY = {"type": "object", "properties": {"healthy": {"type": "boolean"}}, "required": ["healthy"]}
-_READY = {
-    "type": "object",
-    "properties": {
-        **{name: {"type": "boolean"} for name in ("ready", "readable", "writable")},
-        "reasons": {"type": "array", "items": _TEXT},
-    },
-    "required": ["ready", "readable", "writable", "reasons"],
-}
-
-
-_DOCUMENTS = {
-    "type": "object",
-    "properties": {
-        "collection": _TEXT,
-        "documents": {"type": "array", "items": {"type": "object", "required": ["document_id", "key"]}},
-        "next": {"type": ["string", "null"], "description": "the `after` of the next page"},
-    },
-    "required": ["collection", "documents", "next"],
-}
-_DOCUMENT = {
-    "type": "object",
-    "properties": {
-        "passages": {"type": "array", "items": {"$ref": "#/components/schemas/Passage"}},
-        "next": {"type": ["integer", "null"], "description": "the `start` of the next part"},
-    },
-    "required": ["collection", "document_id", "source", "key", "address", "title", "passages", "next"],
-}
+    **_object(
+        "jsonrpc id method", jsonrpc={"const": "2.0"}, id={"type": ["integer", "string"]}, method=_TEXT,
+        params=_nullable("object"),
+    ),
+    "description": "a message of JSON-RPC",
+}  # fmt: skip
+_HEALTHY = _object("healthy", healthy=_FLAG)
+_REASONS = {"type": "array", "items": _TEXT}
+_READY = _object(
+    "ready readable writable reasons", ready=_FLAG, readable=_FLAG, writable=_FLAG, reasons=_REASONS
+)
+_DOCUMENTS = _object(
+    "collection documents next",
+    collection=_TEXT,
+    documents={"type": "array", "items": {"type": "object", "required": ["document_id", "key"]}},
+    next=_nullable("string", "the `after` of the next page"),
+)
+_DOCUMENT = _object(
+    "collection document_id source key address title passages next",
+    passages={"type": "array", "items": {"$ref": "#/components/schemas/Passage"}},
+    next=_nullable("integer", "the `start` of the next part"),
+)
 
 
 @cache
-def description() -> dict[str, Any]:
+def description() -> Schema:
+    """Return the description in the form of OpenAPI 3.1."""
     vectors = {"type": "array", "items": _NUMBERS}
-    embedder = _parameter("embedder", _TEXT, "path")
+    collection, embedder = _parameter("collection", _TEXT), _parameter("embedder", _TEXT, "path")
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": PAGE}
+    listing = [collection, _parameter("match", _TEXT), _parameter("after", _TEXT), _parameter("limit", limit)]
+    first, last = ({"type": "integer", "minimum": least} for least in (0, 1))
+    reading = [_parameter("document", _TEXT, "path"), collection]
+    reading += [_parameter("start", first), _parameter("end", last)]
     return {
         "openapi": "3.1.0",
         "info": {"title": "ingestor", "version": __version__},
         "security": [{"token": []}, {}],
         "paths": {
             "/healthz": {"get": _without_token(_plain("Whether the engine runs", _HEALTHY, 503))},
-            "/readyz": {"get": _without_token(_plain("Whether readers find what they should", _READY, 503))},
+            "/readyz": {
+                "get": _without_token(_plain("Whether collections are complete and searchable", _READY, 503))
+            },
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},
             "/search": {"post": _call("Search a collection", _reference("Answer"), _reference("Question"))},
-            "/documents": {"get": {**_call("List documents", _DOCUMENTS), "parameters": _of_list()}},
+            "/documents": {"get": {**_call("List documents", _DOCUMENTS), "parameters": listing}},
             "/documents/{document}": {
-                "get": {**_call("Read a document or a part of it", _DOCUMENT), "parameters": _of_document()}
+                "get": {**_call("Read a document or a part of it", _DOCUMENT), "parameters": reading}
             },
-            "/status": {"get": _call("How far sources and collections are", {"type": "object"})},
+            "/status": {"get": _call("State of sources and collections", {"type": "object"})},
             "/embed": {"post": _call("Vectors, as text-embeddings-inference", vectors, _TEI)},
             "/embed/{embedder}": {
                 "post": {**_call("Vectors of one embedder", vectors, _TEI), "parameters": [embedder]}
@@ -132,8 +121,8 @@ def routes() -> list[BaseRoute]:
     return [Route("/openapi.json", openapi)]
 
 
-def _schemas() -> dict[str, Any]:
-    schemas: dict[str, Any] = {"Refusal": _REFUSAL}
+def _schemas() -> Schema:
+    schemas: Schema = {"Refusal": _REFUSAL}
     for model in (Question, Answer):
         schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
         schemas |= schema.pop("$defs", {})
@@ -142,25 +131,11 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
-def _parameter(name: str, schema: dict[str, Any], place: str = "query") -> dict[str, Any]:
+def _parameter(name: str, schema: Schema, place: str = "query") -> Schema:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
-def _of_list() -> list[dict[str, Any]]:
-    limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": PAGE}
-    return [
-        *(_parameter(name, _TEXT) for name in ("collection", "match", "after")),
-        _parameter("limit", limit),
-    ]
-
-
-def _of_document() -> list[dict[str, Any]]:
-    first, last = ({"type": "integer", "minimum": least} for least in (0, 1))
-    named = [_parameter("document", _TEXT, "path"), _parameter("collection", _TEXT)]
-    return [*named, _parameter("start", first), _parameter("end", last)]
-
-
-def _of_assistants() -> dict[str, Any]:
+def _of_assistants() -> Schema:
     """Describe the call for assistants; answers and refusals are messages of the Model Context Protocol."""
     call = _call("Tools for assistants: MCP over streamable HTTP", {"type": "object"}, _MESSAGE)
     default = call["responses"]["default"]
@@ -170,11 +145,11 @@ def _of_assistants() -> dict[str, Any]:
     return {**call, "responses": {**call["responses"], "202": taken, "default": response}}
 
 
-def _reference(name: str) -> dict[str, Any]:
+def _reference(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _call(summary: str, answer: dict[str, Any] | None, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Schema:
     """Describe a call. ``answer``: None for plain text. ``body``: None if the request has no body."""
     content = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
     refusal = {"application/json": {"schema": _reference("Refusal")}}
@@ -192,13 +167,13 @@ def _call(summary: str, answer: dict[str, Any] | None, body: dict[str, Any] | No
     }
 
 
-def _plain(summary: str, answer: dict[str, Any], *others: int) -> dict[str, Any]:
+def _plain(summary: str, answer: Schema, *others: int) -> Schema:
     """Describe a call whose answers have the same form for several statuses."""
     call = _call(summary, answer)
     same = {str(status): {**call["responses"]["200"], "description": "not now"} for status in others}
     return {**call, "responses": {**call["responses"], **same}}
 
 
-def _without_token(call: dict[str, Any]) -> dict[str, Any]:
+def _without_token(call: Schema) -> Schema:
     """Mark a call as needing no token."""
     return {**call, "security": []}

@@ -1,7 +1,7 @@
-"""Service port: builds its application and opens it in a daemon.
+"""The service port: its HTTP application, and the server that opens it in a daemon.
 
-Every group of addresses is a file with ``routes``. The caller passes the pages for people
-(``ingestor/page``).
+Each group of addresses is a module of this folder with a function ``routes``. The caller passes the pages for
+people (``ingestor/page``).
 """
 
 import errno
@@ -32,7 +32,7 @@ from ingestor.state.journal import JournalReader
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Resources that the groups of addresses share."""
+    """Resources that all addresses share. ``turns``: limits searches and reads of documents."""
 
     daemon: DaemonView
     http: Http
@@ -42,8 +42,9 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Addresses for people. ``judges``: returns whether the pages check the sender of a request themselves.
+    """Addresses for people.
 
+    ``judges``: returns whether a path is one of the pages, which check the sender of a request themselves.
     ``close``: ends open streams, so that the server can end.
     """
 
@@ -52,7 +53,7 @@ class Pages:
     close: Callable[[], None]
 
 
-Paging = Callable[[Common], Pages]
+Paging = Callable[[Common], Pages]  # builds the pages for people
 
 
 def common(daemon: DaemonView, http: Http) -> Common:
@@ -60,6 +61,7 @@ def common(daemon: DaemonView, http: Http) -> Common:
 
 
 def application(shared: Common, pages: Pages) -> ASGIApp:
+    """Build the application: all addresses, with access rules, limits and metrics around them."""
     daemon, situation, turns, http = shared.daemon, shared.situation, shared.turns, shared.http
     registry = metrics.registry_of(situation)
     groups = [
@@ -116,10 +118,10 @@ LIMITS = ServerLimits(always=PATHS)
 def open_service(
     http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
 ) -> Iterator[str]:
-    """Open the service port until the context ends. Yield "", or the reason why the configured port is not
-    open.
+    """Open the service port until the context ends.
 
-    The reason is logged once, with its remedy. ``paging``: builds the pages for people.
+    Yield "", or the reason if the configured port could not be opened. The reason is logged with its remedy.
+    ``view``: returns the view of the daemon, by a reader of its journal.
     """
     if http is None:
         yield ""
@@ -131,7 +133,9 @@ def open_service(
         server = Server(application(shared, pages), http.host, http.port, LIMITS)
     except OSError as error:
         log.error(
-            "no service port: %s", _advice(http, error), extra=event("message", reason=_advice(http, error))
+            "the service port is not open: %s",
+            _advice(http, error),
+            extra=event("message", reason=_advice(http, error)),
         )
         pages.close()
         shared.daemon.close()
@@ -148,6 +152,7 @@ def open_service(
 
 
 def _reason(http: Http, error: OSError) -> str:
+    """Return why the port cannot be opened, without a remedy, as ``ingestor status`` shows it."""
     place = f"{http.host}:{http.port}"
     if error.errno != errno.EADDRINUSE:
         return f"cannot listen on {place}: {error.strerror}"
@@ -155,11 +160,12 @@ def _reason(http: Http, error: OSError) -> str:
 
 
 def _advice(http: Http, error: OSError) -> str:
+    """Return why the port cannot be opened, with a remedy, for the log."""
     if error.errno != errno.EADDRINUSE:
         return f"{_reason(http, error)}; correct `http` in the config"
     holder = processes.listener(http.port)
     by = f" by {processes.describe(holder)}" if holder is not None else ""
     return (
-        f"port {http.port} is taken{by}: stop that program, or set http.port to a free one, and start again; "
-        "documents are indexed all the same"
+        f"port {http.port} is taken{by}; documents are still indexed. Stop that program or set http.port to "
+        "a free port, then restart"
     )

@@ -44,26 +44,29 @@ MOST_BYTES = 200_000  # of a request
 
 
 class Turns:
-    """Turns of a bounded number of requests. Only the server's event loop uses an object."""
+    """Limits the requests that run at the same time, each in a thread. Not for use outside the event loop."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(AT_ONCE)
         self._taken = 0  # running and waiting requests: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in turn. Raises RequestProblem, and errors of ``work``."""
+        """Run ``work`` in a thread as soon as there is room.
+
+        Raises RequestProblem for the errors of Chroma and the journal, and if too many requests wait.
+        """
         if self._taken >= AT_ONCE + WAITING:
-            raise RequestProblem.at(None, 429, "too many requests wait: try again")
+            raise RequestProblem.at(None, 429, "too many requests wait: try again in a moment")
         self._taken += 1
         try:
             with problems():
-                return await run_sync(lambda: _in_spite_of_a_swap(work), limiter=self._limiter)
+                return await run_sync(lambda: _repeat_after_swap(work), limiter=self._limiter)
         finally:
             self._taken -= 1
 
 
-def _in_spite_of_a_swap(work: Callable[[], T]) -> T:
-    """Repeat ``work`` once if a swap came between choosing a collection and reading it."""
+def _repeat_after_swap(work: Callable[[], T]) -> T:
+    """Call ``work``, and once more if a collection was swapped between its choice and its reading."""
     try:
         return work()
     except Gone:
@@ -82,7 +85,10 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def require_owner(daemon: DaemonView, request: Request) -> None:
-    """Raise RequestProblem if a request is for another state: two projects may be configured for one port."""
+    """Raise RequestProblem if a request names another state as its owner.
+
+    Two projects may be configured for one port, and the command of one must not get answers of the other.
+    """
     wanted = request.headers.get(OWNER)
     if wanted is None:
         return
@@ -91,7 +97,11 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 
 def answer_question(daemon: DaemonView, question: Question) -> Answer:
-    """Answer a question. Raises RequestProblem, and errors of Chroma, the embedder and the journal."""
+    """Answer a question from one collection, from several or from all.
+
+    A collection that cannot be searched now is left out if another one answers. Raises RequestProblem, and
+    the errors of Chroma, the embedder and the journal.
+    """
     names = names_of(question.collection, searchable(daemon.journal))
     if names is None:
         assert isinstance(question.collection, str)
@@ -111,13 +121,14 @@ def answer_question(daemon: DaemonView, question: Question) -> Answer:
 
 
 def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answer:
+    """Answer a question from one collection."""
     store = daemon.collection(edition.uuids)
 
     def embed(texts: Sequence[str]) -> Vectors:
         embedding = daemon.embeddings.open_stream(edition.embedder or "")
         if embedding is None:
             raise RequestProblem.at(
-                "mode", 503, f"the embedder of {edition.serves} is not loaded: use mode lexical"
+                "mode", 503, f"the embedder of collection {edition.serves} is not loaded: use mode lexical"
             )
         return vectors_of(embedding, texts, questions=True)
 
@@ -131,9 +142,9 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Edition:
-    """Find a collection that readers see. Raises RequestProblem.
+    """Return the edition that serves a collection. Raises RequestProblem.
 
-    ``wanted``: name; empty takes the only collection.
+    ``wanted``: name of the collection; "" if there is only one.
     """
     known = searchable(daemon.journal)
     if wanted in known:
@@ -148,7 +159,7 @@ def collection_of(daemon: DaemonView, wanted: str) -> Edition:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Turn the errors of a search into a RequestProblem; defects are raised unchanged."""
+    """Raise the expected errors of a search as RequestProblem. Defects pass unchanged."""
     try:
         yield
     except RequestRefused as refused:

@@ -1,12 +1,12 @@
-"""Figures of a running daemon at one moment."""
+"""Figures of a running daemon at one moment, and the obstacles that keep it from being ready."""
 
 from dataclasses import dataclass, field
 
 from ingestor.engine.embedding import Counts
 from ingestor.pipeline.actions import WorkCounts
-from ingestor.state.run_status import Live
+from ingestor.state.run_status import CheckResult, Live
 
-SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which records may be out of date
+SLOW = 60.0  # seconds without a step, or for one batch of texts, after which the daemon is not ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,15 @@ class CollectionFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckFigures:
-    """Figures of the last check of search quality. ``fell``: fall of recall; ``at``: POSIX seconds."""
-
-    recall: float
-    fell: float
-    passed: bool
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Situation:
-    """State of all sources and collections. ``documents``: numbers by source, collection and state.
+    """State of all sources and collections at one moment.
 
-    ``swaps``: finished and all documents of each collection that is being rebuilt.
+    ``documents``: numbers of documents by source, collection and state. ``swaps``: numbers of finished and of
+    all documents, of each collection that is being rebuilt.
     """
 
     at: float = 0.0  # POSIX seconds
-    idle: float = 0.0  # seconds since the engine's loop last turned
+    idle: float = 0.0  # seconds since the last step of the engine's loop
     live: Live = field(default_factory=Live)
     embedded: Counts = field(default_factory=Counts)
     work: WorkCounts = field(default_factory=WorkCounts)
@@ -60,14 +51,14 @@ class Situation:
     reasons: list[tuple[str, str, int]] = field(default_factory=list)  # source, reason, documents
     swaps: dict[str, tuple[int, int]] = field(default_factory=dict)
     chroma_up: bool = True
-    chroma_loads: bool = False  # a collection, after a start
+    chroma_loads: bool = False  # whether Chroma still loads a collection after its start
     chroma_restarts: int = 0
     collections: dict[str, CollectionFigures] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)  # bytes, by folder
-    dead: dict[str, int] = field(default_factory=dict)  # bytes, by file
-    stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
-    disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by what lies there
-    checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions
+    dead: dict[str, int] = field(default_factory=dict)  # bytes of free pages, by SQLite file
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of all threads, by stage
+    disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by folder
+    checks: list[CheckResult] = field(default_factory=list)  # the last of each collection and question file
 
 
 UNLISTED = "a source was never listed completely"
@@ -85,8 +76,8 @@ def obstacles(situation: Situation) -> list[str]:
         unreadable: situation.chroma_up and not loads and not all(one.readable for one in served),
         "a collection cannot be written": not all(one.writable for one in served),
         "the state folder cannot be written": bool(situation.live.state_error),
-        "the engine does not go on": situation.idle > SLOW,
-        "the embedder does not go on": situation.embedded.busy_for > SLOW,
+        "the engine makes no progress": situation.idle > SLOW,
+        "the embedder makes no progress": situation.embedded.busy_for > SLOW,
         UNLISTED: any(not (one.held or one.paused) for one in unlisted),
     }
     return [reason for reason, holds in reasons.items() if holds]

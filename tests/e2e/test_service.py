@@ -98,7 +98,7 @@ def test_port_in_use_is_reported_and_documents_are_indexed(tmp_path: Path) -> No
         assert here.poll("status")["no_service"] == f"{place} is taken by another program"
         assert "huggingface_server" not in str(stored_function(here))
         assert daemon.stop() == 0
-    assert f"no service port: port {here.settings['http']['port']} is taken by" in daemon.said()
+    assert f"the service port is not open: port {here.settings['http']['port']} is taken by" in daemon.said()
     assert "Traceback" not in daemon.said()
     assert place not in daemon.said(), "the page there is another program's"
     with running(here):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ingestor.config.file import load
-from ingestor.evaluate import cutting, kept
+from ingestor.evaluate import cutting, stored_report
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.state import run_status
 from tests.e2e.conftest import ask, project
@@ -73,7 +73,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     assert not (samples.folder / "chroma").exists()
     state = samples.folder / "state"
     assert {re.split(r"[.-]", path.name)[0] for path in state.iterdir()} == {"cache", "evaluation"}
-    assert kept.read(state)["docs"].report["recommendation"] == found["recommendation"]
+    assert stored_report.read(state)["docs"].report["recommendation"] == found["recommendation"]
 
 
 def test_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.evaluate.asking import (
     LONGEST,
-    Manner,
+    ModelRequests,
     duplicates,
     filter_questions,
     messages,
@@ -30,8 +30,8 @@ def answer(question: str, *numbers: int) -> str:
     return json.dumps({"question": question, "sentences": numbers})
 
 
-def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
-    return Manner(ask, threads, lambda: None, lambda: None)
+def requests(ask: Callable[[Messages], str | None], threads: int = 1) -> ModelRequests:
+    return ModelRequests(ask, threads, lambda: None, lambda: None)
 
 
 def test_neighbouring_sentences_are_one_excerpt() -> None:
@@ -83,7 +83,7 @@ def test_model_gets_earlier_questions_and_the_reason_of_a_refusal() -> None:
         asked.append(given)
         return next(replies)
 
-    questions, refused = write_questions([TEXT], {0: [(0, len(TEXT))] * 3}, manner(ask))
+    questions, refused = write_questions([TEXT], {0: [(0, len(TEXT))] * 3}, requests(ask))
     assert [question.text for question in questions] == ["When?", "Who?"]
     assert [each.reason for each in refused] == [
         "no valid answer of the model: the answer is not a JSON object"
@@ -100,7 +100,9 @@ def test_documents_are_requested_in_parallel_and_returned_in_order() -> None:
     def ask(given: Messages) -> str:
         return answer("A?" if "river" in given[1][1] else "B?", 1)
 
-    questions, refused = write_questions([TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, manner(ask, threads=2))
+    questions, refused = write_questions(
+        [TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, requests(ask, threads=2)
+    )
     assert [question.text for question in questions] == ["A?", "B?"]
     assert refused == []
 

@@ -11,7 +11,7 @@ from ingestor.chroma.client import Client
 from ingestor.config.file import load
 from ingestor.config.models import Config
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.evaluate import kept
+from ingestor.evaluate import stored_report
 from ingestor.model import Record, RecordId
 from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
@@ -55,7 +55,7 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
     with holding(_records(), tmp_path_factory.mktemp("daemon"), MODEL, chroma) as found:
         _note_rows(found)
-        kept.write(found.folder, evaluation(ATTACK), 1.7e9)
+        stored_report.write(found.folder, evaluation(ATTACK), 1.7e9)
         yield found
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 
-from ingestor.evaluate import kept
+from ingestor.evaluate import stored_report
 from tests.page.conftest import evaluation
 from tests.page.test_pages import get
 
@@ -34,8 +34,8 @@ def test_collection_without_evaluation_names_the_command(client: httpx.Client) -
 
 def test_last_report_of_each_collection_is_stored_and_damaged_files_are_skipped(tmp_path: Path) -> None:
     for text in ("first", "second"):
-        kept.write(tmp_path, evaluation(text), 5.0)
-    kept.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)
+        stored_report.write(tmp_path, evaluation(text), 5.0)
+    stored_report.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)
     for content in (
         "{",
         "[]",
@@ -44,7 +44,7 @@ def test_last_report_of_each_collection_is_stored_and_damaged_files_are_skipped(
         '{"format": 0, "at": 1, "report": {"collection": "x"}}',
     ):
         (tmp_path / f"evaluation-{len(content)}.json").write_text(content)
-    found = kept.read(tmp_path)
+    found = stored_report.read(tmp_path)
     assert {name: one.at for name, one in found.items()} == {"docs": 5.0, "other": 6.0}
     assert "second" in found["docs"].report["recommendation"]["text"]
     assert found["docs"].report["questions"]["refused"] == []

@@ -241,7 +241,7 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
         (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes pending"),
         (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
         (situation(settled=5), {}, "it takes long", "asks", "all"),
-        (situation(idle=100, settled=5), {}, None, "bad", "the engine does not go on"),
+        (situation(idle=100, settled=5), {}, None, "bad", "the engine makes no progress"),
         (
             replace(situation(settled=5), swaps={"all": (2, 5)}),
             {},

@@ -10,8 +10,8 @@ from ingestor.engine.embedding import Counts
 from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
 from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
-from ingestor.service.situation import CheckFigures, CollectionFigures, Situation, SourceFigures
-from ingestor.state.run_status import Live, RunningListing
+from ingestor.service.situation import CollectionFigures, Situation, SourceFigures
+from ingestor.state.run_status import CheckResult, Live, RunningListing
 
 FOUND = Situation(
     at=1000.0,
@@ -39,7 +39,7 @@ FOUND = Situation(
     embedded=Counts(texts=100, tokens=5000, cached=50, seconds=2.5, waiting=6, busy_for=0.5),
     chroma_restarts=1,
     disk_free={"state": 7},
-    checks={("docs", "faq.csv"): CheckFigures(0.75, 0.125, False, 950.0)},
+    checks=[CheckResult("docs", "faq.csv", 0.75, 0.125, False, 950.0)],
     stages={"read": 1.5, "write": 0.5},
 )
 
@@ -131,8 +131,8 @@ def test_kinds_of_reasons_are_few() -> None:
             Situation(collections=UNUSABLE, chroma_up=False, chroma_loads=True),
             ["Chroma does not answer", "a collection cannot be written"],
         ),
-        (Situation(idle=100), ["the engine does not go on"]),
-        (Situation(embedded=Counts(busy_for=100)), ["the embedder does not go on"]),
+        (Situation(idle=100), ["the engine makes no progress"]),
+        (Situation(embedded=Counts(busy_for=100)), ["the embedder makes no progress"]),
         (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed completely"]),
         (Situation(sources={"a": SourceFigures(interval=60, held=True)}), []),
         (Situation(sources={"a": SourceFigures()}), []),

@@ -62,7 +62,7 @@ def show(evaluation: Evaluation) -> None:
 def show_check(checked: Checked) -> None:
     """Print recall now, how far it fell, and the questions that fell most."""
     out = Console(highlight=False, soft_wrap=True)
-    asked, mean = checked.inspection, checked.mean
+    asked, mean = checked.request, checked.mean
     for each in checked.refused[:3]:
         out.print(Text(escape_invisible(f"question skipped: line {each.line}: {each.reason}")))
     if len(checked.refused) > 3:
