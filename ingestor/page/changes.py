@@ -1,7 +1,7 @@
-"""The page of changes: decisions that wait for a person, plans, and the actions of all buttons.
+"""The page of changes: decisions for a person, plans, and the actions of the buttons on all pages.
 
-Each button does the same as the command of its name. ``ingestor plan`` computes a plan, one at a time, in a
-process of low priority, because reading every new document would delay the daemon.
+Each button does the same as the command of its name. A plan is computed by ``ingestor plan``, one at a time,
+in a process of low priority, because reading every new document would delay the daemon.
 """
 
 import json
@@ -39,10 +39,10 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """A plan from its request on.
+    """A requested plan.
 
     ``begun``, ``ended``: POSIX seconds. ``text``: output of the command; None while it runs.
-    ``parsed``: the plan as `ingestor plan --json` prints it; None where the command printed none.
+    ``parsed``: the plan as `ingestor plan --json` prints it; None if the command printed no plan.
     """
 
     begun: float
@@ -61,7 +61,7 @@ class ShownPlan:
 
 
 class Planner:
-    """Runs ``child`` to compute plans. Only one worker thread of the page calls at a time."""
+    """Computes plans in a process. ``child``: command of the process. For one thread at a time."""
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child
@@ -92,7 +92,7 @@ class Planner:
                 process.kill()
             return plan
         text = os.pread(output.fileno(), LONGEST, 0).decode("utf-8", "replace")
-        text = text.strip() or "The plan could not be made."
+        text = text.strip() or "The plan could not be made: `ingestor plan` printed nothing."
         try:
             parsed = json.loads(text.splitlines()[-1])
         except (ValueError, RecursionError):
@@ -114,7 +114,7 @@ class Planner:
 
 
 def planner(config: Path) -> Planner:
-    """Return a planner of the config file. Its process gets all variables, which may hold secrets."""
+    """Return a planner for a config file. Its process gets all environment variables, also secrets."""
     words = ("-c", _RUN, "plan", "--json", "--config", str(config))
     return Planner(python_child(*words, secrets=True, variables=_PLAIN))
 
@@ -140,7 +140,7 @@ def changes(daemon: DaemonView, situation: Situation, config: Config, planner: P
 
 
 def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]:
-    """Return the actions of the forms, by address."""
+    """Return the actions of all forms, by their address. ``config``: returns the config in force."""
 
     def plan(form: Form) -> FormResult:
         planner.begin()
@@ -160,7 +160,11 @@ def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]
 
 
 def retry(config: Config, form: Form) -> FormResult:
-    """Retry a document, all documents that failed alike, or all failed ones if the name is empty."""
+    """Retry documents that failed.
+
+    The form's ``document`` names one, or is empty for all. Its ``reason`` instead selects the documents of a
+    source that failed for one kind of reason. Raises RequestProblem.
+    """
     wanted, alike = form.get("document"), form.get("reason")
     if wanted is None and alike is None:
         raise RequestProblem.at("document", 422, "the form names no document")

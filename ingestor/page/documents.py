@@ -1,4 +1,4 @@
-"""The page of documents: lists of them, and one document with its chunks coloured in its text.
+"""Values of two pages: the list of documents, and one document with its chunks in colours.
 
 The text is built from the records in Chroma, as search returns them; no file is opened.
 """
@@ -31,6 +31,7 @@ from ingestor.state.reports import (
     one_of,
     page_of,
 )
+from ingestor.text.spans import Span
 
 PAGE = 100  # documents
 NATURALLY = 20_000  # documents; names of more are sorted by code points
@@ -39,7 +40,7 @@ LONGEST = 500  # characters of a part of a name
 
 
 def documents(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Return the values of the list. Raises RequestProblem, and sqlite3.Error."""
+    """Return the values of a page of the list. Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     editions = {str(one.serves): one.name for one in all_editions(daemon.journal) if one.role == "live"}
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
@@ -71,7 +72,10 @@ def documents(daemon: DaemonView, situation: Situation, request: Request) -> Map
 
 
 def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]:
-    """Return the documents' own titles by id, as far as Chroma has them now."""
+    """Return the documents' own titles by id.
+
+    Documents without a title, or not in Chroma now, are omitted.
+    """
     uuids = {str(one.name): one.uuids for one in all_editions(daemon.journal) if one.uuids}
     titles = dict[str, str]()
     for edition in {row.collection for row in rows if row.records} & uuids.keys():
@@ -89,7 +93,10 @@ def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]
 
 
 def _read_query(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
-    """Parse the filters of a list. Raises RequestProblem."""
+    """Parse the filters of the list from the address. Raises RequestProblem.
+
+    ``editions``: live editions by the name of their collection.
+    """
     which, collection = given.get("which") or "any", given.get("collection", "")
     if which not in WHICH:
         raise RequestProblem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
@@ -119,6 +126,7 @@ def _place(text: str | None) -> Place | None:
 
 
 def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str:
+    """Return the address of the page before or after a row, with the chosen filters."""
     return f"?{urlencode({**chosen, direction: json.dumps(row.place)})}"
 
 
@@ -130,7 +138,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
-        raise RequestProblem.at("document", 404, "there is no such document any more, or not yet")
+        raise RequestProblem.at("document", 404, "there is no document with this id now")
     given = request.query_params.get("from", "0")
     if not (given.isascii() and given.isdecimal() and len(given) < 10):
         raise RequestProblem.at("from", 422, "from must be a whole number")
@@ -138,7 +146,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     editions = all_editions(daemon.journal)
     edition = next((one for one in editions if (one.name, one.role) == (row.collection, "live")), None)
     records = _records(daemon, edition.uuids, id_, first) if row.records and edition else []
-    count = _whole(records[0].metadata, "chunk_count") if records else 0
+    count = _number(records[0].metadata, "chunk_count") or 0 if records else 0
     return {
         "now": situation.at,
         "history": last_events(daemon.journal, document_id=id_, n=20),
@@ -156,7 +164,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
 
 
 def list_chunks(records: Sequence[Record], first: int) -> Markup:
-    """Return the chunks as items of a list, as in the page of ``ingestor chunk``."""
+    """Render the chunks as items of a list. ``first``: number of the document's chunks before them."""
     chunks, items = chunks_of(records), list[str]()
     shown = zip(chunks, records, parts(text_of(records), chunks), strict=True)
     for number, (chunk, record, marked) in enumerate(shown, first + 1):
@@ -171,21 +179,13 @@ def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> 
         return []
     places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
     records = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
-    return sorted(records, key=lambda record: _whole(record.metadata, "chunk_index"))
-
-
-def _whole(metadata: Metadata, key: str) -> int:
-    value = metadata.get(key)
-    return value if isinstance(value, int) else 0
-
-
-Span = tuple[int, int]
+    return sorted(records, key=lambda record: _number(record.metadata, "chunk_index") or 0)
 
 
 def chunks_of(records: Sequence[Record]) -> list[Chunk]:
-    """Return the chunks of records in their order, with offsets from the first.
+    """Return the chunks of records in their order, with offsets from the start of the first.
 
-    A text whose length differs from its span has no place: a model wrote the text, or it has several spans.
+    A text whose length differs from its span counts as rewritten: a model wrote it, or it has several spans.
     """
     base, chunks = _base(records), list[Chunk]()
     for record in records:
@@ -198,7 +198,9 @@ def chunks_of(records: Sequence[Record]) -> list[Chunk]:
 
 
 def text_of(records: Sequence[Record]) -> str:
-    """Return the text of the records, from the first on, with whitespace in the gaps."""
+    """Return the document's text from the first record to the last, with spaces for characters between
+    chunks.
+    """
     base = _base(records)
     exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
     pieces, at = list[str](), 0
@@ -209,17 +211,19 @@ def text_of(records: Sequence[Record]) -> str:
 
 
 def _base(records: Sequence[Record]) -> int:
+    """Return the offset in the document at which the first record starts."""
     return min((span[0] for record in records if (span := _span(record)) is not None), default=0)
 
 
 def _span(record: Record) -> Span | None:
     """Return the record's span in its document; None if the text's length differs from the span's."""
-    start, end = _offset(record.metadata, "start_index"), _offset(record.metadata, "end_index")
+    start, end = _number(record.metadata, "start_index"), _number(record.metadata, "end_index")
     if start is None or end is None or len(record.text) != end - start:
         return None
     return start, end
 
 
-def _offset(metadata: Metadata, key: str) -> int | None:
+def _number(metadata: Metadata, key: str) -> int | None:
+    """Return a whole number of the metadata; None if another program changed it."""
     value = metadata.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""Formats numbers, times and figures of a daemon for people. Pure."""
+"""Figures that the pages show: counts, states, groups of failures, and formats of numbers and times. Pure."""
 
 import json
 from collections import Counter
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ingestor.core.document_state import PENDING
+from ingestor.core.entries import SourceRow
 from ingestor.core.errors import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
 from ingestor.units import quantity
@@ -19,6 +20,8 @@ Mood = Literal["good", "busy", "asks", "bad", "empty"]
 
 @dataclass(frozen=True, slots=True)
 class Headline:
+    """The state of everything in one sentence. ``mood``: decides the colour. ``more``: details below."""
+
     mood: Mood
     text: str
     more: str = ""
@@ -26,11 +29,11 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class ShownCounts:
-    """Numbers of documents. ``due``: includes documents to remove and documents waiting for a retry."""
+    """Numbers of documents by state. ``due`` includes documents to remove, and documents to be retried."""
 
     settled: int = 0
     due: int = 0
-    waiting: int = 0  # due documents that wait for a retry
+    waiting: int = 0  # due documents that failed and will be retried
     quarantined: int = 0
     unsupported: int = 0
 
@@ -45,31 +48,41 @@ class ShownCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFacts:
-    """Facts about a source, from the journal.
+class SourceNotes:
+    """What the journal notes about a source. ``row``: its state.
 
-    ``held``: why no document of the source is removed; ``loss``: whether a person may accept the loss.
+    ``kept``: why records of unreadable documents are kept. ``warning``: about languages or tokens that the
+    model does not know.
     """
 
-    held: str | None = None
-    loss: bool = False
-    trouble: str | None = None
-    paused: float | None = None  # since when
-    kept: str | None = None  # why records of unreadable documents are kept
-    language: str | None = None  # message about documents whose language the model does not know
+    row: SourceRow = field(default_factory=SourceRow)
+    kept: str | None = None
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSource:
+    """A source as the pages show it. Times are POSIX seconds."""
+
     name: str
     collections: tuple[str, ...]
     counts: ShownCounts
-    facts: SourceFacts
+    notes: SourceNotes
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
-    listing: tuple[float, int] | None  # running: since when, and documents up to now
+    listing: tuple[float, int] | None  # start of a running listing, and the documents that it found
     in_flight: int
     configured: bool
+
+    @property
+    def held(self) -> str | None:
+        """Return the reason if a person must decide before documents of the source are removed."""
+        return self.notes.row.held or self.notes.kept
+
+    @property
+    def problem(self) -> str | None:
+        """Return the most important message about the source."""
+        return self.held or self.notes.row.trouble or self.notes.warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,8 @@ class CollectionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShownCollection:
+    """A collection as the pages show it. ``swap``: finished and all documents while it is rebuilt."""
+
     name: str
     counts: ShownCounts
     facts: CollectionFacts = field(default_factory=CollectionFacts)
@@ -95,6 +110,7 @@ class ShownCollection:
 
 
 def counts_of(situation: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
+    """Count the documents of a source, a collection or both; of everything without either."""
     states = Counter[str]()
     for (of, into, state), documents in situation.documents.items():
         if source in (None, of) and collection in (None, into):
@@ -106,14 +122,15 @@ def counts_of(situation: Situation, source: str | None = None, collection: str |
 
 
 def sources_of(
-    situation: Situation, facts: Mapping[str, SourceFacts], listing: Mapping[str, tuple[float, int]]
+    situation: Situation, notes: Mapping[str, SourceNotes], listing: Mapping[str, tuple[float, int]]
 ) -> list[ShownSource]:
+    """Return the sources of the config, and those that left the config but still have documents."""
     return [
         ShownSource(
             name,
             tuple(sorted({into for of, into, _ in situation.documents if of == name})),
             counts_of(situation, source=name),
-            facts.get(name, SourceFacts()),
+            notes.get(name, SourceNotes()),
             None if one.oldest is None else max(0.0, situation.at - one.oldest),
             one.last_listing,
             listing.get(name),
@@ -126,6 +143,7 @@ def sources_of(
 
 
 def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
+    """Return all collections that have documents or are served, by name."""
     names = sorted({into for _, into, _ in situation.documents} | facts.keys())
     return [
         ShownCollection(
@@ -140,9 +158,9 @@ def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -
 
 @dataclass(frozen=True, slots=True)
 class ShownReason:
-    """Documents of a source that failed alike. ``example``: one reason.
+    """Documents of a source that failed for reasons of one kind.
 
-    ``alike``: whether all share the reason.
+    ``example``: reason of one document. ``alike``: whether all documents have this reason.
     """
 
     source: str
@@ -170,7 +188,7 @@ def group_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
 
 
 def describe_pending(counts: ShownCounts, in_flight: int) -> str:
-    """Return how many pending documents are being read, wait, or will be retried."""
+    """Return words such as ``3 being read, 7 waiting, 2 to be retried`` about pending documents."""
     read = min(in_flight, counts.due)
     waiting = max(0, counts.due - counts.waiting - read)
     parts = ((read, "being read"), (waiting, "waiting"), (counts.waiting, "to be retried"))
@@ -178,6 +196,7 @@ def describe_pending(counts: ShownCounts, in_flight: int) -> str:
 
 
 def lag_of(sources: Iterable[ShownSource]) -> float | None:
+    """Return the age in seconds of the oldest change that readers do not see; None if they see everything."""
     return max((source.lag for source in sources if source.lag is not None), default=None)
 
 
@@ -188,7 +207,7 @@ def headline(
     shown, counts = list(sources), counts_of(situation)
     lag = lag_of(shown)
     obstacle = obstacles(situation)
-    asking = [one.name for one in shown if one.facts.held or one.facts.kept]
+    asking = [one.name for one in shown if one.held]
     asking += [one.name for one in collections if one.facts.waits]
     unread = f"{quantity(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
     if [one for one in obstacle if one != UNLISTED]:
@@ -198,13 +217,13 @@ def headline(
     if obstacle:
         return Headline("busy", "Sources are being scanned", UNLISTED)
     if situation.swaps and not counts.due:
-        more = f"{', '.join(sorted(situation.swaps))}: readers see the collection before until then"
-        return Headline("busy", "A new collection is being built", _join(more, unread))
+        more = f"{', '.join(sorted(situation.swaps))}: readers see the previous collection until then"
+        return Headline("busy", "A collection is being rebuilt", _join(more, unread))
     if counts.due or situation.live.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
         return Headline("busy", f"{quantity(counts.due, 'change')} pending", _join(age, unread))
     if not counts.all:
-        return Headline("empty", "No documents yet", "put some into a source, and they appear here")
+        return Headline("empty", "No documents yet", "documents appear here when a source has some")
     if unread:
         return Headline("good", "In step, with exceptions", unread)
     return Headline("good", "Everything is in step", "readers find every document as it is now")

@@ -1,7 +1,7 @@
-"""Assembles the pages, and serves ``GET /page/events``: parts of the overview as server-sent events.
+"""Assembles all pages, and sends open overviews their changes (``GET /page/events``, server-sent events).
 
-A part is HTML that replaces the same element of the page. All listeners share one rendering every two
-seconds.
+An event has parts of the overview as HTML, each of which replaces an element of the page. Every two seconds
+one rendering serves all open pages.
 """
 
 import json
@@ -37,7 +37,10 @@ Parts = Mapping[str, str]  # HTML by the id of its element
 
 
 class Events:
-    """Events of the page. ``make``: renders its parts. Used by the server's event loop alone."""
+    """Streams of events for open overviews. ``make``: renders the parts of the overview.
+
+    Only the server's event loop uses an object, except ``close``.
+    """
 
     def __init__(self, make: Callable[[], Parts]) -> None:
         self._make = make
@@ -45,13 +48,13 @@ class Events:
         self._listeners, self._making, self._closed = 0, False, False
 
     def listen(self) -> Response:
-        """Open a stream of events. Raises RequestRefused if there are too many listeners."""
+        """Open a stream of events. Raises RequestRefused if too many pages are open."""
         if self._listeners >= MOST or self._closed:
-            raise RequestRefused(503, "too many open pages: reload this page to refresh it")
+            raise RequestRefused(503, "too many pages are open to update them all: reload this page yourself")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:
-        """End every stream soon. Any thread."""
+        """End every stream within a second. Any thread may call."""
         self._closed = True
 
     async def _stream(self) -> AsyncIterator[str]:

@@ -1,6 +1,7 @@
-"""``GET /``: state of sources and collections, current work, charts, failures; and the last evaluation.
+"""Values of two pages: the overview (``GET /``), and the last evaluation of a collection.
 
-Charts show, as SVG, the figures since the daemon started, for at most a day.
+The overview shows sources and collections, current work, failures, and charts. Charts are SVG; they show the
+time since the daemon's start, at most a day.
 """
 
 from collections import deque
@@ -19,7 +20,7 @@ from ingestor.core.entries import Choices
 from ingestor.evaluate import stored_report
 from ingestor.http_server.requests import RequestProblem
 from ingestor.page import figures
-from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts, number, span
+from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceNotes, number, span
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.policy import strategies_and_model
 from ingestor.service.daemon_view import DaemonView
@@ -56,24 +57,23 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
 
 
 def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
+    """Return all sources with what the journal notes about them. Raises sqlite3.Error."""
     kept = reasons_for_keeping(daemon.journal)
     languages, tokens = notices(daemon.journal, "language"), notices(daemon.journal, "tokens")
-    facts = {
-        str(name): SourceFacts(
-            row.held,
-            row.loss,
-            row.trouble,
-            row.paused,
+    notes = {
+        str(name): SourceNotes(
+            row,
             kept.get(name),
             "; ".join(filter(None, (languages.get(str(name)), tokens.get(str(name))))) or None,
         )
         for name, row in states(daemon.journal).items()
     }
     listing = {name: (one.since, one.seen) for name, one in daemon.live().listing.items()}
-    return figures.sources_of(situation, facts, listing)
+    return figures.sources_of(situation, notes, listing)
 
 
 def collections_now(daemon: DaemonView, situation: Situation) -> list[ShownCollection]:
+    """Return all collections with what the journal and Chroma know about them. Raises sqlite3.Error."""
     editions = all_editions(daemon.journal)
     waits, delayed = notices(daemon.journal, "waits"), notices(daemon.journal, "delayed")
     old = {edition.serves: edition.since for edition in editions if edition.role == "previous"}
@@ -100,6 +100,7 @@ def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
 
 
 def _means(choices: Choices | None) -> str:
+    """Return the strategies and the model that made a collection, as text; "" if unknown."""
     if choices is None:
         return ""
     strategies, model = strategies_and_model(choices)
@@ -118,9 +119,9 @@ _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # se
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A sample. ``at``: POSIX seconds. ``lag``: seconds.
+    """A sample of the daemon's figures, from which charts are drawn.
 
-    ``documents``, ``records``: written since the start.
+    ``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: numbers written since the start.
     """
 
     at: float
@@ -131,9 +132,10 @@ class ChartPoint:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A bar chart. ``summary``: the chart in words. ``most``: value of a full bar.
+    """A bar chart over time.
 
-    ``since``: seconds since its beginning. ``each``: seconds that a bar covers.
+    ``drawn``: SVG. ``most``: value of the highest possible bar, as text. ``summary``: the chart in words.
+    ``since``: seconds from the left end until now. ``each``: seconds that a bar covers.
     """
 
     title: str
@@ -165,6 +167,7 @@ def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
 
 
 def _bar(at: float, now: float, width: float, bars: int) -> int | None:
+    """Return the number of the bar for a time; None if the chart of ``width`` seconds does not reach it."""
     place = int((at - (now - width)) / width * bars)
     return min(place, bars - 1) if 0 <= place <= bars else None
 
@@ -194,11 +197,14 @@ def _chart(
     return Chart(title, drawn, as_text(most) if any(values) else "", summary, width, width / len(values))
 
 
-PATIENCE = 3.0  # seconds for figures that are being gathered when the daemon ends
+PATIENCE = 3.0  # seconds that the daemon's end waits for figures that are being gathered
 
 
 class History:
-    """Samples of the figures that ``gather`` returns. Any thread may read them."""
+    """Samples of the daemon's figures for charts, taken by a thread. Any thread may read them.
+
+    ``gather``: returns the figures; may raise sqlite3.Error.
+    """
 
     def __init__(self, gather: Callable[[], Situation]) -> None:
         self._gather, self._ended, self.since = gather, Event(), time()
@@ -227,6 +233,7 @@ class History:
 
 
 def sample_of(situation: Situation) -> ChartPoint:
+    """Return the figures of a moment that charts show."""
     lags = [situation.at - one.oldest for one in situation.sources.values() if one.oldest is not None]
     documents = sum(
         situation.live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
@@ -247,7 +254,7 @@ def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Ma
     known = stored_report.read(daemon.folders["state"])
     if wanted not in known:
         raise RequestProblem.at(
-            "collection", 404, "no evaluation of this collection is kept: run `ingestor evaluate` first"
+            "collection", 404, "this collection was not evaluated yet: run `ingestor evaluate`"
         )
     report = known[wanted].report
     rows = report["strategies"]

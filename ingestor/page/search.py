@@ -39,6 +39,7 @@ from ingestor.service.searching import answer_question, collection_of, problems
 from ingestor.state.editions import searchable
 from ingestor.state.journal import sources_of
 from ingestor.state.reports import rows_of
+from ingestor.text.spans import Span
 
 CHOICES = ("all", *MODES)
 EXAMPLE = '{"language": "en"}'
@@ -54,7 +55,12 @@ ABOUT: Mapping[Mode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A hit to show. ``part``: page of the document's list of chunks that has the hit's chunk."""
+    """A hit as the page shows it.
+
+    ``dense``, ``lexical``: ranks by vectors and by words; None if that search did not find the hit.
+    ``place``: collection, page or lines. ``chunk``: number of the chunk in its document, from 1. ``part``:
+    number of chunks before the page of the document that shows the chunk.
+    """
 
     score: float
     dense: int | None
@@ -71,7 +77,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Results of one mode. ``note``: why another mode answered, or why the search was refused."""
+    """Results of one mode of search. ``note``: why another mode answered, or why none did."""
 
     title: str
     about: str
@@ -81,7 +87,7 @@ class Column:
 
 
 def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
-    """Return the values of the page. Raises Problem, and errors of Chroma, the embedder and the journal."""
+    """Return the values of the page. Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
     names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
@@ -108,7 +114,7 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
-    """Return a filter of Chroma for both fields of the form. Raises BadQuestion."""
+    """Return Chroma's filter for a source and a JSON object. Raises BadQuestion if it is no JSON object."""
     try:
         own = json.loads(where) if where else None
     except (ValueError, RecursionError) as error:
@@ -175,8 +181,6 @@ def _n(given: str) -> int:
 
 # --- a hit as HTML ---------------------------------------------------------------------------------
 
-Span = tuple[int, int]
-
 _DIALECT = Dialect.ENABLE_TABLES | Dialect.ENABLE_STRIKETHROUGH
 _TAGS: Mapping[str, str] = {
     "Paragraph": "p", "Heading": "p", "BlockQuote": "blockquote", "Item": "li", "Emphasis": "em",
@@ -213,7 +217,11 @@ def render_hit(text: str, markdown: bool, language: str | None, wanted: Set[str]
 
 
 def _start(text: str, begin: int, first: int, most: int) -> int:
-    """Return the start of an excerpt with the first marked word: the top, a paragraph or a word."""
+    """Return the offset at which an excerpt of ``most`` characters starts, so that it has the marked word.
+
+    ``begin``: first offset that may be shown. ``first``: offset of the marked word. The excerpt starts at
+    ``begin``, at a paragraph, or else at a word.
+    """
     if len(text) - begin <= most or first - begin < most * 2 // 3:
         return begin
     near = min(first - most // 3, len(text) - most)
@@ -225,6 +233,7 @@ def _start(text: str, begin: int, first: int, most: int) -> int:
 
 
 def _end(text: str, start: int, most: int) -> int:
+    """Return the offset at which an excerpt ends: the end of the text, of a line or of a word."""
     if len(text) - start <= most:
         return len(text)
     line = text.rfind("\n", start + most // 2, start + most)
@@ -233,6 +242,7 @@ def _end(text: str, start: int, most: int) -> int:
 
 
 def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
+    """Yield the HTML of a text that is not Markdown; only its tables are rendered."""
     at = start
     for table in _TABLE.finditer(text, start, end):
         rows = list(_markdown(text, table.start(), table.end(), marks))
@@ -244,7 +254,7 @@ def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[M
 
 
 def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
-    """Yield the HTML of a Markdown text."""
+    """Yield the HTML of a part of a Markdown text. ``marks``: spans to mark, as offsets of the whole text."""
     part = text[start:end]
     raw = part.encode()  # the parser counts bytes
     closing, head = list[str](), False

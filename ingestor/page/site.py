@@ -1,7 +1,7 @@
-"""Common parts of all pages: templates, access, the frame, and pages for refusals.
+"""Code of all pages: templates, access, forms, and the pages that explain refusals.
 
 Templates escape every value, and spell out control characters and marks of direction. Worker threads render
-the pages; the server's event loop only waits.
+the pages, so that the server's event loop is not delayed.
 """
 
 import hmac
@@ -89,9 +89,10 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
-    """Rights of visitors. ``token``: the config's token; None admits everybody.
+    """Decides who may see the pages, and who may change something by their forms.
 
-    ``peers``: finds the user of a connection on this machine. Only the server's event loop uses an object.
+    ``token``: ``http.token`` of the config; None admits everybody. ``peers``: finds the user of a connection
+    on this machine. Only the server's event loop uses an object.
     """
 
     def __init__(self, token: str | None, peers: PeerUsers) -> None:
@@ -109,19 +110,19 @@ class Sessions:
         )
 
     def obstacle(self, request: Request) -> str:
-        """Return why an admitted sender may change nothing; "" for an owner."""
+        """Return why an admitted sender may change nothing; "" if the sender may."""
         if self._token is not None:
             return ""
         if self._peers.missing:
-            return "buttons need `http.token` in the config: this system does not tell whose a connection is"
+            return "buttons need `http.token` in the config: this system does not name a connection's user"
         peer, here = request.scope["client"], request.scope["server"]
         proxied = any(name in request.headers for name in _FORWARDED)
         if not proxied and peer and here and self._peers.is_ours(peer, here):
             return ""
-        return "only the user who runs ingestor may change something; `http.token` lets others sign in"
+        return "only the user who runs ingestor may use buttons; set `http.token` to let others sign in"
 
     def refusal(self, request: Request) -> RequestRefused:
-        """Return the refusal that asks for the password; a wrong password counts against the sender."""
+        """Return the refusal that requests a password. A wrong password counts against the sender."""
         tried = "authorization" in request.headers
         message = "sign in with any name, and with http.token of the config as the password"
         return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
@@ -164,22 +165,22 @@ Action = Callable[[Form], FormResult]
 
 
 class Site:
-    """Frame, access and worker threads of the pages. ``common``: resources of the service port.
+    """Builds routes for pages and forms, with access checks, worker threads and the frame of every page.
 
-    Any thread may use a site, but not ``sessions``.
+    ``common``: resources of the service port. Any thread may use a site, but not ``sessions``.
     """
 
     def __init__(self, common: Common, sessions: Sessions) -> None:
         self.common, self.sessions = common, sessions
-        self._messages: dict[str, str] = {}  # not shown yet, by a name in the address
-        self._turns = Turns()  # separate, so that a slow search does not delay the overview
+        self._messages: dict[str, str] = {}  # results of forms, by a name in the address of the next page
+        self._turns = Turns()  # apart from searches of programs, so that they do not delay the pages
 
     def page(self, path: str, template: str, show: Show) -> Route:
-        """Route to a page; ``show`` runs in a worker thread."""
+        """Return the route of a page. ``show``: returns the page's values, in a worker thread."""
 
         async def answer(request: Request) -> Response:
             if not self.sessions.admits(request):
-                return self.asks_in(request)
+                return self.request_password(request)
             try:
                 values = await self._turns.run(partial(show, request))
             except RequestRefused as refused:
@@ -189,12 +190,15 @@ class Site:
         return Route(path, answer, methods=["GET"])
 
     def action(self, path: str, do: Action, *, changes: bool = True) -> Route:
-        """Route a form of our pages to ``do``, in a worker thread. ``changes``: allow owners only."""
+        """Return the route of a form. ``do``: carries it out, in a worker thread.
+
+        ``changes``: whether the form changes something, so that ``Sessions.obstacle`` refuses some senders.
+        """
 
         async def answer(request: Request) -> Response:
             try:
                 if not self.sessions.admits(request):
-                    return self.asks_in(request)
+                    return self.request_password(request)
                 if changes and (obstacle := self.sessions.obstacle(request)):
                     raise RequestRefused(403, obstacle)
                 form = await self.form(request)
@@ -221,6 +225,7 @@ class Site:
         return form
 
     async def respond(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
+        """Return a page. ``template``: file in ``templates/page``."""
         made = partial(render, template, {**self.frame(request), **values})
         return Response(await self._turns.run(made), status, HEADERS, "text/html")
 
@@ -235,12 +240,13 @@ class Site:
         }
 
     def refusal(self, request: Request, refused: RequestRefused) -> Response:
+        """Return the page that explains a refusal."""
         values = {**self.frame(request), "status": refused.status, "message": str(refused)}
         headers = {**HEADERS, **refused.headers}
         return Response(render("refusal.html", values), refused.status, headers, "text/html")
 
-    def asks_in(self, request: Request) -> Response:
-        """Ask for the password on a page. Raises WrongToken for a wrong password."""
+    def request_password(self, request: Request) -> Response:
+        """Return the page that requests the password. Raises WrongToken for a wrong one."""
         refused = self.sessions.refusal(request)
         answer = self.refusal(request, refused)
         if isinstance(refused, WrongToken):

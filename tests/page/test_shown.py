@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.core.entries import SourceRow
 from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
 from ingestor.page.documents import chunks_of, text_of
@@ -17,7 +18,7 @@ from ingestor.page.figures import (
     MOST_REASONS,
     CollectionFacts,
     ShownCounts,
-    SourceFacts,
+    SourceNotes,
     ago,
     clock,
     collections_of,
@@ -239,7 +240,7 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
         (situation(settled=5), {}, None, "good", "Everything is in step"),
         (situation(settled=5, quarantined=1), {}, None, "good", "1 document cannot be read"),
         (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes pending"),
-        (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
+        (situation(settled=5), {"docs": SourceNotes(SourceRow(held="gone"))}, None, "asks", "docs"),
         (situation(settled=5), {}, "it takes long", "asks", "all"),
         (situation(idle=100, settled=5), {}, None, "bad", "the engine makes no progress"),
         (
@@ -247,13 +248,13 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
             {},
             None,
             "busy",
-            "A new collection is being built",
+            "A collection is being rebuilt",
         ),
         (UNLISTED_YET, {}, None, "busy", "Sources are being scanned"),
     ],
 )
 def test_headline_summarises_the_state(
-    found: Situation, facts: dict[str, SourceFacts], waits: str | None, mood: str, words: str
+    found: Situation, facts: dict[str, SourceNotes], waits: str | None, mood: str, words: str
 ) -> None:
     collections = collections_of(found, {"all": CollectionFacts(waits=waits)})
     said = headline(found, sources_of(found, facts, {}), collections)
