@@ -1,6 +1,6 @@
-"""Command ``ingestor chunk``, which shows how strategies cut a file before anything is indexed.
+"""Command ``chunk``: shows how strategies cut a file, without indexing anything.
 
-Chunks alternate in colour on a terminal; elsewhere they are separated plain text.
+A terminal shows chunks in alternating colours. A file or pipe gets plain text with lines between chunks.
 """
 
 import json
@@ -78,7 +78,10 @@ def show(
 
 
 def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Choice:
-    """Return the first strategy: a named one with its defaults, or the configured one with its options."""
+    """Return the strategy to show first, with the options of --option.
+
+    ``strategy``: a named one with its defaults; None for the configured one with its configured options.
+    """
     if strategy is not None:
         return choice(strategy, given, f"--strategy {strategy}")
     if not given:
@@ -87,7 +90,7 @@ def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Cho
 
 
 def as_written(options: Options) -> dict[str, Any]:
-    """Return the options in the form of a config, with tuning options."""
+    """Return the options that are set, as a config writes them; also options that change speed alone."""
     values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
     picks = {
         name: {"strategy": value.strategy, **as_written(value.options)}
@@ -107,7 +110,10 @@ def _parse_choices(lists: Iterable[str]) -> Iterator[Choice]:
 def choice(
     kind: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None, group: Group = "chunkers"
 ) -> Choice:
-    """Return the plugin with these options. Raises ConfigError, which names the option and its values."""
+    """Return a plugin with options. Raises ConfigError, which names a wrong option and its possible values.
+
+    ``given``: KEY=VALUE. ``label``: where the options were given, for messages. ``kept``: further options.
+    """
     tree = ConfigTree(data=dict(kept or {}))
     for each in given:
         add(tree, each, label)
@@ -138,6 +144,7 @@ def add(tree: ConfigTree, given: str, label: str) -> None:
 
 
 def assets() -> Assets:
+    """Return the template, style and script of the page."""
     folder = files("ingestor").joinpath("templates")
     frame, style, script = (
         folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
@@ -172,6 +179,7 @@ def show_cuts(document: Document, cuts: Sequence[Cut]) -> None:
 
 
 def summary(cut: Cut) -> str:
+    """Return the number of chunks, their sizes in tokens, and the time of a strategy."""
     sizes = cut.tokens
     if not sizes:
         return "no chunks: the document has no text"

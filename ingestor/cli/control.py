@@ -1,6 +1,7 @@
-"""Commands by which people approve, refuse, retry and pause, and change collections in Chroma.
+"""Commands for decisions of people: approve or undo a change, retry, accept a loss, pause, resume.
 
-Most write requests to the journal, where a running daemon reads them.
+Most commands write a request into the journal, from which a running daemon takes it. ``collections`` also
+deletes and adopts collections in Chroma.
 """
 
 from typing import Annotated
@@ -18,26 +19,27 @@ from ingestor.cli.usage import (
     at_once_or,
     command,
     fail,
-    to_read,
-    to_write,
+    open_to_read,
+    open_to_write,
 )
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """Do what plan shows, including changes that wait for approval.
 
-    Chunks documents again, and removes those of sources that left the config. A running daemon does the
-    work; without one, this command does it, as sync does.
+    Chunks documents again where the config changed, and removes documents of sources that left the config. A
+    running daemon does the work; without one, this command does it as sync does.
     """
     from ingestor.cli.output import console, progress
 
-    project, checked = to_write(config, "warning" if as_json else "config")
+    project, checked = open_to_write(config, "warning" if as_json else "config")
     with progress.show_progress(as_json, logged=checked.log.format == "json") as watcher:
         done = project.apply(progress=watcher, handle_signals=True)
     if done.report is not None:
         end_sync(done.report, as_json, config)
-    words = [*done.approved, "the daemon does it now" if done.approved else "no change waits for approval"]
-    console.answer({"approved": list(done.approved)}, "\n".join(words), as_json)
+    then = "the running daemon applies this now" if done.approved else "no change waits for approval"
+    words = [*done.approved, then]
+    console.print_answer({"approved": list(done.approved)}, "\n".join(words), as_json)
 
 
 def rollback(
@@ -45,19 +47,19 @@ def rollback(
 ) -> None:
     """Undo the last config change of a collection.
 
-    Readers get the earlier chunks at once. The config file keeps the change, which is applied again when the
-    file changes, or by apply.
+    Readers get the earlier chunks at once. The config file keeps the change until you revert it: apply, or
+    the next edit of the file, applies the change again.
     """
     from ingestor.cli.output import console
     from ingestor.queries.access import collection_of
 
-    project, checked = to_write(config, "warning")
+    project, checked = open_to_write(config, "warning")
     name = collection_of(checked, collection)
     redone = project.rollback(name)
     words = f"undid the last rollback of {name}" if redone else f"rolled back {name}"
     if not redone:
         words += f". {config} still has the change: revert it, or run: {command('apply', config)}"
-    console.answer({"rolled_back": name}, words, as_json)
+    console.print_answer({"rolled_back": name}, words, as_json)
 
 
 def retry(
@@ -72,11 +74,11 @@ def retry(
 
     if (document is None) == (not every):
         fail("name a document, or use --all", USAGE)
-    project, _ = to_read(config)
+    project, _ = open_to_read(config)
     count = project.retry(document)
     when = at_once_or("sync", config, running=project.is_running())
     words = f"{quantity(count, 'document')} will be retried {when}"
-    console.answer({"retried": count}, words if count else "no documents to retry", as_json)
+    console.print_answer({"retried": count}, words if count else "no documents to retry", as_json)
 
 
 def accept(
@@ -86,13 +88,13 @@ def accept(
 ) -> None:
     """Confirm a held source's sudden loss of documents.
 
-    The next pass removes their records, and those of documents that became unreadable.
+    The next pass removes the records of lost documents, and of documents that became unreadable.
     """
     from ingestor.cli.output import console
 
-    to_read(config)[0].accept(source)
+    open_to_read(config)[0].accept(source)
     words = f"the loss in {source} is accepted: its documents are removed at the next pass"
-    console.answer({"accepted": source}, words, as_json)
+    console.print_answer({"accepted": source}, words, as_json)
 
 
 def pause(
@@ -107,10 +109,10 @@ def pause(
     """
     from ingestor.cli.output import console
 
-    names = to_read(config)[0].pause(source)
+    names = open_to_read(config)[0].pause(source)
     again = command(f"resume {source}" if source else "resume", config)
     words = f"paused: {', '.join(names)}; to resume: {again}"
-    console.answer({"paused": names}, words, as_json)
+    console.print_answer({"paused": names}, words, as_json)
 
 
 def resume(
@@ -121,11 +123,11 @@ def resume(
     """Resume a paused source."""
     from ingestor.cli.output import console
 
-    project, _ = to_read(config)
+    project, _ = open_to_read(config)
     names = project.resume(source)
     when = at_once_or("sync", config, running=project.is_running())
     words = f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
-    console.answer({"resumed": names}, words if names else "no source was paused", as_json)
+    console.print_answer({"resumed": names}, words if names else "no source was paused", as_json)
 
 
 def collections(
@@ -136,8 +138,8 @@ def collections(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Adopt a collection of another state: that of a copied state keeps its records, that of a "
-            "lost state is written again.",
+            help="Adopt a collection of another state. If this state is a copy of that one, the records "
+            "stay; if that state is lost, they are written again.",
         ),
     ] = None,
     not_ours: Annotated[
@@ -156,11 +158,11 @@ def collections(
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
-    project, _ = to_write(config, "error")
+    project, _ = open_to_write(config, "error")
     if delete is not None:
         gone = project.delete_collection(delete, not_ours=not_ours)
         words = f"collection {gone.name} is deleted, with {quantity(gone.records or 0, 'record')}"
-        console.answer({"deleted": gone.name, "records": gone.records}, words, as_json)
+        console.print_answer({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = project.adopt_collection(adopt)
         when = at_once_or("sync", config, running=project.is_running())
@@ -168,6 +170,6 @@ def collections(
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:
             words = f"collection {taken.name} is adopted from {taken.elsewhere}; records are compared {when}"
-        console.answer({"adopted": taken.name, "records": taken.records}, words, as_json)
+        console.print_answer({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
         console.show_collections(project.collections(), as_json)

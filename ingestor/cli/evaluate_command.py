@@ -1,7 +1,7 @@
-"""Command ``ingestor evaluate``: parse the arguments into a request, and print the evaluation.
+"""Command ``evaluate``: parses its arguments into a request, and prints or writes the evaluation.
 
-``--strategies`` has ``NAME:KEY=VALUE:...``, or ``configured:KEY=VALUE:...``. A KEY is an option of the
-strategy, ``parsing.KIND.OPTION`` or ``parsing.types`` of a source, ``search``, ``rerank`` or
+A strategy of ``--strategies`` is written ``NAME:KEY=VALUE:...``, where NAME may be ``configured``. A KEY is
+an option of the strategy, ``parsing.KIND.OPTION`` or ``parsing.types`` of a source, ``search``, ``rerank`` or
 ``rerank.OPTION``.
 """
 
@@ -44,14 +44,17 @@ from ingestor.units import quantity
 def request_of(
     config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
 ) -> EvaluationRequest:
-    """Parse the arguments of a command. ``others``: further fields. Raises BadRequest and ConfigError."""
+    """Return the request for the arguments of the command. Raises BadRequest and ConfigError.
+
+    ``others``: further fields of the request.
+    """
     name = _collection(config, collection)
     chosen = tuple(read_strategies(config, name, strategies))
     return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
 
 
 def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
-    """Run the command."""
+    """Evaluate and print the result. ``html``: report to write. ``write``: write the recommended config."""
     with output.progress(as_json) as progress:
         evaluation = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
     report = report_json(evaluation)
@@ -69,7 +72,7 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
 
 
 def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -> None:
-    """Run the command with ``--estimate``."""
+    """Print an estimate of the requests to language models, as ``--estimate`` does."""
     with output.progress(as_json) as progress:
         estimate = estimate_requests(config, request, progress)
     print(json.dumps(estimate_as_json(estimate)) if as_json else estimate.text)
@@ -86,7 +89,10 @@ def run_check(
     accept: bool,
     as_json: bool,
 ) -> bool:
-    """Run the command with ``--check``. Return whether recall is within the tolerance, in points."""
+    """Print recall of the live collection, as ``--check`` does. Return whether it is within the tolerance.
+
+    ``tolerance``: allowed fall of recall since the stored check, in points.
+    """
     name = _collection(config, collection)
     asked = CheckRequest(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:
@@ -99,6 +105,7 @@ def run_check(
 
 
 def _write_config(config: Config, evaluation: Evaluation) -> Path | None:
+    """Write the recommended strategies into the config file. Return the file; None if it stays as it is."""
     wanted = recommend(config, evaluation)
     if not wanted:
         print("the config is unchanged", file=sys.stderr)
@@ -164,6 +171,7 @@ def read_models(config: Config, given: str) -> dict[str, Choice]:
 
 
 def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> Strategy:
+    """Parse one strategy of ``--strategies``. ``own``: chunking of each source of the collection."""
     name, _, rest = word.partition(":")
     given, label = [each for each in _COLON.split(rest) if each], f"--strategies {name}"
     others = tuple(each for each in given if re.split("[.=]", each)[0] in _BESIDE)
@@ -189,6 +197,7 @@ def _endpoint(config: Config, name: str) -> dict[str, Any]:
 
 
 def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtras:
+    """Parse the settings of a strategy besides its chunking. Raises BadRequest and ConfigError."""
     tree = ConfigTree(data={})
     for each in sorted(given, key=lambda one: one.count(".")):  # rerank=true before rerank.hits=50
         add(tree, each, label)
@@ -208,6 +217,7 @@ def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtra
 
 
 def _rerank(config: Config, checker: Check, given: Any, label: str) -> Rerank | None:
+    """Return the reranker of a strategy: the configured one with the given settings; None without one."""
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, dict):

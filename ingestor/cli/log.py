@@ -1,8 +1,7 @@
-"""The log on standard error: text lines for people, or one JSON object for each line.
+"""The log on standard error: lines of text for people, or a JSON object on each line for programs.
 
-``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. Further
-lines of a message are indented below the first. Control characters, as in file names, are escaped. So no
-quoted text can pass for a log line.
+Fields of ``extra`` follow the message as ``document=a.md``, or are keys of the object. Further lines of a
+message are indented, and control characters are escaped, so that no document's text can pass for a log line.
 """
 
 import json
@@ -16,7 +15,7 @@ from typing import Any
 from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
-_OTHERS = [
+_LIBRARIES = [
     "chromadb",
     "httpcore",
     "httpx",
@@ -31,9 +30,10 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 
 def set_up(level: str, form: str) -> None:
-    """Set up the log; loggers of libraries are kept quiet. ``level``: debug to error; ``form``: text or json.
+    """Set up the log. ``level``: debug to error. ``form``: text or json.
 
-    Warnings of libraries go to the log. With json, so does an error that ends the program or a thread.
+    Libraries log errors only, and warnings at level debug. Python's warnings go to the log. With json, so
+    does an error that ends the program or a thread.
     """
     handler = Stderr()
     handler.setFormatter(Json() if form == "json" else TextFormatter())
@@ -42,7 +42,7 @@ def set_up(level: str, form: str) -> None:
     if form == "json":
         sys.excepthook = lambda kind, error, trace: _log_defect(error)
         threading.excepthook = lambda failure: _log_defect(failure.exc_value)
-    for name in _OTHERS:
+    for name in _LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 
 
@@ -52,13 +52,14 @@ def is_json() -> bool:
 
 
 def _log_defect(error: BaseException | None) -> None:
+    """Log an error that ends the program or a thread, with its traceback."""
     logging.getLogger("ingestor").critical(
         "unexpected error: %s", error, exc_info=error, extra=event("ended")
     )
 
 
 class Stderr(logging.Handler):
-    """Writes to the current standard error: above the progress bar, while there is one."""
+    """Log handler for the current ``sys.stderr``: a progress bar replaces it to print lines above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -69,6 +70,8 @@ class Stderr(logging.Handler):
 
 
 class TextFormatter(logging.Formatter):
+    """Formats a record as time, level, message and fields, with a traceback below."""
+
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         extra = _extra(record)
@@ -84,6 +87,8 @@ class TextFormatter(logging.Formatter):
 
 
 class Json(logging.Formatter):
+    """Formats a record as a JSON object; docs/running.md lists the events and their keys."""
+
     def format(self, record: logging.LogRecord) -> str:
         ours = record.name.partition(".")[0] == "ingestor"
         line = {
@@ -100,4 +105,5 @@ class Json(logging.Formatter):
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that the caller passed as ``extra``."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}

@@ -1,4 +1,7 @@
-"""Commands that read, and the server for assistants. ``verify --repair`` and ``evaluate --write`` write."""
+"""Commands that read, and the MCP server.
+
+Only ``verify --repair`` and ``evaluate --write`` write anything.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -22,9 +25,9 @@ from ingestor.cli.usage import (
     VerboseOption,
     command,
     fail,
+    open_to_read,
+    open_to_write,
     read_config,
-    to_read,
-    to_write,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def plan(
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
 
-    project, _ = to_write(config, "warning")
+    project, _ = open_to_write(config, "warning")
     with progress.busy("Reading what is new", as_json) as note:
         estimate = project.plan(sample=sample, everything=everything, progress=note)
     show_plan(estimate, as_json, config, machines)
@@ -75,7 +78,7 @@ def status(
     """Show the state of every source and collection."""
     from ingestor.cli.output import overview
 
-    state = to_read(config, shown=True)[0].status()
+    state = open_to_read(config, shown=True)[0].status()
     overview.show_status(state, as_json, config, verbose=verbose)
     if check and not state.sound:
         raise typer.Exit(FAILED)
@@ -88,13 +91,13 @@ def query(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A collection, repeated for several, or '*' for all; optional if there is one.",
+            help="A collection; repeat the option for several, or use '*' for all; optional if there is one.",
         ),
     ] = None,
     where: Annotated[str | None, typer.Option(metavar="JSON", help="A Chroma metadata filter.")] = None,
     mode: Annotated[
         Literal["hybrid", "dense", "lexical"],
-        typer.Option(help="Search by vectors and words (hybrid), vectors (dense) or words (lexical)."),
+        typer.Option(help="Search by vectors and words (hybrid), by vectors (dense), or by words (lexical)."),
     ] = "hybrid",
     expand: Annotated[
         Literal["none", "neighbours", "section", "parent", "document"],
@@ -107,7 +110,7 @@ def query(
         bool | None,
         typer.Option(
             "--distinct/--all",
-            help="Show one of several near-duplicates; default with --budget and --expand.",
+            help="Show one hit of several near-duplicates; the default with --budget and --expand.",
         ),
     ] = None,
     config: ConfigOption = CONFIG,
@@ -116,7 +119,7 @@ def query(
     """Search a collection as an app would."""
     from ingestor.cli.output import excerpt, progress
 
-    project, _ = to_read(config, "error")
+    project, _ = open_to_read(config, "error")
     filter_ = _filter(where)
     name = collection[0] if collection is not None and len(collection) == 1 else collection
     alone = "Starting Chroma and searching (a running daemon is faster)"
@@ -141,6 +144,7 @@ def query(
 
 
 def _filter(where: str | None) -> dict[str, object] | None:
+    """Parse the filter of --where. Exits with a message unless it is a JSON object."""
     try:
         value = json.loads(where) if where is not None else None
     except (ValueError, RecursionError) as error:
@@ -167,7 +171,7 @@ def verify(
     """
     from ingestor.cli.output import console, progress
 
-    project, _ = to_write(config, "warning") if repair else to_read(config, "warning")
+    project, _ = open_to_write(config, "warning") if repair else open_to_read(config, "warning")
     with progress.busy("Comparing", as_json):
         report = project.verify(repair=repair, rebuild=rebuild)
     console.show_verify(report, as_json, config)
@@ -194,7 +198,7 @@ def list_documents(
     """List the documents."""
     from ingestor.cli.output import console
 
-    with to_read(config)[0].documents(source, collection, state, pattern) as documents:
+    with open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
         chosen = any((pattern, source, collection, state))
         console.show_documents(*documents, as_json, chosen=chosen)
 
@@ -211,7 +215,7 @@ def history(
     """Show what changed, when and why, newest first."""
     from ingestor.cli.output import console
 
-    console.show_history(to_read(config)[0].history(source, document, n), as_json)
+    console.show_history(open_to_read(config)[0].history(source, document, n), as_json)
 
 
 def show(
@@ -222,7 +226,7 @@ def show(
     """Show a document's chunks in Chroma."""
     from ingestor.cli.output import excerpt
 
-    project, _ = to_read(config, "error")
+    project, _ = open_to_read(config, "error")
     excerpt.show_chunks(project.document(document), as_json, config)
 
 
@@ -235,7 +239,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
     if not is_installed():
         fail(MISSING, FAILED)
-    http = to_read(config)[1].http
+    http = open_to_read(config)[1].http
     if http is None:
         fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", USAGE)
     from ingestor.service.assistant_tools import server
@@ -244,7 +248,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
 
 def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
-    """Return the function by which the tools ask the daemon: see service.client.Ask."""
+    """Return a function that sends requests of tools to the daemon (see service.client.Ask)."""
     from anyio.to_thread import run_sync
 
     from ingestor.ports import NeedsHuman
@@ -253,7 +257,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
 
     @cache
     def client() -> DaemonClient:
-        with journal_of(to_read(config)[1]) as journal:
+        with journal_of(open_to_read(config)[1]) as journal:
             return DaemonClient(http, journal.owner)
 
     def ask_daemon(method: str, path: str, body: object) -> tuple[int, Any]:

@@ -1,7 +1,6 @@
-"""The entry point of the command line: registers commands, and explains errors.
+"""Entry point of the command line: registers the commands, and prints errors without traceback.
 
-Commands import their modules inside each function, because importing everything takes longer than many
-commands.
+Commands import modules inside their functions, because importing everything takes longer than many commands.
 """
 
 import gc
@@ -61,7 +60,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> None:
-    """End with a message if the error is not a defect of this program."""
+    """Exit with a message and a remedy, unless the error is a defect of this program."""
     from ingestor.config.models import ConfigError
     from ingestor.core.errors import describe
     from ingestor.ports import IngestorError, Torn

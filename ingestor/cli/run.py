@@ -25,7 +25,7 @@ from ingestor.cli.usage import (
     command,
     fail,
     log_level,
-    to_write,
+    open_to_write,
 )
 from ingestor.core.events import event
 
@@ -51,7 +51,7 @@ def init(
 ) -> None:
     """Write a commented config to start from.
 
-    For a given folder, it writes config.yaml for the documents there; else it creates ./documents for them.
+    For a folder, writes config.yaml for the documents in it. Without one, creates ./documents for them.
     """
     from ingestor.cli.output import console
 
@@ -77,11 +77,16 @@ def init(
         documents = path.parent / "documents"
         documents.mkdir(exist_ok=True)
         words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
-    console.answer({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
+    console.print_answer(
+        {"config": str(path), "documents": str(documents)}, words + command("run", path), as_json
+    )
 
 
 def _foreign_languages(folder: Path) -> str | None:
-    """Return a hint if the default model does not know the language of most documents of a folder."""
+    """Return a message if the default model does not know the language of most documents of a folder.
+
+    At most 60 files are read; files in hidden folders and large files are skipped.
+    """
     from ingestor.pipeline.language import describe_foreign, languages_of
     from ingestor.preview.preview import languages
 
@@ -124,20 +129,20 @@ def run(
             progress.greet(state, config)
 
     with progress.show_progress(quiet, logged=as_json) as watcher:
-        leave = None if as_json or quiet else progress.say_goodbye
+        leave = None if as_json or quiet else progress.print_stopping
         project.run(progress=watcher, ready=ready, stopping=leave, handle_signals=True)
 
 
 def _open(
     path: Path, verbose: bool, quiet: bool, *, level: str | None = None, form: str | None = None
 ) -> "tuple[Project, Config]":
-    """Open a project whose warnings go to the log.
+    """Open a project for a command that logs, and log the config's warnings.
 
     ``level``, ``form``: level and format of the log; None: as configured.
     """
     from ingestor.cli.log import set_up
 
-    project, config = to_write(path, logged=True)
+    project, config = open_to_write(path, logged=True)
     set_up(log_level(level or config.log.level, verbose, quiet), form or config.log.format)
     for warning in config.warnings:
         logging.getLogger("ingestor").warning("config %s: %s", path, warning, extra=event("config_warning"))
@@ -164,7 +169,7 @@ def sync(
 
 
 def end_sync(report: "SyncReport", as_json: bool, config: Path, *, quiet: bool = False) -> NoReturn:
-    """Show the report of a sync, and exit with its code."""
+    """Print the report of a sync, and exit with the code that it stands for."""
     from ingestor.cli.output import console
 
     code = FAILED if not report.complete else QUARANTINED if report.documents.quarantined else SETTLED

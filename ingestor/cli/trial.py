@@ -1,8 +1,8 @@
-"""Command ``try``: indexes a sample of a folder in a temporary state, which is removed at the end.
+"""Command ``try``: indexes a sample of a folder, answers a question, and removes everything it wrote.
 
-The time to the first answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first record if
-that comes later. Then the records are searched. A shell in a session of its own waits for the end of this
-process and removes the temporary folder, also after ``kill -9``.
+The time to the answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first record if that
+comes later. A shell in a session of its own waits for the end of this process and removes the temporary
+folder, also after ``kill -9``.
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingestor.cli.usage import FAILED, USAGE, JsonOption, close_to_others, command, fail, quote
+from ingestor.cli.usage import FAILED, USAGE, JsonOption, command, fail, hide_secrets, quote
 
 if TYPE_CHECKING:
     from ingestor.model import Item
@@ -44,8 +44,8 @@ _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """Estimate for all documents. ``seconds``: time to index them; None if no rate is known."""
+class FolderEstimate:
+    """Estimate for all documents of the folder. ``seconds``: time to index them; None if no rate is known."""
 
     documents: int
     records: int
@@ -58,9 +58,10 @@ class Whole:
 class Trial:
     """Findings of a trial.
 
-    ``kinds``: numbers of documents by file extension; ``unsupported``: those of the sample that no parser
-    reads. ``problems``: reasons by document or folder. ``tokens``: number embedded. ``seconds``: time until
-    the answer.
+    ``kinds``: numbers of documents by file extension. ``unsupported``: documents of the sample without a
+    parser, by extension. ``indexed``, ``chunks``, ``tokens``: numbers of the sample. ``seconds``: time until
+    the answer. ``problems``: reasons by document or folder. ``questions``: suggestions; ``question``: the one
+    asked.
     """
 
     folder: str
@@ -86,9 +87,10 @@ def try_folder(
 ) -> None:
     """Try a folder: index a sample, answer a question.
 
-    Shows the documents found, example questions, the answer, and what the whole folder would take.
+    Prints the documents found, example questions, the answer, and an estimate for the whole folder. Nothing
+    is kept.
     """
-    close_to_others()
+    hide_secrets()
     if not folder.is_dir():
         fail(f"{str(folder)!r} is no folder: name one with documents, such as ~/notes", USAGE)
     if ask is not None and not ask.strip():
@@ -98,6 +100,7 @@ def try_folder(
 
 
 def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
+    """Run a trial. ``place``: the temporary folder. ``ask``: a question; None for one from a heading."""
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
     from ingestor.search.values import as_json as as_parsed
@@ -106,9 +109,9 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     set_up("error", "text")
     begun = time.monotonic()
     with progress.busy("Listing", as_json):
-        items, problems = _list(_project(folder, place))
+        items, problems = _list_documents(_project(folder, place))
     if not items:
-        why = f": {_first(problems)}" if problems else "; hidden and ignored files are left out"
+        why = f": {_join_reasons(problems)}" if problems else "; hidden and ignored files are left out"
         fail(f"{folder} has no documents{why}", FAILED)
     order = sorted(items, key=lambda item: blake2b(item.key.encode()).digest())[:SAMPLE]  # at random
     with progress.busy(f"Indexing a sample of {quantity(len(order), 'document')}", as_json) as note:
@@ -120,7 +123,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
         if not status.collections["docs"].records:
             if unsupported:
                 problems[_list_kinds(unsupported)] = "no parser reads them"
-            reasons = f": {_first(problems)}" if problems else ""
+            reasons = f": {_join_reasons(problems)}" if problems else ""
             fail(f"no text was found in {folder}{reasons}", FAILED)
         questions = project.suggest()
         question = ask or (questions[0] if questions else "What is this about?")
@@ -141,7 +144,7 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     )
     if not as_json:
         _show(trial, answer)
-    with progress.busy("Estimating the whole", as_json):
+    with progress.busy("Estimating the whole folder", as_json):
         whole = _estimate(_project(folder, place), trial, sum(report.seconds for report in reports), place)
     if as_json:
         print(json.dumps({**asdict(trial), "answer": as_parsed(answer), "whole": asdict(whole)}))
@@ -169,7 +172,7 @@ def _show(trial: Trial, answer: "Answer") -> None:
     for document, reason in islice(trial.problems.items(), 3):
         console.complain(document, reason)
     if trial.questions:
-        print("Headings to ask about:")
+        print("Headings that make good questions:")
         for each in trial.questions:
             print(f"  {each}")
     print(f"\nAnswer to {quote(trial.question)}:\n")
@@ -177,15 +180,20 @@ def _show(trial: Trial, answer: "Answer") -> None:
 
 
 def _list_kinds(kinds: dict[str, int]) -> str:
+    """Return words such as ``12 .md, 3 .pdf``; at most six kinds."""
     return ", ".join(f"{number:,} {kind}" for kind, number in islice(kinds.items(), 6))
 
 
-def _first(problems: dict[str, str]) -> str:
+def _join_reasons(problems: dict[str, str]) -> str:
+    """Return the first three problems in one line."""
     return "; ".join(f"{name}: {reason}" for name, reason in islice(problems.items(), 3))
 
 
 def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
-    """Write a config for the folder, or for some of its documents, with its state in the temporary folder."""
+    """Write a config into the temporary folder, and return its project.
+
+    ``only``: documents to index; None for all of the folder.
+    """
     from ingestor.project import Project
 
     source: dict[str, object] = {
@@ -210,8 +218,8 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
     return Project(path)
 
 
-def _list(project: "Project") -> "tuple[list[Item], dict[str, str]]":
-    """Return the documents of the folder, and the reasons for what cannot be listed."""
+def _list_documents(project: "Project") -> "tuple[list[Item], dict[str, str]]":
+    """Return the documents of the folder, and its subfolders that could not be listed, with reasons."""
     from ingestor.app.parts import build
     from ingestor.config.file import load
     from ingestor.ports import PartialScan
@@ -228,7 +236,11 @@ def _list(project: "Project") -> "tuple[list[Item], dict[str, str]]":
 def _index(
     folder: Path, place: Path, order: "list[Item]", deadline: float, note: Callable[[str], None]
 ) -> "list[SyncReport]":
-    """Index the first documents, then the others until the deadline. Return the report of each pass."""
+    """Index a few documents, then more until the deadline. Return the report of each pass.
+
+    ``order``: documents of the sample in random order. ``deadline``: monotonic seconds. ``note``: shows how
+    far the work is.
+    """
     from ingestor.ports import Stop
     from ingestor.queries.status import SyncReport
     from ingestor.units import quantity
@@ -247,12 +259,15 @@ def _index(
     return reports
 
 
-def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Whole:
-    """Estimate all documents from the indexed ones and from a sample of the others, which is read."""
+def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> FolderEstimate:
+    """Estimate the whole folder from the indexed sample, and from other documents that are read now.
+
+    ``spent``: seconds of the passes.
+    """
     disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     plan = project.plan(sample=READ)
     embedding = plan.seconds or 0.0
-    return Whole(
+    return FolderEstimate(
         documents=trial.documents,
         records=trial.chunks + plan.records.added,
         tokens=trial.tokens + plan.embed.tokens,
@@ -263,7 +278,7 @@ def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Wh
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Create a folder that is removed when the context ends, or when this process dies in any way.
+    """Create a folder that is removed when the context ends, or when this process ends in any way.
 
     A shell waits on a pipe that closes with this process. The shell has a session of its own, so that it
     survives signals to this process.

@@ -1,4 +1,4 @@
-"""Code that all commands share: options, reading of the config, exit codes, and commands to paste."""
+"""Code that all commands share: options, exit codes, opening of the config, and command lines to paste."""
 
 import logging
 import re
@@ -52,12 +52,15 @@ def quote(text: str) -> str:
 
 
 def at_once_or(words: str, config: Path, *, running: bool) -> str:
-    """Return a sentence about when requested work is done: at once by a running daemon, or by a command."""
+    """Return when requested work is done: "at once" by a running daemon, or "by: " with a command line.
+
+    ``words``: the command that does the work. ``running``: whether a daemon runs.
+    """
     return "at once" if running else f"by: {command(words, config)}"
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Exit with a message, which is a JSON object if the log is JSON."""
+    """Exit with a message on standard error, as a JSON object if the log is JSON. ``code``: exit code."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
         logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
     else:
@@ -66,7 +69,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def log_level(configured: str, verbose: bool, quiet: bool) -> str:
-    """Return the level of the log. Exits if both options are given."""
+    """Return the level of the log by --verbose and --quiet. Exits with a message if both are given."""
     if verbose and quiet:
         fail("--verbose and --quiet exclude each other: give one", USAGE)
     if quiet:
@@ -74,8 +77,8 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
     return "debug" if verbose else configured
 
 
-def close_to_others() -> None:
-    """Close this process's new files, memory and environment, which hold secrets, to other processes."""
+def hide_secrets() -> None:
+    """Make this process's memory, environment and new files unreadable for other users."""
     from ingestor.confinement.walls import hide
 
     hide()
@@ -83,14 +86,14 @@ def close_to_others() -> None:
 
 
 def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config":
-    """Return the config of the file.
+    """Return the config of a file, and set up the log.
 
-    ``level``: level of the log, which is set up; "config": as configured; "": the caller sets up the log.
-    ``logged``: the caller logs warnings.
+    ``level``: level of the log; "config": as configured; "": the caller sets up the log. ``logged``: whether
+    the caller logs the config's warnings, so that they are not printed. Raises ConfigError.
     """
     from ingestor.config.file import load
 
-    close_to_others()
+    hide_secrets()
     config = load(path, environ)
     _set_up(config, level)
     for warning in () if logged else config.warnings:
@@ -98,8 +101,8 @@ def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config
     return config
 
 
-def to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
-    """Return a project for commands that write, and its config. See ``read_config``."""
+def open_to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
+    """Return a project for a command that writes, and the config of the file (see ``read_config``)."""
     from ingestor.project import Project
     from ingestor.state.run_status import InForce
 
@@ -107,16 +110,16 @@ def to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Pro
     return Project.of(InForce(config)), config
 
 
-def to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Project, Config]":
-    """Return a project for commands that read, and the config in force.
+def open_to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Project, Config]":
+    """Return a project for a command that reads, and the config in force.
 
-    If the file has an error, this is the config of the running daemon. ``shown``: the command shows the
-    error; else it is printed on standard error. ``level``: see ``read_config``.
+    If the file has an error, the config of the running daemon is in force. ``shown``: whether the command
+    shows that error itself, so that it is not printed on standard error. ``level``: see ``read_config``.
     """
     from ingestor.project import Project
     from ingestor.state.run_status import in_force
 
-    close_to_others()
+    hide_secrets()
     given = in_force(path, environ)
     _set_up(given.config, level)
     if given.error is None:

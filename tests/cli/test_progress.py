@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.output.progress import Bar, ProgressLines, busy, greet, work_words
+from ingestor.cli.output.progress import Bar, ProgressLines, busy, describe_work, greet
 from ingestor.project import Ready
 from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 
@@ -97,7 +97,7 @@ def test_lines_of_long_work_become_rarer(caplog: pytest.LogCaptureFixture) -> No
 def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(
     stretch: SyncProgress, words: str
 ) -> None:
-    assert work_words(stretch) == words
+    assert describe_work(stretch) == words
 
 
 def test_time_left_counts_large_documents_that_are_read_last() -> None:

@@ -1,7 +1,7 @@
-"""Output of commands: tables for people, JSON for programs.
+"""Output of commands: tables and sentences for people, JSON for programs.
 
-The JSON keys are stable (docs/commands.md); texts for people may change. ``excerpt`` shows texts,
-``overview`` a status, and ``progress`` the running work.
+The JSON keys are stable (docs/commands.md); texts for people may change. Other modules of this folder print
+search results, statuses, plans, evaluations and progress.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import quantity
 
-_PACKED = ("before", "after")  # keys of events that only the program uses
+_PACKED = ("before", "after")  # fields of an event that are not shown
 
 if TYPE_CHECKING:
     from ingestor.queries.inventory import CollectionInfo
@@ -37,14 +37,15 @@ if TYPE_CHECKING:
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-ASIDE = ("quarantined", "unsupported", "failed")
-DOCUMENTS = ("added", "changed", "moved", "rebuilt", "recut", "removed", "unchanged", *ASIDE)
+UNREAD_KINDS = ("quarantined", "unsupported", "failed")
+DOCUMENTS = ("added", "changed", "moved", "rebuilt", "recut", "removed", "unchanged", *UNREAD_KINDS)
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
 GAP = "   "
 
 
-def answer(value: object, words: str, as_json: bool) -> None:
+def print_answer(value: object, words: str, as_json: bool) -> None:
+    """Print a command's result: ``value`` as JSON, or ``words`` for people."""
     print(json.dumps(value) if as_json else words)
 
 
@@ -66,6 +67,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> 
 
 
 def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
+    """Print the report of a sync: its figures, then problems with their remedies."""
     if as_json:
         print(json.dumps(asdict(result)))
         return
@@ -101,6 +103,7 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
 
 
 def complain(about: str, reason: str) -> None:
+    """Print a problem. ``about``: the object with the problem, in yellow."""
     print_wrapped(Text.assemble((line(about), "yellow"), f": {line(reason)}"))
 
 
@@ -113,6 +116,7 @@ def print_wrapped(text: Text, indent: str = "") -> None:
 
 
 def show_verify(report: Verification, as_json: bool, config: Path) -> None:
+    """Print the differences that ``verify`` found, and the command that repairs them."""
     if as_json:
         print(json.dumps(asdict(report)))
         return
@@ -140,6 +144,7 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
 
 
 def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> None:
+    """Print the collections in Chroma, ours or not."""
     if as_json:
         print(json.dumps([asdict(collection) for collection in collections]))
         return
@@ -166,9 +171,10 @@ def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> No
 def show_documents(
     sources: Sequence[str], documents: Iterator[Document], as_json: bool, *, chosen: bool = False
 ) -> None:
-    """Print a table on a terminal; elsewhere each document as soon as it is read.
+    """Print a table of documents on a terminal; elsewhere a line for each document as soon as it is read.
 
-    ``chosen``: whether the command asked for some documents only.
+    ``sources``: names of the documents' sources. ``chosen``: whether filters were given, for the message
+    without documents.
     """
     if as_json:
         between = "["  # one by one, in the form of ``json.dumps`` for the whole list
@@ -217,6 +223,7 @@ def show_history(events: Sequence[Event], as_json: bool) -> None:
 
 
 def count_kinds(counts: Mapping[str, int]) -> str:
+    """Return words such as ``3 added, 1 removed``; "nothing" if all counts are zero."""
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 

@@ -1,4 +1,4 @@
-"""Prints an evaluation for people, as tables and a paragraph."""
+"""Output of ``evaluate``: facts about the questions, tables, and the recommendation."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from ingestor.units import quantity
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
-    """Show the current step on a terminal."""
+    """Show the current step on a terminal while the context lasts. Yield the function that changes it."""
     err = Console(stderr=True)
     if quiet or not err.is_terminal:
         yield lambda what: None
@@ -33,14 +33,15 @@ def progress(quiet: bool) -> Iterator[Progress]:
 
 
 def show(evaluation: Evaluation) -> None:
+    """Print an evaluation."""
     out = Console(highlight=False, soft_wrap=True)
     for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
     _print(out, recalls(evaluation), evaluation.verdict.pick)
     out.print(
-        "\nFurther figures, ± standard deviation of the questions. Found: half of the excerpts in so many\n"
-        "chunks. Similarity: of the first chunk. Context: tokens of five chunks. To settle: more questions\n"
-        "for a clear difference.\n"
+        "\nFurther figures, ± standard deviation over the questions. Found: percent of questions of which\n"
+        "half of the excerpts is in 1, 3 or 5 chunks. Similarity: cosine of question and first chunk.\n"
+        "Context: tokens of five chunks. To settle: about how many more questions show a clear difference.\n"
     )
     _print(out, details(evaluation), evaluation.verdict.pick)
     whole = "" if evaluation.sample.is_whole else ", extrapolated from the documents that were read"
@@ -85,6 +86,7 @@ def show_check(checked: Checked) -> None:
 
 
 def _facts(evaluation: Evaluation) -> Iterator[str]:
+    """Yield sentences about questions, documents and language models, and what the table's columns mean."""
     sample = evaluation.sample
     documents = {excerpt.document for question in evaluation.questions for excerpt in question.excerpts}
     read = len(sample.documents)
@@ -104,8 +106,8 @@ def _facts(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.judged is not None:
         yield describe_judged(evaluation.judged, evaluation.request.budgets[0])
     yield (
-        "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
-        "@5: of the five nearest chunks. Tokens: of the mean chunk.\n"
+        "Recall: percent of the excerpts within that many retrieved tokens, with its 95 % interval. "
+        "@5: of the five best chunks. Tokens: of the mean chunk.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Output of ``status``: problems first, then figures, then failures with their remedies."""
+"""Output of ``status``: the daemon and problems first, then figures, then failures with their remedies."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = 
         print(json.dumps(asdict(status)))
         return
     now = time.time()
-    out.print(_head(status, now))
+    out.print(_headline(status, now))
     for trouble in _troubles(status, now, config):
         print_wrapped(trouble)
     out.print()
     _print_sources(status, now)
     out.print()
     _print_collections(status)
-    if run := "\n".join(_of_the_run(status, verbose)):
+    if run := "\n".join(_describe_run(status, verbose)):
         out.print(Text(f"\n{run}"))
     print_skipped(status.skipped)
-    _print_short(status, config)
+    _print_incomplete(status, config)
     _print_failures(status, now, config)
 
 
-def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
+def _describe_run(status: Status, verbose: bool) -> Iterator[str]:
     if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
@@ -66,7 +66,7 @@ def _of_the_run(status: Status, verbose: bool) -> Iterator[str]:
         yield f"isolation: {line(status.isolation)}"
 
 
-def _head(status: Status, now: float) -> Text:
+def _headline(status: Status, now: float) -> Text:
     """Return a line about the daemon and the pending work."""
     work = ", ".join(_work(status, now))
     if not status.running:
@@ -111,7 +111,7 @@ def _explain_unlisted(source: SourceStatus) -> str | None:
 
 
 def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """Yield lines about problems that need attention."""
+    """Yield a line for each problem that needs a person's attention, with its remedy."""
     if status.config_restart:
         old = f"the config of {_clock(status.config_since)}" if status.config_since else "the previous config"
         words = f", which takes effect at a restart; until then {old} stays in force"
@@ -125,7 +125,7 @@ def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
     for name, source in status.sources.items():
         yield from _source_troubles(name, source, now, config)
     yield from _changes(status, now, config)
-    for reason, names in _sick(status).items():
+    for reason, names in _unhealthy(status).items():
         yield Text.assemble((f"collection {', '.join(names)}: ", "red"), line(reason))
     if not status.running and any(source.due for source in status.sources.values()):
         yield Text(f"To do it: {command('run', config)}, or once: {command('sync', config)}")
@@ -135,7 +135,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
     if source.held:
         yield Text.assemble((f"source {name} is held: ", "red"), line(source.held))
     if source.paused is not None:
-        words = f" has been paused for {duration(max(0.0, now - source.paused))}; to go on: "
+        words = f" has been paused for {duration(max(0.0, now - source.paused))}; to resume: "
         yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
     if source.listing is not None:
         yield Text(f"source {name} {describe_listing(source.listing, now)}")
@@ -152,7 +152,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
 
 
 def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """Yield lines about collections whose config changed."""
+    """Yield lines about collections that wait for approval, are being rebuilt, or can be rolled back."""
     for name, collection in status.collections.items():
         if collection.waits:
             words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
@@ -172,7 +172,7 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             yield Text(f"collection {name}: {kept}; to return: {command(f'rollback {name}', config)}")
 
 
-def _sick(status: Status) -> dict[str, list[str]]:
+def _unhealthy(status: Status) -> dict[str, list[str]]:
     """Return unhealthy collections by reason, so that an unreachable server is reported once."""
     reasons: dict[str, list[str]] = {}
     for name, collection in status.collections.items():
@@ -221,8 +221,8 @@ def print_skipped(skipped: Sequence[Skipped]) -> None:
         print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
 
 
-def _print_short(status: Status, config: Path) -> None:
-    """Print one document for each reason, with the number of others."""
+def _print_incomplete(status: Status, config: Path) -> None:
+    """Print documents that are empty or incomplete: one for each reason, with the number of further ones."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for short in status.short:
         alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
@@ -250,10 +250,11 @@ def _print_failures(status: Status, now: float, config: Path) -> None:
 
 
 def _outlook(failed: FailedDocument, now: float) -> str:
+    """Return when a failed document is retried."""
     if failed.next_try is None:
         return "quarantined until the file or the config changes"
     if failed.next_try <= now:
-        return "retried at the next pass; last time"
+        return "will be retried at the next pass; failed"
     at = _clock(failed.next_try)
     tries = quantity(failed.attempts, "failed try", "failed tries")
     return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"

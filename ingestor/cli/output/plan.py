@@ -1,4 +1,4 @@
-"""Output of ``plan``."""
+"""Output of ``plan``: changes of the config, counts by source, costs, problems, and the next command."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from ingestor.cli.output.console import (
-    ASIDE,
     DOCUMENTS,
+    UNREAD_KINDS,
     complain,
     count_kinds,
     duration,
@@ -26,12 +26,13 @@ from ingestor.units import quantity, size_in_words
 if TYPE_CHECKING:
     from ingestor.queries.plan import SyncPlan
 
-DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
-SELDOM = ("rebuilt", "recut", *ASIDE)
+WORK_KINDS = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
+RARE_KINDS = ("rebuilt", "recut", *UNREAD_KINDS)
 LONG = 60.0  # seconds of reading and writing from which on the time is printed
 
 
 def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) -> None:
+    """Print a plan. ``machines``: number of machines for which the time is estimated."""
     if as_json:
         print(json.dumps(_plan_json(plan, machines)))
         return
@@ -42,7 +43,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
         print(f"\nNothing was changed. To plan again: {command('plan', config)}")
         return
     total = asdict(plan.documents)
-    kinds = [kind for kind in DOCUMENTS if kind not in SELDOM or total[kind]]
+    kinds = [kind for kind in DOCUMENTS if kind not in RARE_KINDS or total[kind]]
     print_table(
         ("source", *kinds),
         [(name, *(f"{asdict(counts)[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()],
@@ -71,6 +72,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
 
 
 def _print_needs(plan: SyncPlan, machines: int) -> None:
+    """Print disk, memory, time and price of the new records; nothing if there are none."""
     needs = plan.needs
     if not needs.disk.total:
         return
@@ -101,6 +103,7 @@ def _print_problems(plan: SyncPlan) -> None:
 
 
 def _outcome(plan: SyncPlan, config: Path) -> str:
+    """Return a sentence about what happens next, with the command for it."""
     if plan.restart:
         keys = ", ".join(plan.restart)
         return (
@@ -113,7 +116,7 @@ def _outcome(plan: SyncPlan, config: Path) -> str:
             "to do it, put the change into that file."
         )
     documents = asdict(plan.documents)
-    works = any(documents[kind] for kind in DONE) or any(asdict(plan.records).values())
+    works = any(documents[kind] for kind in WORK_KINDS) or any(asdict(plan.records).values())
     if not (works or plan.renamed):
         return "Nothing to do." if plan.complete else "Nothing else to do in what could be examined."
     if any(change.waits for change in plan.changes):

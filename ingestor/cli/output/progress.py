@@ -1,6 +1,6 @@
 """Shows progress of running work, as a bar on a terminal or as log lines, and a message at its end.
 
-A stretch of work lasts from rest to rest; a daemon's next stretch starts at zero.
+Progress counts work since the last rest: after a daemon had nothing left to do, it starts at zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 EVERY = 5.0  # least seconds between two lines
-RARER = 0.1  # least time between two lines, as a share of the work's duration
+RARER = 0.1  # least time between two lines, as a share of the work's duration so far
 
 log = logging.getLogger("ingestor")
 
@@ -51,7 +51,10 @@ def show_progress(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[Sy
 
 @contextmanager
 def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a step and its progress on a terminal; print a line every few seconds elsewhere."""
+    """Show a step of a command while the context lasts. Yield a function that shows how far the step is.
+
+    A terminal shows the step at once; elsewhere a line is printed every few seconds. ``what``: the step.
+    """
     if quiet:
         yield lambda how_far: None
     elif err.is_terminal:
@@ -62,7 +65,7 @@ def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 class RareLines:
-    """Prints a line at most every five seconds; the first after five seconds."""
+    """Prints how far a step is, at most every five seconds, and nothing for a shorter step."""
 
     def __init__(self, what: str) -> None:
         self._what, self._last = what, monotonic()
@@ -74,69 +77,69 @@ class RareLines:
 
 
 class Bar:
-    """A bar that is visible only while there is work."""
+    """Progress bar that is visible only while there is work."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task: TaskID = bar.add_task("", total=None, work="")
 
-    def __call__(self, stretch: SyncProgress) -> None:
-        if (listing := _describe_listings(stretch)) and not stretch.waiting:
+    def __call__(self, progress: SyncProgress) -> None:
+        if (listing := _describe_listings(progress)) and not progress.waiting:
             self._bar.update(self._task, description=listing, total=None, work="")
             self._bar.start()
             return
-        if not stretch.waiting:
+        if not progress.waiting:
             self._bar.stop()
             self._bar.remove_task(self._task)
             self._task = self._bar.add_task("", total=None, work="")
             return
         self._bar.update(
-            self._task, description="", completed=stretch.share, total=1.0, work=work_words(stretch)
+            self._task, description="", completed=progress.share, total=1.0, work=describe_work(progress)
         )
         self._bar.start()
 
 
 class ProgressLines:
-    """Log lines about work of more than five seconds, and one at its end.
+    """Logs the progress of work that takes more than five seconds, and its end.
 
     Lines get rarer as the work takes longer: ten hours give some eighty lines.
     """
 
     def __init__(self) -> None:
-        self._next = EVERY  # seconds of the stretch
+        self._next = EVERY  # seconds of the progress
         self._next_listing = 0.0  # monotonic seconds
 
-    def __call__(self, stretch: SyncProgress) -> None:
-        listing = _describe_listings(stretch)
-        if listing and not stretch.waiting and monotonic() >= self._next_listing:
-            longest = max(stretch.at - one.since for one in stretch.listing.values())
+    def __call__(self, progress: SyncProgress) -> None:
+        listing = _describe_listings(progress)
+        if listing and not progress.waiting and monotonic() >= self._next_listing:
+            longest = max(progress.at - one.since for one in progress.listing.values())
             self._next_listing = monotonic() + max(EVERY, longest * RARER)
             log.info("source %s", listing, extra=event("progress"))
-        if stretch.seconds < self._next and (stretch.waiting or self._next == EVERY):
+        if progress.seconds < self._next and (progress.waiting or self._next == EVERY):
             return
-        self._next = stretch.seconds + max(EVERY, stretch.seconds * RARER) if stretch.waiting else EVERY
-        known = {"documents": stretch.done, "pending": stretch.waiting, "texts": stretch.texts}
-        log.info("progress: %s", work_words(stretch), extra=event("progress", **known))
+        self._next = progress.seconds + max(EVERY, progress.seconds * RARER) if progress.waiting else EVERY
+        known = {"documents": progress.done, "pending": progress.waiting, "texts": progress.texts}
+        log.info("progress: %s", describe_work(progress), extra=event("progress", **known))
 
 
-def work_words(stretch: SyncProgress) -> str:
-    """Return the documents and texts done, of how many, the rate, and the time left."""
-    parts = [f"{stretch.done:,} of {quantity(stretch.done + stretch.waiting, 'document')}"]
-    if stretch.texts + stretch.left:
-        parts.append(f"{stretch.texts:,} of {quantity(stretch.texts + stretch.left, 'text')} embedded")
-    if stretch.loading and not stretch.texts:
+def describe_work(progress: SyncProgress) -> str:
+    """Return words about work: documents and texts done of how many, the rate, and the time left."""
+    parts = [f"{progress.done:,} of {quantity(progress.done + progress.waiting, 'document')}"]
+    if progress.texts + progress.left:
+        parts.append(f"{progress.texts:,} of {quantity(progress.texts + progress.left, 'text')} embedded")
+    if progress.loading and not progress.texts:
         parts.append("loading the model")
-    if stretch.rate is not None:
-        parts.append(f"{stretch.rate:.1f}/s")
-    if stretch.seconds_left is not None:
-        parts.append(f"{duration(stretch.seconds_left)} left")
+    if progress.rate is not None:
+        parts.append(f"{progress.rate:.1f}/s")
+    if progress.seconds_left is not None:
+        parts.append(f"{duration(progress.seconds_left)} left")
     return ", ".join(parts)
 
 
-def _describe_listings(stretch: SyncProgress) -> str:
+def _describe_listings(progress: SyncProgress) -> str:
     """Return the progress of long listings; "" if there are none."""
-    long = {name: one for name, one in stretch.listing.items() if stretch.at - one.since >= EVERY}
-    return "; ".join(f"{name} {describe_listing(one, stretch.at)}" for name, one in long.items())
+    long = {name: one for name, one in progress.listing.items() if progress.at - one.since >= EVERY}
+    return "; ".join(f"{name} {describe_listing(one, progress.at)}" for name, one in long.items())
 
 
 def greet(ready: Ready, config: Path) -> None:
@@ -145,10 +148,10 @@ def greet(ready: Ready, config: Path) -> None:
     err.print(f"\n[bold green]In step:[/] {quantity(ready.records, 'record')} in {names}, after {spent}.")
     if ready.failed:
         failed = quantity(ready.failed, "document")
-        err.print(f"[yellow]{failed} failed;[/] what and why: {command('status', config)}")
+        err.print(f"[yellow]{failed} failed;[/] reasons: {command('status', config)}")
     if ready.unseen:
         about = f"not fully listed: {', '.join(ready.unseen)}"
-        err.print(f"[yellow]{about};[/] why: {command('status', config)}")
+        err.print(f"[yellow]{about};[/] reasons: {command('status', config)}")
     if ready.chroma:
         err.print(f"Chroma listens at [bold]{ready.chroma}[/].")
     if ready.page:
@@ -164,5 +167,6 @@ def greet(ready: Ready, config: Path) -> None:
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
 
-def say_goodbye() -> None:
+def print_stopping() -> None:
+    """Print that the daemon stops after running writes."""
     err.print("\nStopping; running writes are finished first.")
