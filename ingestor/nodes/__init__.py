@@ -1,1 +1,1 @@
-"""Prepares documents in processes on other machines."""
+"""Prepares and embeds documents in processes on the nodes of a Ray cluster (docs/ray.md)."""

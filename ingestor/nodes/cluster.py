@@ -1,8 +1,9 @@
-"""Connection to a Ray cluster: documents are tasks, models are actors. No other module imports Ray.
+"""Connection to a Ray cluster. Each document is a task of Ray, and each embedding process is an actor.
 
-Ray queues tasks until a node has room, and reuses the processes that it starts. An autoscaler counts waiting
-tasks as demand. A task that waits for vectors releases its CPUs, and a model reserves no CPU unless the
-config sets that. So a single CPU can prepare and embed. Names of tasks never contain a document's name.
+No other module imports Ray. Ray queues tasks until a node has room, and reuses the processes that it starts.
+An autoscaler counts waiting tasks as demand. A task that waits for vectors releases its CPUs, and an
+embedding process reserves no CPU unless the config sets that, so a single CPU can prepare and embed. Tasks
+are never named after documents, because Ray's dashboard shows their names.
 """
 
 import asyncio
@@ -35,13 +36,17 @@ IDLE = 60.0  # seconds without work after which an embedding process ends
 _TICK = 1.0  # seconds until a waiting thread notices the stop
 _CONNECT = 10.0  # seconds; Ray itself would wait for minutes without a message
 _PATIENCE = 60.0  # seconds until the lack of room is logged
-_MESSAGES = 10_000  # questions and replies in the relay at the same time
-_GO, _END = b"go", b"end"  # replies to a document that may start, and to a cancelled document
+_MESSAGES = 10_000  # calls of the relay at the same time
+_GO, _END = b"go", b"end"  # replies to a task that may start, and to a cancelled one
 _MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'chroma-ingestor[ray]'"
 
 
 class Relay:
-    """Actor beside Ray's head: passes questions of documents to the daemon, and its replies back."""
+    """Actor beside Ray's head that passes messages between tasks and the daemon.
+
+    A task asks the daemon, for vectors or for permission to start, and waits for its reply. ``number`` names
+    the task's document.
+    """
 
     def __init__(self) -> None:
         self._questions = defaultdict[int, asyncio.Queue[bytes]](asyncio.Queue)
@@ -61,7 +66,10 @@ class Relay:
         self._replies[number].put_nowait(reply)
 
     async def forget(self, number: int, finished: bool) -> None:
-        """Drop a document's messages, and end all waits for its next question or reply."""
+        """Drop the messages about a document, and end all waits for them.
+
+        ``finished``: whether its task ended.
+        """
         if not finished:
             self._abandoned.add(number)
         self._questions.pop(number, asyncio.Queue[bytes]()).put_nowait(_END)
@@ -69,6 +77,7 @@ class Relay:
 
 
 def _here() -> Started:
+    """Return the node on which the calling process runs."""
     import ray
 
     node_id = ray.get_runtime_context().get_node_id()
@@ -76,7 +85,7 @@ def _here() -> Started:
 
 
 def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: bytes) -> bytes:
-    """Prepare a document in a process on a node."""
+    """Prepare a document in a process on a node: the function of a task of Ray. See prepare_document."""
     import ray
 
     def ask(question: bytes) -> bytes:
@@ -92,7 +101,10 @@ def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: byt
 
 
 class Room:
-    """Resources of each process of a kind. A lack of room is logged once, until a process starts."""
+    """CPUs and GPUs that each process of a kind needs. Reports once if no node has room for such a process.
+
+    ``enter`` and ``leave`` count the processes at work; a new report follows only after one started.
+    """
 
     def __init__(self, cpus: float, gpus: float = 0.0) -> None:
         self.cpus, self.gpus = cpus, gpus
@@ -107,8 +119,11 @@ class Room:
         with self._lock:
             self._at_work, self._since = self._at_work - 1, monotonic()
 
-    def report_want(self, since: float) -> None:
-        """Log that no node has room, if no process of this kind has worked for a minute."""
+    def report_lack(self, since: float) -> None:
+        """Log that no node has room, if no process of this kind has worked for a minute.
+
+        ``since``: monotonic seconds at which the caller began to wait.
+        """
         with self._lock:
             short = not self._at_work and monotonic() - max(since, self._since) > _PATIENCE
             report, self._reported = short and not self._reported, short or self._reported
@@ -120,9 +135,10 @@ class Room:
 
 
 class RayDocument:
-    """A document that a process on a node prepares; used by one thread.
+    """A document whose task is queued or runs on a node. For one thread.
 
-    When ``next`` returns Started, the caller passes it to ``start``.
+    The caller takes messages by ``next`` until the outcome. It passes Started to ``start``, and answers
+    requests for vectors by ``reply``.
     """
 
     def __init__(self, cluster: "RayCluster", number: int, result: Any) -> None:
@@ -130,21 +146,25 @@ class RayDocument:
         self._since, self._finished, self.node = monotonic(), False, ""
 
     def next(self) -> bytes:
-        """Return the next question, or the packed outcome. Raises ProcessLost, Transient, Stopped."""
+        """Wait for the next message of the process, and return it packed.
+
+        Raises ProcessLost, Transient and Stopped.
+        """
         cluster = self._cluster
         question = cluster.relay.question.remote(self._number)
         while not (ready := cluster.first_of(question, self._result)):
             if not self.node:
-                cluster.room.report_want(self._since)
+                cluster.room.report_lack(self._since)
         self._finished = question not in ready
         try:
             return cluster.get(ready[0], self.node)
         except ProcessLost:
             if self.node or not self._finished or not cluster.first_of(question):
                 raise
-        return cluster.get(question, "")  # the process ended just after its start
+        return cluster.get(question, "")  # the process ended just after its start was reported
 
     def start(self, started: Started) -> None:
+        """Let the process start its work, and note its node."""
         self.node = started.node
         self._cluster.room.enter()
         self.reply(_GO)
@@ -153,7 +173,7 @@ class RayDocument:
         self._cluster.relay.reply.remote(self._number, packed)
 
     def close(self) -> None:
-        """Cancel the document unless it is finished; its process stops at its next question.
+        """Cancel the document unless it is finished; its process stops at its next message.
 
         ``ray.cancel`` is not used: Ray 2.60 crashes the daemon if the task's result arrives meanwhile.
         """
@@ -165,7 +185,7 @@ class RayDocument:
 
 @dataclass(eq=False, slots=True)
 class _Process:
-    """An embedding actor. ``started``: its packed report. ``node``: "" until the report arrives."""
+    """An embedding process. ``started``: its future report. ``node``: "" until the report arrives."""
 
     actor: Any
     started: Any
@@ -174,9 +194,10 @@ class _Process:
 
 
 class RayModels:
-    """Processes of one model: one for each parallel call, while nodes have room. Any thread may call.
+    """Embedding processes of one model, one for each parallel call as far as nodes have room. For any thread.
 
-    Without reserved resources Ray places a process where a CPU is free, and reserves no CPU afterwards.
+    A process ends after a minute without work. Without reserved resources Ray starts it where a CPU is free,
+    and reserves no CPU afterwards.
     """
 
     def __init__(
@@ -189,9 +210,9 @@ class RayModels:
         self._idle = threading.Timer(0, self._end_idle)
 
     def embed(self, texts: bytes) -> bytes:
-        """Return packed vectors, or a packed FailedCall.
+        """Embed packed texts in a process. Return packed vectors, or a packed FailedCall.
 
-        Raises ProcessLost, NeedsHuman, Transient, Stopped.
+        Raises ProcessLost, NeedsHuman, Transient and Stopped.
         """
         process = self._take()
         try:
@@ -208,7 +229,7 @@ class RayModels:
                 self._idle.start()
 
     def _take(self) -> _Process:
-        """Wait for a process that is free, and start one if there is none."""
+        """Return a free process, marked as busy. Start one if all are busy, and wait for it."""
         since = monotonic()
         while True:
             with self._lock:
@@ -218,7 +239,7 @@ class RayModels:
                     return ready[0]
                 coming = free or [self._new()]
             if not (started := self._cluster.first_of(*(process.started for process in coming))):
-                self._room.report_want(since)
+                self._room.report_lack(since)
                 continue
             process = next(each for each in coming if each.started == started[0])
             try:
@@ -238,6 +259,7 @@ class RayModels:
                 raise error
 
     def _new(self) -> _Process:
+        """Request another process; the caller holds the lock."""
         reserved = {"num_cpus": self._room.cpus, "num_gpus": self._room.gpus}
         options = self._cluster.options(max_restarts=0, **(reserved if any(reserved.values()) else {}))
         actor = self._kind.options(**options).remote(*self._arguments)
@@ -258,7 +280,7 @@ class RayModels:
 
 
 class RayCluster:
-    """A connection to a cluster. Threads share it."""
+    """A connection to a cluster, for any thread. ``ray``: the imported package."""
 
     def __init__(self, ray: Any, workers: Workers) -> None:
         self.ray = ray
@@ -275,16 +297,19 @@ class RayCluster:
         self._stopped.set()
 
     def first_of(self, *awaited: Any) -> Sequence[Any]:
-        """Return the first awaited value if it arrives within a second. Raises Stopped after ``stop``."""
+        """Wait for one of Ray's future values, a second at most. Return it in a list; empty if none arrived.
+
+        Raises Stopped after ``stop``.
+        """
         if self._stopped.is_set():
             raise Stopped
         ready: Sequence[Any] = self.ray.wait(list(awaited), num_returns=1, timeout=_TICK)[0]
         return ready
 
     def get(self, awaited: Any, node: str) -> bytes:
-        """Wait for a value of a process. ``node``: its node; "" before its start.
+        """Wait for a future value of a process and return it. ``node``: its node; "" before its start.
 
-        Raises ProcessLost, Stopped, or Transient if the node lacks a package or file that the process needs.
+        Raises ProcessLost, Stopped, and Transient if the node lacks a package or file that the process needs.
         """
         try:
             while not self.first_of(awaited):
@@ -299,7 +324,10 @@ class RayCluster:
         return packed
 
     def prepare(self, tools_of: ToolsOf, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
-        """Queue a packed task until a node has room. ``again``: prefer another node than before."""
+        """Queue a packed task until a node has room. ``again``: whether to prefer a node that has less work.
+
+        Ray then spreads tasks over nodes, so that a repeated task rarely returns to the node that lost it.
+        """
         options = self.options(num_cpus=self.room.cpus, max_retries=0, name="PreparingProcess")
         if again:
             options["scheduling_strategy"] = "SPREAD"
@@ -308,26 +336,26 @@ class RayCluster:
         return RayDocument(self, number, result)
 
     def options(self, **options: Any) -> dict[str, Any]:
-        """Return options for work that no refused node may get."""
+        """Return options of Ray for a task or actor, with the condition that refused nodes do not get it."""
         if self._refused:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
         return options
 
     def refuse(self, refused: Mismatch) -> NeedsHuman | None:
-        """Give a node no more work. Returns an error if no other node is large enough."""
+        """Give a node no more work, and log why. Return an error if no other node is large enough."""
         problem = f"node {refused.node}: {refused.problem}"
         if self._refused.setdefault(refused.node_id, problem) is problem:
             log.error("%s; the node gets no more work", problem, extra=event("node"))
         return None if self._nodes() else NeedsHuman(problem)
 
     def _nodes(self) -> list[str]:
-        """Return ids of living nodes, not refused, with enough CPUs to prepare. A head often has none."""
+        """Return the ids of living nodes with enough CPUs to prepare, without refused ones."""
         living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
         large = [node for node, has in living if has.get("CPU", 0.0) >= self.room.cpus]
         return [node for node in large if node not in self._refused]
 
     def check(self, tools_of: ToolsOf, setups: Sequence[Setup]) -> list[str]:
-        """Build these tools on every node, and return the problems with the names of the nodes.
+        """Build the tools of all setups on every node. Return a problem for each node that cannot build them.
 
         Ray repeats a lost check twice. A node that loses all checks is checked when it gets work.
         """
@@ -347,7 +375,7 @@ class RayCluster:
             except self.ray.exceptions.RayTaskError as error:
                 problem = f"a process cannot work there: {_short(error)}"
             except self.ray.exceptions.RayError as error:
-                log.warning("node %s not checked: processes ended while starting (%s)",
+                log.warning("node %s: checked when it gets work; processes ended while starting (%s)",
                             node[:8], _short(error), extra=event("node"))  # fmt: skip
                 continue
             problems += [f"node {node[:8]}: {problem}"] if problem else []
@@ -355,7 +383,7 @@ class RayCluster:
 
 
 def _loss(error: Exception, node: str) -> ProcessLost:
-    """Return the cause of a process's end. ``node``: its node; "" if it had not started."""
+    """Return an error with the cause of a process's end. ``node``: its node; "" before its start."""
     words, kind = str(error).lower(), type(error).__name__
     if kind == "OutOfMemoryError" or "node_out_of_memory" in words or "running low on memory" in words:
         return ProcessLost("memory", "the node ran out of memory", node)
@@ -367,7 +395,7 @@ def _loss(error: Exception, node: str) -> ProcessLost:
 
 
 def _short(error: Exception) -> str:
-    """Return the last line of an error, which has the reason."""
+    """Return the last line of an error of Ray, which has the reason, without the traceback above it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
 
@@ -397,7 +425,10 @@ def connect(options: Workers) -> Iterator[RayCluster]:
 
 
 def require_answer(address: str) -> None:
-    """Raise NeedsHuman if an address names host and port, and nothing listens there."""
+    """Raise NeedsHuman if an address names host and port, and nothing listens there.
+
+    Ray itself would wait for minutes without a message.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
@@ -411,6 +442,7 @@ def require_answer(address: str) -> None:
 
 
 def _join(address: str, more: dict[str, Any]) -> Any:
+    """Import Ray, connect it to a cluster, and return the package. ``more``: arguments of ``ray.init``."""
     try:
         import ray
         import ray.util.scheduling_strategies

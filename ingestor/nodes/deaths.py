@@ -1,4 +1,4 @@
-"""Repeats work whose process on a node ended, up to a limit. Pure."""
+"""Repeats work if its process on a node is lost, up to a limit for each cause. Pure."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """Error: a process ended at work (crash), before it (start), with its node, or for lack of memory."""
+    """Error: a process on a node ended before its work was done.
+
+    ``cause``: at work (crash), before its work (start), with its node (node), or because the node ran out of
+    memory (memory). ``node``: name of the node; "" before the process started.
+    """
 
     def __init__(self, cause: Cause, reason: str, node: str = "") -> None:
         super().__init__(f"{node}: {reason}" if node else reason)
@@ -22,11 +26,11 @@ class ProcessLost(Exception):
 
 
 def repeat_if_lost(work: Callable[[bool], T], note: Callable[[ProcessLost], None] = lambda death: None) -> T:
-    """Call ``work`` until no process is lost, and return its result.
+    """Call ``work`` until it ends without ProcessLost, and return its result.
 
-    ``work``: takes whether an earlier process was lost. ``note``: called with each loss. Raises BadDocument
-    if the work crashes processes. Raises Transient if other losses repeat, or if the node lacks memory:
-    another process would need as much.
+    ``work``: takes whether a process was lost before. ``note``: called with each loss. Raises BadDocument
+    after two crashes, since the document may cause them. Raises Transient after three other losses, or if the
+    node ran out of memory, since another process would need as much.
     """
     deaths = list[ProcessLost]()
     while True:

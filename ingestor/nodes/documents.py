@@ -1,8 +1,8 @@
 """Prepares documents on nodes, with the arguments and results of ``pipeline.prepare.prepare``.
 
-The daemon keeps journal, caches and writer. It reads the document, or takes its text from the cache, and
-sends nothing if nothing changed. The node parses and chunks the document, and requests vectors from the
-daemon, which batches the texts of all documents.
+The daemon keeps the journal, the caches and the writer. It reads a document's bytes, or takes its text from
+the cache, and sends no task if nothing changed. The node parses and chunks the document, and requests vectors
+from the daemon, which batches the texts of all documents.
 """
 
 import logging
@@ -36,11 +36,11 @@ from ingestor.sandbox.turns import ProcessTurns
 log = logging.getLogger("ingestor")
 
 _TICK = 1.0  # seconds: how soon a waiting thread notices the stop
-Resting = Callable[[], AbstractContextManager[None]]
+Resting = Callable[[], AbstractContextManager[None]]  # releases the calling thread's worker slot
 
 
 class Conversation(Protocol):
-    """Protocol of cluster.RayDocument."""
+    """Messages with the process that prepares one document (see cluster.RayDocument)."""
 
     node: str
 
@@ -51,7 +51,10 @@ class Conversation(Protocol):
 
 
 class Nodes(Protocol):
-    """Protocol of cluster.RayCluster. ``work``: queues a packed task."""
+    """What ``OnNodes`` needs of a cluster (see fleet.Fleet). ``work``: queues a packed task.
+
+    ``refuse``: gives a node no more work; returns an error if no other node is left.
+    """
 
     def work(self, setup: Setup, task: bytes, *, again: bool) -> Conversation: ...
     def refuse(self, refused: Mismatch) -> NeedsHuman | None: ...
@@ -60,10 +63,10 @@ class Nodes(Protocol):
 class OnNodes:
     """Prepares documents on nodes (see ``pipeline.prepare.prepare``). Any thread may call.
 
-    ``setup_of``: returns the setup of tools, or None if this process prepares their documents. ``most``:
+    ``setup_of``: returns the setup of tools, or None if the daemon prepares their documents itself. ``most``:
     number of documents at the same time. ``in_flight``: bytes of documents in transit; a larger document is
-    sent alone. ``resting``: context entered while a document waits for a process. ``behind``: whether the
-    calling thread's document yields to all others.
+    sent alone. ``resting``: context that is entered while a document waits for a process. ``behind``: returns
+    whether the calling thread's document yields to all others.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class OnNodes:
         self.lost = 0  # processes that died at work
 
     def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
-        """Prepare a document. Raises the errors of ``prepare``, and BadDocument if it kills its processes."""
+        """Prepare a document. Raises the errors of ``prepare``, and BadDocument if it crashes processes."""
         setup = self._setup_of(job.entry.feed, tools)
         if setup is None:
             return prepare(job, tools, predecessor)
@@ -114,7 +117,7 @@ class OnNodes:
         self._budget.stop()
 
     def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
-        """Prepare a document, in another process if one is lost."""
+        """Have a process prepare a task; take another process if one is lost or cannot build the tools."""
         entry, packed = task.job.entry, pack(task)
 
         def attempt(again: bool) -> Done | FailedCall | Mismatch:
@@ -149,9 +152,9 @@ class OnNodes:
         return answer
 
     def _talk(self, document: Conversation, tools: Tools) -> Done | FailedCall | Mismatch:
-        """Give a document what its process asks for, and return the outcome.
+        """Answer the messages of a document's process until its outcome, and return the outcome.
 
-        Raises ProcessLost, and what embedding raises.
+        Raises ProcessLost, and the errors of embedding.
         """
         with self._resting():
             answer = unpack(document.next())
@@ -167,7 +170,10 @@ class OnNodes:
 
 
 def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
-    """Return the task with the document's bytes or text; if nothing changed, the result without a task."""
+    """Read a document, and return a task with its bytes or its cached text.
+
+    If nothing changed, return the result without a task.
+    """
     entry, fetched = job.entry, list[Blob]()
     assert entry.item is not None
 

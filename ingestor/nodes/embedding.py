@@ -1,4 +1,4 @@
-"""Embedder that sends documents' texts to processes on nodes, and embeds questions in this process.
+"""Embedder that sends texts of documents to processes on nodes, and embeds questions in the daemon.
 
 A vector depends on its text alone (ports.Embedder), so any process may embed any text.
 """
@@ -20,8 +20,8 @@ SLICE = 64  # texts of similar length that a process gets at once
 class OnNodesEmbedder:
     """Embedder on nodes (see ports.Embedder and ports.Remote).
 
-    ``own``: the same model in this process, for questions. ``on_node``: returns packed vectors of packed
-    texts (see cluster.RayModels). ``most``: number of its calls at the same time.
+    ``own``: the same model in the daemon, for questions. ``on_node``: embeds packed texts and returns packed
+    vectors (see cluster.RayModels). ``most``: number of calls of ``on_node`` at the same time.
     """
 
     def __init__(self, own: Embedder, on_node: Callable[[bytes], bytes], most: int) -> None:
@@ -49,7 +49,7 @@ class OnNodesEmbedder:
         return self._own.embed(texts)
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """Embed texts (see ports.Remote). Raises Stopped, too."""
+        """Embed texts of documents on nodes (see ports.Remote). Raises Stopped if ``stop`` is set."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
 
@@ -64,7 +64,7 @@ class OnNodesEmbedder:
         return Answered([vectors[position] for position in range(len(texts))])
 
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | Exception]:
-        """Embed texts together; if their content makes that fail, embed each half alone."""
+        """Embed texts in one call. If the model refuses a text, embed each half alone, to find that text."""
         try:
             answer = repeat_if_lost(lambda again: unpack(self._on_node(pack(list(texts)))))
             if not isinstance(answer, FailedCall):

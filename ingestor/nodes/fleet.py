@@ -1,4 +1,4 @@
-"""The daemon's processes on nodes: some prepare documents, others embed."""
+"""The daemon's use of nodes: which documents are prepared there, and which models embed there."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,7 +15,11 @@ from ingestor.ports import Embedder, NeedsHuman, Remote
 
 
 class Fleet:
-    """Processes that prepare and embed on nodes. ``tools_of``, ``embedder_of``: unpack a setup there."""
+    """Processes of the daemon that prepare and embed documents on nodes.
+
+    ``tools_of``, ``embedder_of``: build tools or a model from a setup, in a process on a node. ``resting``,
+    ``behind``: see OnNodes.
+    """
 
     def __init__(
         self,
@@ -29,29 +33,29 @@ class Fleet:
         self._cluster, self._workers = cluster, workers
         self._tools_of, self._embedder_of = tools_of, embedder_of
         self._setups: dict[tuple[Feed, str], Setup] = {}
-        self._coming: dict[tuple[Feed, str], Setup] = {}  # setups of a config that is being loaded
+        self._next_setups: dict[tuple[Feed, str], Setup] = {}  # of a config that is being loaded
         self._embedders: dict[str, OnNodesEmbedder] = {}  # by key of their setup
         self._checked = False
         self.preparing = OnNodes(self, self._setup_of, workers.count, workers.in_flight, resting, behind)
 
     def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
-        """Prepare the documents of these tools on nodes, once ``adopt_setups`` is called."""
-        self._coming[feed, tools.recipe("")] = setup
+        """Note that nodes prepare the documents of these tools, as soon as ``adopt_setups`` is called."""
+        self._next_setups[feed, tools.recipe("")] = setup
 
     def adopt_setups(self) -> None:
-        """Use only the setups that are known now; the first call checks every node.
+        """Replace the setups by those noted since the last call. The first call checks every node.
 
-        Raises NeedsHuman with every node whose versions, plugins or models differ. A node that joins later is
-        checked when it gets work.
+        Raises NeedsHuman, which names every node whose versions, plugins or models differ. A node that joins
+        later is checked when it gets work.
         """
-        self._setups, self._coming = self._coming, {}
+        self._setups, self._next_setups = self._next_setups, {}
         if not self._checked:
             if problems := self._cluster.check(self._tools_of, [*self._setups.values()]):
                 raise NeedsHuman("; ".join(problems))
             self._checked = True
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
-        """Return an embedder that works on nodes; return an embedder that calls a server unchanged."""
+        """Return an embedder that works on nodes. An embedder that calls a server is returned unchanged."""
         if not self._workers.embedders or isinstance(own, Remote):
             return own
         if setup.key not in self._embedders:

@@ -1,6 +1,6 @@
 """Messages between the daemon and processes on nodes: plain values, packed as bytes.
 
-A task goes out. The process reports its start, asks for vectors as often as it needs some, and answers with
+The daemon sends a task. The process reports its start, requests vectors as often as it needs some, and sends
 the outcome. Errors keep their class and their text.
 """
 
@@ -20,15 +20,15 @@ from ingestor.pipeline.prepare import Job, Prepared
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.registry import Group, Plugin, UnknownKind, find, kinds
 
-_EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose traceback helps nobody
+_EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors that are no defects of this program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A document to prepare.
+    """A document to prepare on a node.
 
-    ``blob``, ``parsed``: one of both is the content; the process reads nothing else. ``predecessor``:
-    vanished document whose records are reused.
+    ``blob``, ``parsed``: the content, as bytes or as parsed text; the other one is None. ``predecessor``:
+    entry of a vanished document with equal content, whose records are reused.
     """
 
     job: Job
@@ -39,9 +39,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Report that a process has built its tools and starts its work. ``node_id``: Ray's id.
+    """Report that a process has built its tools and can start its work.
 
-    ``node``: name for people.
+    ``node_id``: Ray's id of the node. ``node``: name of the node for people.
     """
 
     node_id: str
@@ -50,7 +50,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Report that a process cannot build the daemon's tools. ``problem``: the reason."""
+    """Report that a process cannot build the daemon's tools, because packages or models of its node differ.
+
+    ``problem``: the differences and a remedy.
+    """
 
     node_id: str
     node: str
@@ -59,14 +62,14 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class WantedVectors:
-    """Texts whose vectors the process waits for."""
+    """Request of a process for the vectors of texts, for which it waits."""
 
     texts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """Log line of a process on a node, for the daemon to log."""
+    """Line that a process on a node would log, which the daemon logs instead. ``level``: as in logging."""
 
     level: int
     message: str
@@ -74,7 +77,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A parsed document for the cache, under the stamp of its item's state."""
+    """A parsed document that the daemon stores in its cache.
+
+    ``stamp``: version of the item and the parser.
+    """
 
     source: SourceName
     key: str
@@ -84,7 +90,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """Outcome of a task. ``seconds``: by stage."""
+    """Outcome of a task that succeeded. ``keep``: parsed documents to cache. ``seconds``: time by stage."""
 
     prepared: Prepared
     keep: Sequence[Keep] = ()
@@ -94,16 +100,16 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """Outcome of a task, or of an embedding, that failed."""
+    """Outcome of a task, or of a call of an embedding process, that failed."""
 
     error: Exception
     lines: Sequence[LogLine] = ()
 
 
 def failure_of(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
-    """Return an error as a message. A defect carries its traceback as a note.
+    """Return the message for an error. A defect of this program carries its traceback as a note.
 
-    An error that cannot be packed keeps its known class and its text.
+    An error that cannot be packed is replaced by one of its expected class, or RuntimeError, with its text.
     """
     error = as_exception(panic)
     try:

@@ -1,6 +1,6 @@
-"""Setups, from which a process on a node builds the daemon's tools or model.
+"""Setups: what the daemon sends to a process on a node, so that it builds the same tools or the same model.
 
-Documents prepared by different versions would not match, so versions and fingerprints are compared.
+Versions and fingerprints are compared, because documents prepared by different versions would differ.
 """
 
 import platform
@@ -38,7 +38,8 @@ def versions() -> dict[str, str]:
 class Setup:
     """Description from which a process builds the tools of one source, or a model.
 
-    ``key``: differs if the tools differ. ``recipes``: the daemon's fingerprints, by part.
+    ``key``: differs if the tools differ. ``packed``: the source's config or the model's. ``recipes``: the
+    daemon's fingerprints, by part of the tools. ``versions``: the daemon's versions of packages.
     """
 
     key: str
@@ -79,7 +80,10 @@ def recipes_of(tools: Tools) -> dict[str, str]:
 
 
 def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) -> None:
-    """Raise NeedsHuman with the differences, if there are any."""
+    """Raise NeedsHuman, which names the differences, unless both are equal.
+
+    ``ours``: versions or fingerprints of the daemon. ``theirs``: of this process. ``hint``: the remedy.
+    """
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if not names:
         return

@@ -1,7 +1,7 @@
-"""Work of processes on nodes, independent of Ray: prepares a document, or embeds texts.
+"""Work of processes on nodes, without Ray: preparing a document, and embedding texts.
 
-The same function as in the daemon prepares a document, so its records are equal, bit for bit. Vectors are
-requested from the daemon.
+Documents are prepared by the same function as in the daemon, so that their records are equal, bit for bit.
+Vectors are requested from the daemon.
 """
 
 import logging
@@ -64,7 +64,7 @@ def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Seq
         vectors: Vectors = np.asarray(unpack(ask(pack(WantedVectors(list(texts))))), np.float32)
         return vectors
 
-    reader = replace(tools.reader, memory=_Carried(task.parsed, kept))
+    reader = replace(tools.reader, memory=_TaskMemory(task.parsed, kept))
     if (blob := task.blob) is not None:
         reader = replace(reader, fetch=lambda item: blob)
     tools = replace(tools, embed=embed, times=times, reader=reader)
@@ -73,7 +73,7 @@ def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Seq
 
 
 def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
-    """Build the tools of all setups. Return the reason if that fails, else None."""
+    """Build the tools of all setups in this process. Return the reason if that fails, else None."""
     try:
         for setup in setups:
             _tools[setup.key] = make_tools(tools_of, setup)
@@ -83,14 +83,14 @@ def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
 
 
 class EmbeddingProcess:
-    """A model in a process of its own. ``start`` loads it; ``here`` names the node."""
+    """A model in a process of its own, an actor of Ray. ``here``: returns the name of the node."""
 
     def __init__(self, embedder_of: EmbedderOf, setup: Setup, here: Callable[[], Started]) -> None:
         self._embedder_of, self._setup, self._here = embedder_of, setup, here
         self._embedder: Embedder
 
     def start(self) -> bytes:
-        """Load the model. Return a packed Started, Mismatch or FailedCall."""
+        """Load the model. Return a packed Started, Mismatch or FailedCall; never raise."""
         here = self._here()
         try:
             self._embedder = make_embedder(self._embedder_of, self._setup)
@@ -101,7 +101,7 @@ class EmbeddingProcess:
         return pack(here)
 
     def embed(self, texts: bytes) -> bytes:
-        """Return vectors of packed texts, or a FailedCall, packed."""
+        """Embed packed texts. Return packed vectors, or a packed FailedCall; never raise."""
         try:
             return pack(self._embedder.embed(unpack(texts)))
         except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
@@ -109,7 +109,7 @@ class EmbeddingProcess:
 
 
 class _Lines(logging.Handler):
-    """Log handler that keeps lines for the daemon, since other users may read the log of this process."""
+    """Log handler that collects lines for the daemon's log, since others may read the log of this process."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -119,8 +119,11 @@ class _Lines(logging.Handler):
         self.seen.append(LogLine(record.levelno, record.getMessage()))
 
 
-class _Carried:
-    """Memory with the task's parsed document; stores new documents to return them with the answer."""
+class _TaskMemory:
+    """Memory of parsed documents for one task: returns the task's document, and collects new ones.
+
+    The outcome carries the new ones to the daemon's cache.
+    """
 
     def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
         self._parsed, self._kept = parsed, kept

@@ -129,7 +129,7 @@ def test_lack_of_room_is_logged_once_until_a_process_starts(
         caplog.clear()
         with pooled(16) as pool:
             for number in range(16):
-                pool.submit(number, lambda: room.report_want(0.0))
+                pool.submit(number, lambda: room.report_lack(0.0))
             assert not [each.error for each in outcomes(pool, 16) if each.error]
         return caplog.text.count("no node has had room for a process of 1 CPUs")
 
