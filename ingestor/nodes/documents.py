@@ -82,7 +82,6 @@ class OnNodes:
         self._budget = TextBudget(in_flight, small=0)
         self._stopped = Event()
         self._turns = ProcessTurns(most, self._stopped.is_set, _TICK)
-        self.sent = 0  # documents that a node prepared
         self.lost = 0  # processes that died at work
 
     def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
@@ -106,7 +105,6 @@ class OnNodes:
                 tools.reader.memory.keep(kept.source, kept.key, kept.stamp, kept.parsed)
         for stage, seconds in done.seconds:
             tools.times.add(stage, seconds)
-        self.sent += 1
         if job.exchange_sums is not None and done.prepared.receipt.sums is not None:
             job.exchange_sums(done.prepared.receipt.sums)
         return done.prepared

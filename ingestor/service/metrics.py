@@ -118,32 +118,31 @@ def metrics(now: Situation) -> Iterator[Metric]:
 
 
 def _of_sources(now: Situation) -> Iterator[Metric]:
-    def each(value: Callable[[SourceFigures], float | None]) -> Samples:
-        return {name: value(one) for name, one in now.sources.items()}
-
     def lag(one: SourceFigures) -> float:
         return 0.0 if one.oldest is None else max(0.0, now.at - one.oldest)
 
-    every, listed = each(lambda one: one.interval), each(lambda one: one.last_listing)
-    held, paused = each(lambda one: one.held), each(lambda one: one.paused)
-    success = each(lambda one: one.last_success)
-    listing = {name: one.since for name, one in now.live.listing.items()}
-    yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", each(lag), "source")
-    yield _gauges(
-        "source_last_listing_timestamp_seconds", "Time of the last complete listing.", listed, "source"
+    gauges: tuple[tuple[str, str, Callable[[SourceFigures], float | None]], ...] = (
+        ("lag_seconds", "Age of the oldest change that readers do not see yet.", lag),
+        (
+            "source_last_listing_timestamp_seconds",
+            "Time of the last complete listing.",
+            lambda one: one.last_listing,
+        ),
+        ("source_listing_interval_seconds", "Seconds between listings.", lambda one: one.interval),
+        ("source_held", "1: held; nothing is removed until a person decides.", lambda one: one.held),
+        (
+            "source_last_success_timestamp_seconds",
+            "Time of the last complete listing or write.",
+            lambda one: one.last_success,
+        ),
+        ("source_paused", "1: paused by `ingestor pause`.", lambda one: one.paused),
     )
-    yield _gauges("source_listing_interval_seconds", "Seconds between listings.", every, "source")
+    for name, about, value in gauges:
+        yield _gauges(name, about, {source: value(one) for source, one in now.sources.items()}, "source")
+    listing = {name: one.since for name, one in now.live.listing.items()}
     yield _gauges(
         "source_listing_started_timestamp_seconds", "Start of a running listing.", listing, "source"
     )
-    yield _gauges("source_held", "1: held; nothing is removed until a person decides.", held, "source")
-    yield _gauges(
-        "source_last_success_timestamp_seconds",
-        "Time of the last complete listing or write.",
-        success,
-        "source",
-    )
-    yield _gauges("source_paused", "1: paused by `ingestor pause`.", paused, "source")
 
 
 def _of_collections(now: Situation) -> Iterator[Metric]:

@@ -128,7 +128,7 @@ def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
         ("/page/documents?collection=none", 404, "no collection"),
         ("/page/documents?after=%5B1%5D", 422, "start at the first page"),
         ("/page/documents?after=" + "%5B" * 5000, 422, "start at the first page"),
-        ("/page/documents/nothing", 404, "no such document"),
+        ("/page/documents/nothing", 404, "no document with this id"),
         ("/page/documents/..%2f..%2fetc%2fpasswd", 404, ""),
         ("/page/documents/long?from=-1", 422, "a whole number"),
         ("/page/search?q=" + "x" * 20_001, 422, "at most 20,000 characters"),
@@ -233,7 +233,7 @@ def test_other_modes_answer_if_one_fails(daemon: Daemon, client: httpx.Client) -
         page = get(client, "/page/search?q=blocked+card")
     finally:
         daemon.embeddings.open_stream = asking  # type: ignore[method-assign]
-    assert "the embedder of docs is not loaded" in page.text
+    assert "the embedder of collection docs is not loaded" in page.text
     assert "blocked" in page.texts["mark"]
 
 

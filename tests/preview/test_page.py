@@ -130,7 +130,7 @@ def test_every_chunk_is_shown_with_its_margin() -> None:
     assert sum(len(data) > 0 for data in found.data["mark"]) > len(cuts[0].chunks)
     units = [attributes["data-units"] for tag, attributes in found.tags if tag == "li"]
     assert all(units), "fixed is shown by what changepoint saw"
-    assert "above is what changepoint saw" in found.data["main"][0]
+    assert "the figures show those that changepoint compared" in found.data["main"][0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), min_size=1, max_size=6))

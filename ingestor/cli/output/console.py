@@ -49,20 +49,33 @@ def print_answer(value: object, words: str, as_json: bool) -> None:
     print(json.dumps(value) if as_json else words)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print aligned columns, numbers to the right. Nothing is truncated, however narrow the terminal."""
+def print_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    figures: bool = False,
+    highlighted: int | None = None,
+) -> None:
+    """Print aligned columns, numbers to the right. Nothing is truncated, however narrow the terminal.
+
+    ``figures``: align all columns but the first to the right. ``highlighted``: number of the row in bold.
+    """
     cells = [[Text(name, "dim") for name in header]]
     cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max(cell_len(row[at].plain) for row in cells) for at in range(len(header))]
     columns = [[row[at].plain.replace(",", "") for row in cells[1:]] for at in range(len(header))]
-    numbers = [all(cell.isdecimal() for cell in column) for column in columns]
-    for row in cells:
+    to_the_right = [
+        (figures and at > 0) or all(cell.isdecimal() for cell in column) for at, column in enumerate(columns)
+    ]
+    for number, row in enumerate(cells):
         padded = []
-        for cell, width, is_number in zip(row, widths, numbers, strict=True):
+        for cell, width, right in zip(row, widths, to_the_right, strict=True):
             space = " " * (width - cell_len(cell.plain))
-            padded.append(Text.assemble(space, cell) if is_number else Text.assemble(cell, space))
+            padded.append(Text.assemble(space, cell) if right else Text.assemble(cell, space))
         shown = Text(GAP).join(padded)
         shown.rstrip()
+        if highlighted is not None and number == highlighted + 1:
+            shown.stylize("bold")
         out.print(shown)
 
 

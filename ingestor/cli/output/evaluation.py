@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import yaml
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from ingestor.cli.output.console import err, out, print_table
 from ingestor.core.escape import escape_invisible
 from ingestor.evaluate.asking import AskingUsage
 from ingestor.evaluate.check import Checked
@@ -24,7 +23,6 @@ from ingestor.units import quantity
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
     """Show the current step on a terminal while the context lasts. Yield the function that changes it."""
-    err = Console(stderr=True)
     if quiet or not err.is_terminal:
         yield lambda what: None
         return
@@ -34,19 +32,18 @@ def progress(quiet: bool) -> Iterator[Progress]:
 
 def show(evaluation: Evaluation) -> None:
     """Print an evaluation."""
-    out = Console(highlight=False, soft_wrap=True)
     for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
-    _print(out, recalls(evaluation), evaluation.verdict.pick)
+    _print_rows(recalls(evaluation), evaluation)
     out.print(
         "\nFurther figures, ± standard deviation over the questions. Found: percent of questions of which\n"
         "half of the excerpts is in 1, 3 or 5 chunks. Similarity: cosine of question and first chunk.\n"
         "Context: tokens of five chunks. To settle: about how many more questions show a clear difference.\n"
     )
-    _print(out, details(evaluation), evaluation.verdict.pick)
+    _print_rows(details(evaluation), evaluation)
     whole = "" if evaluation.sample.is_whole else ", extrapolated from the documents that were read"
     out.print(f"\nCost for the whole collection{whole}:\n")
-    _print(out, costs(evaluation), evaluation.verdict.pick)
+    _print_rows(costs(evaluation), evaluation)
     out.print(Text(f"\n{evaluation.text}\n"))
     best = evaluation.outcomes[evaluation.verdict.pick]
     strategy, snippet = best.cut.strategy, ""
@@ -60,9 +57,13 @@ def show(evaluation: Evaluation) -> None:
         out.print(Text(f"For the config (ingestor plan then prints the cost):\n\n{snippet}"))
 
 
+def _print_rows(rows: Rows, evaluation: Evaluation) -> None:
+    """Print a table of strategies. ``rows``: heads first."""
+    print_table(rows[0], rows[1:], figures=True, highlighted=evaluation.verdict.pick)
+
+
 def show_check(checked: Checked) -> None:
     """Print recall now, how far it fell, and the questions that fell most."""
-    out = Console(highlight=False, soft_wrap=True)
     asked, mean = checked.request, checked.mean
     for each in checked.refused[:3]:
         out.print(Text(escape_invisible(f"question skipped: line {each.line}: {each.reason}")))
@@ -131,28 +132,3 @@ def _describe_requests(usage: AskingUsage) -> str:
         f"{quantity(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
         "earlier answers come from the cache."
     )
-
-
-def _print(out: Console, rows: Rows, pick: int) -> None:
-    """Print a table. ``pick``: row below the heads that a terminal highlights."""
-    if not out.is_terminal:
-        out.print(_plain(rows))
-        return
-    table = Table(box=None, pad_edge=False)
-    for at, head in enumerate(rows[0]):
-        table.add_column(head, justify="right" if at else "left", no_wrap=True)
-    for at, row in enumerate(rows[1:]):
-        table.add_row(*map(Text, row), style="bold" if at == pick else None)
-    out.print(table)
-
-
-def _plain(rows: Rows) -> Text:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-    return Text("\n".join(line.rstrip() for line in lines))
