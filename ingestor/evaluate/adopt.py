@@ -1,4 +1,4 @@
-"""Writes the recommendation of ``ingestor evaluate --write`` into the config file."""
+"""Writes recommended strategies into the config file, for ``ingestor evaluate --write``."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,9 +16,9 @@ from ingestor.ports import NeedsHuman
 
 
 def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strategy]:
-    """Return the strategies that replace configured ones, by source; empty if the config stays.
+    """Return the recommended strategy of each source whose chunking should change.
 
-    Raises NeedsHuman if more than the chunking must change.
+    Raises NeedsHuman if the recommendation sets more than chunking, which cannot be written.
     """
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     if pick.extras:
@@ -38,15 +38,16 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
 
 
 def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
-    """Write these strategies into the config's file, and change nothing else. Return the file.
+    """Write the chunking of sources into the config's file, and change nothing else. Return the file.
 
-    Raises NeedsHuman if the file cannot be changed line by line.
+    ``wanted``: strategies by source. ``comment``: a remark for the new lines. Raises NeedsHuman if the file
+    cannot be changed line by line, or was edited meanwhile.
     """
     file, text = config.origin.file.resolve(), config.origin.text
     try:
         blocks: dict[
             str, str
-        ] = {}  # YAML by place: a strategy that sources share is written once, if possible
+        ] = {}  # YAML by place; a strategy that sources share is written once if possible
         for strategy in {each.name: each for each in wanted.values()}.values():
             sharing = [name for name, each in wanted.items() if each.name == strategy.name]
             blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)

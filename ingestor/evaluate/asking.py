@@ -57,7 +57,7 @@ def ask_questions(
     """
     texts, done = place.sample.texts, count(1)
     place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
-    requests = ModelRequests(
+    requests = QuestionRequests(
         LanguageModel(endpoint, place.answers, _FIELDS),
         endpoint.concurrency,
         place.answers.stop,
@@ -72,7 +72,7 @@ def estimate_questions(place: Workplace, endpoint: Endpoint, number: int) -> Mod
     """Estimate the requests for ``number`` questions without sending any."""
     texts = place.sample.texts
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
-    requests = ModelRequests(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
+    requests = QuestionRequests(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
     write_questions(texts, passages(texts, number), requests)
     return _price(endpoint, dry_run.calls, dry_run.prompt_tokens, dry_run.calls * _QUESTION)
 
@@ -170,7 +170,7 @@ Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their docume
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRequests:
+class QuestionRequests:
     """How requests for questions are sent to a language model.
 
     ``ask``: sends one request. ``threads``: number of documents asked about at the same time. ``stop``: ends
@@ -184,7 +184,7 @@ class ModelRequests:
 
 
 def write_questions(
-    texts: Sequence[str], wanted: Wanted, requests: ModelRequests
+    texts: Sequence[str], wanted: Wanted, requests: QuestionRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """Have a language model write a question about each wanted passage.
 
@@ -271,7 +271,7 @@ def read_question(
 
 
 def _about(
-    texts: Sequence[str], at: int, spans: Sequence[Span], requests: ModelRequests
+    texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """Request questions about the passages of one document, one after another. ``at``: its number."""
     questions, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()

@@ -1,6 +1,6 @@
 """Draws figures as SVG: recall against budget, differences with their intervals, sizes of chunks. Pure.
 
-Colours are variables of the page's style, so that they fit light and dark.
+Colours are variables of the page's style, which sets them for light and dark screens.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +17,10 @@ _LARGEST = 600  # tokens; larger chunks are in the last bar
 
 
 def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: int) -> str:
-    """Draw recall against budget. ``comparisons``: by budget.
+    """Draw recall against the budget of retrieved tokens, as a line for each strategy.
 
-    The picked strategy has the thickest line and the only band.
+    ``comparisons``: by budget in tokens. ``pick``: number of the strategy with the thickest line, and with a
+    band for its 95 % interval.
     """
     budgets = sorted(comparisons)
     order = [*(at for at in range(len(names)) if at != pick), pick]  # the picked one is drawn last
@@ -33,7 +34,7 @@ def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: in
 
 
 def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
-    """Draw each strategy's recall less that of ``base``, with its 95 % interval, in points."""
+    """Draw how much each strategy's recall differs from that of strategy ``base``, with 95 % intervals."""
     rows = [(at, comparison.difference(at, base)) for at in range(len(names)) if at != base]
     if not rows:
         return ""
@@ -87,7 +88,7 @@ def sizes(tokens: Sequence[int]) -> str:
 
 
 def colour(at: int) -> str:
-    """Return the number of a strategy's colour in the page's style."""
+    """Return the name of the CSS variable with a strategy's colour. ``at``: number of the strategy."""
     return f"c{at % COLOURS}"
 
 
@@ -100,7 +101,7 @@ def _points(share: float) -> str:
 
 
 def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
-    """Return the ends of the vertical axis, in tenths, with all means between them."""
+    """Return the ends of the vertical axis, rounded to tenths, so that all means lie between them."""
     means = [each.mean for row in rows for each in row]
     low = max(0, int(10 * min(means) - 0.5)) / 10
     high = min(10, int(10 * max(means) + 1.5)) / 10
@@ -108,6 +109,7 @@ def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
 
 
 def _axes(budgets: Sequence[int], ends: tuple[float, float]) -> str:
+    """Draw level lines with percentages, and the budgets below."""
     low, high = round(10 * ends[0]), round(10 * ends[1])
     levels = "".join(
         f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{_y(v / 10, ends):.1f}" y2="{_y(v / 10, ends):.1f}"'
@@ -145,12 +147,13 @@ def _line(
 
 
 def _x(budget: int, budgets: Sequence[int]) -> float:
-    """Return the place of a budget between the smallest and the largest."""
+    """Return the horizontal coordinate of a budget."""
     first, last = min(budgets), max(budgets)
     share = (budget - first) / (last - first) if last > first else 0.5
     return _LEFT + 24 + (_WIDTH - 48) * share
 
 
 def _y(share: float, ends: tuple[float, float]) -> float:
+    """Return the vertical coordinate of a recall from 0 to 1. ``ends``: recall at both ends of the axis."""
     low, high = ends
     return _TOP + _HEIGHT * (1 - min(1.0, max(0.0, (share - low) / (high - low))))

@@ -1,11 +1,11 @@
 """Makes questions from the documents' text, without a model and deterministically. Pure.
 
 A document's own questions, such as the headings of an FAQ, are used unchanged, and so are the terms of its
-definitions. In English a heading becomes a question about the paragraph below ("Booking the crane" becomes
-"How do I book the crane?"), and a template turns a sentence into a question. ("If the wind is strong, close
-the gate" becomes "What happens if the wind is strong?".) A template asks for the main clause, the reason, the
-object or the figure, which the question omits. Questions about two noun phrases of a sentence are used last.
-In other languages the question is a sentence's five rarest words.
+definitions. In English, headings become questions about the paragraph below, and templates turn sentences into
+questions. For example, "Booking the crane" becomes "How do I book the crane?". "If the wind is strong, close the
+gate" becomes "What happens if the wind is strong?". A template asks for the main clause, the reason, the object
+or the figure, which the question omits. Questions about two noun phrases of a sentence are used last. In other
+languages the question is a sentence's five rarest words.
 
 The excerpt to find is the sentence with its neighbours, the definition, or the text below a heading.
 Without the neighbours the order of strategies was wrong: chunks of 30 tokens, about one sentence each, scored
@@ -248,7 +248,11 @@ _GENERAL = frozenset(  # nouns without a meaning of their own
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A possible question. ``asked``: the question, if known. ``rank``: lower ranks are used first."""
+    """A possible question about a document.
+
+    ``rank``: candidates of lower ranks are used first. ``asked``: the question; "" if its words depend on all
+    documents. ``span``: the text that is asked about. ``excerpt``: the text to find.
+    """
 
     rank: int
     asked: str
@@ -288,6 +292,7 @@ def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> 
 
 
 def _candidates(document: Document) -> Iterator[_Candidate]:
+    """Yield all possible questions about a document."""
     yield from _own_questions(document)
     yield from _definitions(document)
     english = (document.language or "en").partition("-")[0] == "en"
@@ -305,7 +310,7 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
             yield _Candidate(1, "", (start, end), excerpt)
             continue
         related = _relate(text, lower)
-        asked = list(dict.fromkeys(filter(None, (*_turn(text, lower), related))))
+        asked = list(dict.fromkeys(filter(None, (*_ask_by_templates(text, lower), related))))
         for rank, question in enumerate(asked):
             yield _Candidate(_LAST if question == related else min(rank, 1), question, (start, end), excerpt)
 
@@ -318,7 +323,7 @@ def _common_words(text: str) -> set[str]:
 
 
 def _own_questions(document: Document) -> Iterator[_Candidate]:
-    """Yield the document's own questions, each with the block that answers it."""
+    """Yield headings and paragraphs that are questions, each with the block below as the answer."""
     for block, body in pairwise(document.blocks):
         start, end = trim(document.text, (block.start, block.end))
         asked = " ".join(document.text[start:end].lstrip("#*_ ").rstrip("#*_ ").split())
@@ -362,7 +367,7 @@ def _ask_for_heading(title: str, lower: set[str]) -> str:
 
 
 def _definitions(document: Document) -> Iterator[_Candidate]:
-    """Yield the terms of definitions, each with its body."""
+    """Yield questions about terms, each with the term's definition as the answer."""
     for block, body in pairwise(document.blocks):
         term = " ".join(document.text[block.start : block.end].split()).rstrip(":")
         if block.kind == "definition" != body.kind and 0 < len(term) <= _TERM and not term.endswith("?"):
@@ -370,22 +375,23 @@ def _definitions(document: Document) -> Iterator[_Candidate]:
 
 
 def _ask_for_term(term: str) -> str:
+    """Return a question about a term, a command-line option or a path."""
     if term.startswith("-"):
         return f"What does {term} do?" if "," not in term else f"What does the option {term} do?"
     return f"What is {term} for?" if term.startswith(("/", "$", "~")) else f"What is {term}?"
 
 
 def _widen(spans: Sequence[Span], at: int) -> Span:
-    """Return a sentence with the sentences that adjoin it."""
+    """Return the span of a sentence and of the sentences directly before and after it."""
     first = at - (at > 0 and spans[at][0] - spans[at - 1][1] <= _GAP)
     last = at + (at + 1 < len(spans) and spans[at + 1][0] - spans[at][1] <= _GAP)
     return spans[first][0], spans[last][1]
 
 
-def _turn(text: str, lower: set[str]) -> Iterator[str]:
-    """Yield questions about a sentence, by each template that fits.
+def _ask_by_templates(text: str, lower: set[str]) -> Iterator[str]:
+    """Yield a question about a sentence for each template that fits; "" if the question makes no sense.
 
-    ``lower``: words that the document has in lower case.
+    ``lower``: words that the document usually writes in lower case.
     """
     lead, rest = "", text
     if opening := _LEAD.match(text):
@@ -397,7 +403,11 @@ def _turn(text: str, lower: set[str]) -> Iterator[str]:
 
 
 def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> str:
-    """Fill in a template; "" if the question would not make sense by itself."""
+    """Return a template's question for a sentence; "" if the question would not make sense by itself.
+
+    ``match``: parts of the sentence. ``lead``: the time with which the sentence opens. ``lower``: see
+    ``_ask_by_templates``.
+    """
     groups = {key: value or "" for key, value in match.groupdict().items()}
     subject = groups.get("s") or groups.get("we", "")
     clause = groups.get("c", "")
@@ -430,7 +440,7 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
 
 
 def _verb(groups: Mapping[str, str]) -> dict[str, str]:
-    """Return the plain form of a template's verb, and the auxiliary for the question."""
+    """Return the plain form of the sentence's verb as ``v``, and the auxiliary of the question as ``aux``."""
     if "moved" in groups:
         return {"v": _MOVED[groups["moved"]]}
     if "has" in groups:
@@ -481,13 +491,14 @@ def _turn_person(question: str) -> str:
 
 
 def _third_person(verb: str) -> str:
+    """Return the form of a verb after "the company"."""
     known = {"are": "is", "have": "has", "do": "does", "were": "was"}
     is_fixed = verb in _FINITE or verb.endswith(("ed", "ly", "s"))
     return known.get(verb) or (verb if is_fixed else f"{verb}s")
 
 
 def _relate(text: str, lower: set[str]) -> str:
-    """Ask how two noun phrases of a sentence are related; "" if there are no two."""
+    """Return a question about two noun phrases of a sentence; "" if it has fewer than two."""
     phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]

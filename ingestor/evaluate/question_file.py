@@ -46,7 +46,10 @@ class Searchable:
 
 
 def locate_excerpt(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excerpt | str:
-    """Find a quotation in exactly one of the numbered documents, or return the reason of a refusal."""
+    """Return the place of a quotation, or the reason for a refusal if it is not in exactly one document.
+
+    ``documents``: numbers and texts of the documents to search.
+    """
     if not quotation.strip():
         return "the excerpt is empty"
     places = [(number, place) for number, text in documents if (place := text.find(quotation))]
@@ -69,7 +72,7 @@ def _letters(text: str) -> tuple[str, "array[int]"]:
     return "".join(kept), places
 
 
-_NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # values of the column origin
+_NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # values that the column origin may have
 _COLUMNS = ("question", "excerpt", "document", "origin")
 
 
@@ -134,15 +137,16 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
 def resolve(
     rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Return the questions in the order of the file. A refused row refuses its whole question.
+    """Find the excerpts of all rows. Return the questions in the order of the file, and the refused ones.
 
-    ``numbers``: numbers of the documents, by every name that a file may use.
+    A question is refused if the excerpt of one of its rows is. ``numbers``: numbers of the documents, by
+    every name that a file may use. ``texts``: texts of the documents.
     """
     searched = [Searchable(text) for text in texts]
     by_question: dict[str, list[Excerpt]] = {}
     refused: dict[str, RefusedQuestion] = {}
     for row in rows:
-        where = _locate(row, numbers, searched)
+        where = _locate_row(row, numbers, searched)
         if isinstance(where, Excerpt):
             by_question.setdefault(row.question, []).append(where)
         else:
@@ -156,7 +160,7 @@ def resolve(
     return questions, sorted(refused.values(), key=lambda each: each.line)
 
 
-def _locate(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
+def _locate_row(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
     if not row.question:
         return "the question is empty"
     if not row.document:
@@ -168,6 +172,7 @@ def _locate(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchab
 
 
 def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
+    """Return the rows with a question or an excerpt. Raises BadRequest if a required column is missing."""
     columns = reader.fieldnames or ()
     missing = [name for name in _COLUMNS[:2] if name not in columns]
     if missing:
@@ -181,15 +186,16 @@ def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
     ]
 
 
-_LOST = "the excerpt is missing in the text that some strategy reads"
+_LOST = "the excerpt is missing in the text as some strategy parses it"
 
 
 def locate(
     rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the same questions for each sample, and the refused questions.
+    """Find the same questions in each sample. Return the questions by sample, and the refused questions.
 
-    ``everywhere``: refuse questions whose excerpts are not in all samples; otherwise one sample is enough.
+    ``samples``: the same documents, parsed by different settings. ``everywhere``: whether to refuse questions
+    whose excerpts are not in all samples; otherwise one sample is enough.
     """
     resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
     known = [{question.text: question for question in questions} for questions, _ in resolved]
@@ -210,7 +216,10 @@ def locate(
 def quotations(
     readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
 ) -> list[tuple[str, ...]]:
-    """Return the excerpts of each question, in the words of the first sample that has them."""
+    """Return the texts of each question's excerpts, from the first sample that has them.
+
+    ``readings``: the questions by sample.
+    """
 
     def quote(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
         if not all(has(sample, each) for each in question.excerpts):

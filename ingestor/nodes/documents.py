@@ -51,7 +51,7 @@ class Conversation(Protocol):
 
 
 class Nodes(Protocol):
-    """What ``OnNodes`` needs of a cluster (see fleet.Fleet). ``work``: queues a packed task.
+    """Protocol of the cluster for ``OnNodes`` (see fleet.Fleet). ``work``: queues a packed task.
 
     ``refuse``: gives a node no more work; returns an error if no other node is left.
     """

@@ -49,7 +49,7 @@ class ShownCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceNotes:
-    """What the journal notes about a source. ``row``: its state.
+    """Notes of the journal about a source. ``row``: its state.
 
     ``kept``: why records of unreadable documents are kept. ``warning``: about languages or tokens that the
     model does not know.
@@ -75,14 +75,14 @@ class ShownSource:
     configured: bool
 
     @property
-    def held(self) -> str | None:
+    def hold(self) -> str | None:
         """Return the reason if a person must decide before documents of the source are removed."""
         return self.notes.row.held or self.notes.kept
 
     @property
     def problem(self) -> str | None:
         """Return the most important message about the source."""
-        return self.held or self.notes.row.trouble or self.notes.warning
+        return self.hold or self.notes.row.trouble or self.notes.warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def headline(
     shown, counts = list(sources), counts_of(situation)
     lag = lag_of(shown)
     obstacle = obstacles(situation)
-    asking = [one.name for one in shown if one.held]
+    asking = [one.name for one in shown if one.hold]
     asking += [one.name for one in collections if one.facts.waits]
     unread = f"{quantity(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
     if [one for one in obstacle if one != UNLISTED]:

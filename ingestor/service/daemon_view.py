@@ -1,4 +1,4 @@
-"""What the service port reads of the daemon. Every function may be called from any thread."""
+"""View of the daemon for the service port. Every function may be called from any thread."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

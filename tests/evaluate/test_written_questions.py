@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.evaluate.asking import (
     LONGEST,
-    ModelRequests,
+    QuestionRequests,
     duplicates,
     filter_questions,
     messages,
@@ -30,8 +30,8 @@ def answer(question: str, *numbers: int) -> str:
     return json.dumps({"question": question, "sentences": numbers})
 
 
-def requests(ask: Callable[[Messages], str | None], threads: int = 1) -> ModelRequests:
-    return ModelRequests(ask, threads, lambda: None, lambda: None)
+def requests(ask: Callable[[Messages], str | None], threads: int = 1) -> QuestionRequests:
+    return QuestionRequests(ask, threads, lambda: None, lambda: None)
 
 
 def test_neighbouring_sentences_are_one_excerpt() -> None:
