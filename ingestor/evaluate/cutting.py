@@ -269,7 +269,7 @@ def _chunk_all(
 ) -> list[Chunking]:
     """Chunk each document as part of a collection of all of them.
 
-    A strategy with a statistic of the collection cuts twice: the first pass gives each document's sums, and
+    A strategy with a statistic of the collection cuts twice. The first pass gives each document's sums, and
     the second cuts each document by the sums of the others.
     """
     alone = list[Chunking]()

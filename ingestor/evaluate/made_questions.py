@@ -1,15 +1,15 @@
 """Makes questions from the documents' text, without a model and deterministically. Pure.
 
 A document's own questions, such as the headings of an FAQ, are used unchanged, and so are the terms of its
-definitions. In English, headings become questions about the paragraph below, and templates turn sentences into
-questions. For example, "Booking the crane" becomes "How do I book the crane?". "If the wind is strong, close the
-gate" becomes "What happens if the wind is strong?". A template asks for the main clause, the reason, the object
-or the figure, which the question omits. Questions about two noun phrases of a sentence are used last. In other
-languages the question is a sentence's five rarest words.
+definitions. In English, headings become questions about the paragraph below, and templates turn sentences
+into questions. The heading "Booking the crane" becomes "How do I book the crane?". The sentence "If the wind
+is strong, close the gate" becomes "What happens if the wind is strong?". A template asks for the main clause,
+the reason, the object or the figure, which the question omits. Questions about two noun phrases of a sentence
+are used last. In other languages the question is a sentence's five rarest words.
 
-The excerpt to find is the sentence with its neighbours, the definition, or the text below a heading.
-Without the neighbours the order of strategies was wrong: chunks of 30 tokens, about one sentence each, scored
-best. Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
+The excerpt to find is the sentence with its neighbours, the definition, or the text below a heading. Without
+the neighbours the order of strategies was wrong: chunks of 30 tokens, about one sentence each, scored best.
+Recall *at an equal budget of tokens* by such questions orders strategies much as real questions do
 (docs/evaluate.md has the correlations). The value of recall itself means nothing.
 """
 

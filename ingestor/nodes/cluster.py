@@ -2,7 +2,7 @@
 
 No other module imports Ray. Ray queues tasks until a node has room, and reuses the processes that it starts.
 An autoscaler counts waiting tasks as demand. A task that waits for vectors releases its CPUs, and an
-embedding process reserves no CPU unless the config sets that, so a single CPU can prepare and embed. Tasks
+embedding process reserves no CPU unless the config sets that. So a single CPU can prepare and embed. Tasks
 are never named after documents, because Ray's dashboard shows their names.
 """
 
