@@ -46,7 +46,7 @@ def plan(
             "Default: all, or 2,000 of a source with over 20,000 new documents.",
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Read all new documents.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Read all new documents, not a sample.")] = False,
     machines: Annotated[
         int, typer.Option(min=1, metavar="N", help="Estimate the time on this many machines, too.")
     ] = 1,
@@ -195,7 +195,7 @@ def list_documents(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the documents."""
+    """List the documents with their state and records."""
     from ingestor.cli.output import console
 
     with open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
@@ -233,7 +233,7 @@ def show(
 def mcp(config: ConfigOption = CONFIG) -> None:
     """Serve searches to an assistant (Model Context Protocol).
 
-    Uses standard input and output, and asks the daemon; starts nothing and loads no model.
+    Uses standard input and output. Requests go to the running daemon; this command loads no model.
     """
     from ingestor.service.assistants import MISSING, is_installed
 
@@ -340,7 +340,7 @@ def evaluate(
         int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
     ] = 240,
     seed: Annotated[
-        int, typer.Option(min=0, help="Another number samples other documents and questions.")
+        int, typer.Option(min=0, metavar="N", help="Another number samples other documents and questions.")
     ] = 0,
     models: Annotated[
         str,
