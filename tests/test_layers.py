@@ -83,7 +83,7 @@ MAY_THREAD = {
     "ingestor.sandbox.process": "Event, as the type of that flag",
     "ingestor.nodes.cluster": "Locks: threads share the processes that embed; a Timer ends idle ones",
     "ingestor.nodes.documents": "a Lock: workers note which processes died",
-    "ingestor.nodes.embedding": "several processes that embed are asked at the same time",
+    "ingestor.nodes.fleet": "several processes that embed are asked at the same time",
     "ingestor.chroma.shards": "readers ask all shards at the same time",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guard": "one event loop for all connections, in that process",

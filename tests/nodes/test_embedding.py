@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.core.errors import Stopped
 from ingestor.nodes.deaths import Cause, ProcessLost
-from ingestor.nodes.embedding import SLICE, OnNodesEmbedder
+from ingestor.nodes.fleet import SLICE, OnNodesEmbedder
 from ingestor.nodes.messages import failure_of, pack, unpack
 from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
 from tests.nodes import shop

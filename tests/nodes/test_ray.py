@@ -10,7 +10,7 @@ from ingestor.config.workers import Workers
 from ingestor.model import Vectors
 from ingestor.nodes.cluster import RayCluster, RayDocument, RayModels, connect
 from ingestor.nodes.documents import OnNodes
-from ingestor.nodes.embedding import OnNodesEmbedder
+from ingestor.nodes.fleet import OnNodesEmbedder
 from ingestor.nodes.setup import MODEL, Setup
 from ingestor.pipeline.prepare import Job, prepare
 from ingestor.ports import Stop
