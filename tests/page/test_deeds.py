@@ -131,7 +131,7 @@ def test_apply_button_applies_waiting_changes(press: Press, daemon: Daemon) -> N
 
 @pytest.mark.slow
 def test_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
-    assert "Being made" in press("plan").text
+    assert "Computing" in press("plan").text
     said = wait(lambda: "Made" in (text := client.get("/page/changes").text) and text)
     assert "Nothing to do" in said or "Nothing was changed" in said or "could not" in said, said
 
