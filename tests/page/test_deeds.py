@@ -167,7 +167,10 @@ def test_plan_over_its_time_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(planning, "PATIENCE", 0.0)
     made = planner("import time; time.sleep(600)")
     made.begin()
-    assert wait(lambda: (found := made.latest()) and found.text) == "The plan could not be made: `ingestor plan` printed nothing."
+    assert (
+        wait(lambda: (found := made.latest()) and found.text)
+        == "The plan could not be made: `ingestor plan` printed nothing."
+    )
     made.close()
 
 
