@@ -263,14 +263,13 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
     def ask_daemon(method: str, path: str, body: object) -> tuple[int, Any]:
         start = command("run", config)
         try:
-            answer = client().ask(method, path, body)
+            return client().ask(method, path, body)
         except NeedsHuman as error:  # no sync has run yet
             raise DaemonAway(f"{error}; or start the daemon with `{start}`") from error
         except OSError as error:
             raise DaemonAway(
                 f"the ingestor daemon does not answer ({error}): start it with `{start}`"
             ) from error
-        return answer.status, answer.body
 
     async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:
         return await run_sync(ask_daemon, method, path, body)

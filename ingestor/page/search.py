@@ -116,10 +116,10 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
 def _filter(source: str, where: str) -> dict[str, Any] | None:
     """Return Chroma's filter for a source and a JSON object. Raises BadQuestion if it is no JSON object."""
     try:
-        own = json.loads(where) if where else None
-    except (ValueError, RecursionError) as error:
-        raise BadQuestion("where", f"the filter must be a JSON object such as {EXAMPLE}") from error
-    if own is not None and not isinstance(own, dict):
+        own = json.loads(where) if where else {}
+    except (ValueError, RecursionError):
+        own = None
+    if not isinstance(own, dict):
         raise BadQuestion("where", f"the filter must be a JSON object such as {EXAMPLE}")
     parts = [part for part in ({"source_name": source} if source else None, own) if part]
     return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)

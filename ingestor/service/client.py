@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
@@ -22,22 +23,17 @@ class DaemonAway(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonReply:
-    """Reply of the daemon. ``body``: parsed JSON; None if it is no JSON."""
-
-    status: int
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
 class DaemonClient:
     """Client of a daemon's service port, for any thread. ``owner``: mark of the state that it must have."""
 
     http: Http
     owner: str
 
-    def ask(self, method: str, path: str, body: object = None) -> DaemonReply:
-        """Send a request to the daemon, and return its answer. Raises OSError if nothing answers."""
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Send a request to the daemon. Return the status, and the parsed body; None if it is no JSON.
+
+        Raises OSError if nothing answers.
+        """
         host = local_address(self.http.host)
         token = self.http.token
         headers = {OWNER: self.owner}
@@ -47,7 +43,9 @@ class DaemonClient:
             content = None if body is None else json.dumps(body).encode()
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
-            return DaemonReply(answer.status, _parse(answer.read(_MOST)))
+            with suppress(ValueError):
+                return answer.status, json.loads(answer.read(_MOST))
+            return answer.status, None
         except HTTPException as error:
             raise ConnectionError(f"no HTTP from {host}:{self.http.port}: {error}") from error
         finally:
@@ -56,14 +54,7 @@ class DaemonClient:
     def search(self, question: Question) -> Answer | None:
         """Return the daemon's answer to a question; None if it gives none, for whatever reason."""
         try:
-            answer = self.ask("POST", "/search", asdict(question))
-            return answer_of(answer.body) if answer.status == 200 else None
+            status, body = self.ask("POST", "/search", asdict(question))
+            return answer_of(body) if status == 200 else None
         except (OSError, ValueError):
             return None
-
-
-def _parse(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None

@@ -65,10 +65,8 @@ def _print_rows(rows: Rows, evaluation: Evaluation) -> None:
 def show_check(checked: Checked) -> None:
     """Print recall now, how far it fell, and the questions that fell most."""
     asked, mean = checked.request, checked.mean
-    for each in checked.refused[:3]:
-        out.print(Text(escape_invisible(f"question skipped: line {each.line}: {each.reason}")))
-    if len(checked.refused) > 3:
-        out.print(f"questions skipped: {len(checked.refused) - 3:,} more (--json lists them)")
+    for refusal in _refusals(checked.refused):
+        out.print(Text(escape_invisible(refusal)))
     out.print(
         f"Collection {asked.collection}, {quantity(len(checked.recall), 'question')}: "
         f"recall at {asked.budget:,} tokens is {100 * mean.mean:.1f} "
