@@ -12,27 +12,21 @@ from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.text import trim
-from ingestor.registry import Options, Plugin
 from ingestor.text.code_units import Unit, groups, versions
 
 _SMALL = 800  # characters of a unit that is not opened, and of statements that are a block together
 
 
-class CodeParser:
-    isolated = True
+def parse(blob: Blob) -> Document:
+    """Parse a document.
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document.
-
-        Raises BadDocument if the content is not text, NoGrammar when it is no known language.
-        """
-        text, kind = decode(blob.data), content_type(blob)
-        language = code_language(kind) or ""
-        return Document(text, tuple(_blocks(text, language)), kind)
+    Raises BadDocument if the content is not text, NoGrammar when it is no known language.
+    """
+    text, kind = decode(blob.data), content_type(blob)
+    language = code_language(kind) or ""
+    return Document(text, tuple(_blocks(text, language)), kind)
 
 
 def _blocks(text: str, language: str) -> Iterator[Block]:
@@ -56,4 +50,4 @@ def _join(units: Iterable[Unit]) -> Iterator[Unit]:
         yield last
 
 
-PLUGIN = Plugin(kind="code", version=f"1, {versions()}", options=Options, build=CodeParser)
+PLUGIN = parser_plugin("code", f"1, {versions()}", parse)

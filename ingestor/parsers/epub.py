@@ -1,19 +1,18 @@
 """EPUB books: the chapters in reading order, each read as the HTML page that it is."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from posixpath import dirname, normpath
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.model import Blob, Document
+from ingestor.parsers.html.parser import add_page
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/epub+zip"
 _CONTAINER = "META-INF/container.xml"
@@ -24,41 +23,39 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 _SUFFIXES = (".xhtml", ".html", ".htm")
 
 
-class EpubParser:
-    isolated = True
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if it is damaged, protected or a bomb."""
+    package = Package(blob.data)
+    name = _book(package)
+    book = package.xml(name)
+    composer = Composer()
+    raw_words = 0
+    for chapter in _chapters(package, book, name):
+        raw_words += _add(composer, chapter, decode(package.read(chapter)))
+    about = book.find(f"{_OPF}metadata")
+    creators = () if about is None else about.findall(f"{_DC}creator")
+    return composer.document(
+        _CONTENT_TYPE,
+        title=_text_of(about, "title") or composer.title,
+        language=_text_of(about, "language"),
+        extra={
+            "author": ", ".join(_line(creator) for creator in creators),
+            "created": _text_of(about, "date"),
+        },
+        raw_words=raw_words,
+        lost=pictures_only(package, composer),
+    )
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-        self._html = HtmlParser(HtmlOptions())
 
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, protected or a bomb."""
-        package = Package(blob.data)
-        name = _book(package)
-        book = package.xml(name)
-        composer = Composer()
-        raw_words = 0
-        for chapter in _chapters(package, book, name):
-            raw_words += self._add(composer, chapter, decode(package.read(chapter)))
-        about = book.find(f"{_OPF}metadata")
-        return composer.document(
-            _CONTENT_TYPE,
-            title=_text_of(about, "title") or composer.title,
-            language=_text_of(about, "language"),
-            extra=tuple(_extra(about)),
-            raw_words=raw_words,
-            lost=pictures_only(package, composer),
-        )
-
-    def _add(self, composer: Composer, part: str, source: str) -> int:
-        """Add a chapter and return its number of words. ``part``: the chapter's name."""
-        begin = len(composer.blocks)
-        words = self._html.add(composer, source)
-        for at, block in enumerate(composer.blocks[begin:], begin):
-            if block.figure and ":" not in block.figure:
-                name = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
-                composer.blocks[at] = replace(block, figure=name)
-        return words
+def _add(composer: Composer, part: str, source: str) -> int:
+    """Add a chapter and return its number of words. ``part``: the chapter's name."""
+    begin = len(composer.blocks)
+    words = add_page(composer, source)[1]
+    for at, block in enumerate(composer.blocks[begin:], begin):
+        if block.figure and ":" not in block.figure:
+            name = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
+            composer.blocks[at] = replace(block, figure=name)
+    return words
 
 
 def _book(package: Package) -> str:
@@ -88,17 +85,13 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
     return known
 
 
-def _text_of(about: Element | None, name: str) -> str | None:
+def _text_of(about: Element | None, name: str) -> str:
     element = None if about is None else about.find(f"{_DC}{name}")
-    return None if element is None else " ".join((element.text or "").split()) or None
+    return "" if element is None else _line(element)
 
 
-def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
-    creators = () if about is None else about.findall(f"{_DC}creator")
-    if authors := ", ".join(" ".join((creator.text or "").split()) for creator in creators):
-        yield "author", authors
-    if date := _text_of(about, "date"):
-        yield "created", date
+def _line(element: Element) -> str:
+    return " ".join((element.text or "").split())
 
 
-PLUGIN = Plugin(kind="epub", version=5, options=Options, build=EpubParser)
+PLUGIN = parser_plugin("epub", 5, parse)

@@ -12,35 +12,29 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.lines import PageLines
 from ingestor.parsers.pdf.ocr import SIDE, lines_in
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
 
 _POINTS = 842  # of the longer side, as if it were a page of A4
 _PIXELS = 200_000_000  # of a picture
 _PAGES = 1000
 
 
-class ImageParser:
-    isolated = True
+def parse(blob: Blob) -> Document:
+    """Parse a document.
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    Raises BadDocument if it is damaged or far too large, or rapidocr is not installed.
+    """
+    from ingestor.parsers.pdf.layout import compose  # slow to import
 
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document.
-
-        Raises BadDocument if it is damaged or far too large, or rapidocr is not installed.
-        """
-        from ingestor.parsers.pdf.layout import compose  # slow to import
-
-        pages = list(_pages(blob.data))
-        composed = compose(pages, [])
-        return composed.document(
-            content_type(blob),
-            title=composed.title,
-            extra=(("pages", len(pages)),),
-            lost=() if composed.text else ("OCR finds no text in it",),
-        )
+    pages = list(_pages(blob.data))
+    composed = compose(pages, [])
+    return composed.document(
+        content_type(blob),
+        title=composed.title,
+        extra={"pages": len(pages)},
+        lost=() if composed.text else ("OCR finds no text in it",),
+    )
 
 
 def _pages(data: bytes) -> Iterator[PageLines]:
@@ -66,4 +60,4 @@ def _page(label: str, pixels: Any) -> PageLines:
     return PageLines(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
 
 
-PLUGIN = Plugin(kind="image", version=1, options=Options, build=ImageParser)
+PLUGIN = parser_plugin("image", 1, parse)

@@ -14,13 +14,14 @@ from pydantic import Field
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.markdown import MarkdownParser
+from ingestor.parsers.markup import markdown
 from ingestor.parsers.markup.rst import Styles
 from ingestor.parsers.markup.rst import read as read_rst
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options
 
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[@-Z\\^_])"
@@ -32,57 +33,44 @@ class NotebookOptions(Options):
     outputs: bool = Field(default=True, description="read printed output of code")
 
 
-class NotebookParser:
-    isolated = "large"
-
-    def __init__(self, options: NotebookOptions) -> None:
-        self._outputs = options.outputs
-        self._markdown = MarkdownParser(Options())
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is no notebook."""
-        notebook = _load(blob)
-        about = _as_mapping(notebook.get("metadata"))
-        info, kernel = _as_mapping(about.get("language_info")), _as_mapping(about.get("kernelspec"))
-        language = _text(info.get("name") or kernel.get("language")).lower()
-        composer, title = Composer(), _text(about.get("title"))
-        styles: Styles = {}
-        raw_words = 0
-        for cell in _cells(notebook):
-            source = _text(cell.get("source", cell.get("input")))
-            raw_words += words(source)
-            if cell.get("cell_type") == "code":
-                composer.add("code", source, language=_text(cell.get("language")) or language or None)
-                if self._outputs:
-                    for output in _outputs(cell):
-                        composer.add("output", output)
-            elif cell.get("cell_type") == "heading":  # of notebooks before version 4
-                level = cell.get("level")
-                composer.heading(source, level if isinstance(level, int) and 1 <= level <= 6 else 1)
-            elif cell.get("cell_type") == "markdown":
-                read = self._markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
-                composer.include(read.text, read.blocks)
-                title = title or read.title or ""
-            else:
-                text = source.encode("utf-8", "ignore").decode("utf-8")
-                composer.include(text, read_rst(text, styles))
-        first = next((block.title for block in composer.blocks if block.kind == "heading"), None)
-        return composer.document(
-            "application/x-ipynb+json",
-            title=title or first,
-            extra=_authors(about),
-            raw_words=raw_words,
-        )
-
-
-def _load(blob: Blob) -> Mapping[str, Any]:
+def parse(blob: Blob, options: NotebookOptions) -> Document:
+    """Parse a document. Raises BadDocument if it is no notebook."""
     try:
         notebook = json.loads(decode(blob.data) or "{}")
     except (ValueError, RecursionError) as error:
         raise BadDocument(f"not a notebook that can be read: {error}; open and save it in Jupyter") from error
     if not isinstance(notebook, Mapping):
         raise BadDocument("not a notebook: no JSON object; exclude it, or give it another extension")
-    return notebook
+    about = _as_mapping(notebook.get("metadata"))
+    info, kernel = _as_mapping(about.get("language_info")), _as_mapping(about.get("kernelspec"))
+    language = _text(info.get("name") or kernel.get("language")).lower()
+    composer, title = Composer(), _text(about.get("title"))
+    styles: Styles = {}
+    raw_words = 0
+    for cell in _cells(notebook):
+        source = _text(cell.get("source", cell.get("input")))
+        raw_words += words(source)
+        if cell.get("cell_type") == "code":
+            composer.add("code", source, language=_text(cell.get("language")) or language or None)
+            for output in _outputs(cell) if options.outputs else ():
+                composer.add("output", output)
+        elif cell.get("cell_type") == "heading":  # of notebooks before version 4
+            level = cell.get("level")
+            composer.heading(source, level if isinstance(level, int) and 1 <= level <= 6 else 1)
+        elif cell.get("cell_type") == "markdown":
+            read = markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
+            composer.include(read.text, read.blocks)
+            title = title or read.title or ""
+        else:
+            text = source.encode("utf-8", "ignore").decode("utf-8")
+            composer.include(text, read_rst(text, styles))
+    authors = (_as_mapping(author).get("name", author) for author in _list(about.get("authors")))
+    return composer.document(
+        "application/x-ipynb+json",
+        title=title or next((block.title for block in composer.blocks if block.kind == "heading"), None),
+        extra={"author": ", ".join(filter(None, map(_text, authors)))},
+        raw_words=raw_words,
+    )
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -102,12 +90,6 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
         yield text if len(text) <= _MOST else f"{text[:_MOST]} …"
 
 
-def _authors(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    authors = (_as_mapping(author).get("name", author) for author in _list(about.get("authors")))
-    joined = ", ".join(filter(None, map(_text, authors)))
-    return (("author", joined),) if joined else ()
-
-
 def _text(value: Any) -> str:
     """Return the text of a string, or of the lines that Jupyter keeps instead."""
     if isinstance(value, list):
@@ -123,4 +105,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = Plugin(kind="notebook", version=7, options=NotebookOptions, build=NotebookParser)
+PLUGIN = parser_plugin("notebook", 7, parse, NotebookOptions, isolated="large")

@@ -18,7 +18,7 @@ from ingestor.parsers.office.tree import TAB, mark_number, read_tree, style_mark
 from ingestor.parsers.shared.decode import code_page
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.numbers import raise_digits
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _CONTENT_TYPE = "application/rtf"
 _TOKEN = re.compile(
@@ -57,23 +57,17 @@ class _State:
     is_raised: bool = False
 
 
-class RtfParser:
-    isolated = True
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument."""
-        source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
-        flow, raw_words = read_rtf(source)
-        about = dict(_about(source))
-        return flow.composer.document(
-            _CONTENT_TYPE,
-            title=about.get("title") or flow.title or flow.composer.title,
-            extra=tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name)),
-            raw_words=raw_words,
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument."""
+    source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
+    flow, raw_words = read_rtf(source)
+    about = dict(_about(source))
+    return flow.composer.document(
+        _CONTENT_TYPE,
+        title=about.get("title") or flow.title or flow.composer.title,
+        extra={name: about.get(name) for name in ("author", "created", "modified")},
+        raw_words=raw_words,
+    )
 
 
 def read_rtf(source: str) -> tuple[Flow, int]:
@@ -85,8 +79,7 @@ def read_rtf(source: str) -> tuple[Flow, int]:
     for token in _tokens(source):
         preparation.take(token)
     flow = read_tree("".join(preparation.out).encode("latin-1"), "rtf")
-    for rule, texts in preparation.left_out.items():
-        flow.composer.leave_out(rule, words("".join(texts)))
+    flow.composer.left_out.update({rule: words("".join(all_)) for rule, all_ in preparation.left_out.items()})
     return flow, words("".join(preparation.text))
 
 
@@ -243,4 +236,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = Plugin(kind="rtf", version=5, options=Options, build=RtfParser)
+PLUGIN = parser_plugin("rtf", 5, parse)

@@ -13,7 +13,7 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}.*$", re.MULTILINE)
@@ -32,27 +32,16 @@ class _Cue:
     text: str
 
 
-class SubtitleParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = re.sub(r"\r\n?", "\n", decode(blob.data))
-        composer = Composer()
-        for part in _parts(_cues(text)):
-            minutes, seconds = divmod(int(part[0].begin), 60)
-            composer.page_label = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-            composer.add("paragraph", "\n".join(cue.text for cue in part))
-        title = _TITLE.match(text)
-        return Document(
-            composer.text,
-            tuple(composer.blocks),
-            content_type(blob),
-            title=title[1].strip() if title else None,
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = re.sub(r"\r\n?", "\n", decode(blob.data))
+    composer = Composer()
+    for part in _parts(_cues(text)):
+        minutes, seconds = divmod(int(part[0].begin), 60)
+        composer.page_label = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+        composer.add("paragraph", "\n".join(cue.text for cue in part))
+    title = _TITLE.match(text)
+    return composer.document(content_type(blob), title=title[1].strip() if title else None)
 
 
 def _cues(text: str) -> Iterator[_Cue]:
@@ -90,4 +79,4 @@ def _seconds(cue: re.Match[str], first: int) -> float:
     return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
 
 
-PLUGIN = Plugin(kind="subtitles", version=2, options=Options, build=SubtitleParser)
+PLUGIN = parser_plugin("subtitles", 2, parse, isolated="large")

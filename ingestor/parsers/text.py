@@ -7,28 +7,20 @@ from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 # A line end and at least one line of nothing but whitespace after it. Possessive, so linear: else "\r\n"
 # could also be read as two line ends.
 _GAP = re.compile(r"(?>\r\n?|\n)(?:[^\S\r\n]*+(?>\r\n?|\n))++")
 
 
-class TextParser:
-    """Code and configuration become ``code`` blocks of their language, all else ``paragraph`` blocks."""
-
-    isolated = False
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text, kind = decode(blob.data), content_type(blob)
-        language = code_language(kind)
-        role = "code" if language else "paragraph"
-        blocks = (Block(role, start, end, language=language) for start, end in paragraphs(text))
-        return Document(text, tuple(blocks), kind)
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text, kind = decode(blob.data), content_type(blob)
+    language = code_language(kind)
+    role = "code" if language else "paragraph"
+    blocks = (Block(role, start, end, language=language) for start, end in paragraphs(text))
+    return Document(text, tuple(blocks), kind)
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
@@ -52,4 +44,4 @@ def trim(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start + line, start + len(body)
 
 
-PLUGIN = Plugin(kind="text", version=1, options=Options, build=TextParser)
+PLUGIN = parser_plugin("text", 1, parse, isolated=False)

@@ -15,8 +15,8 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.text import paragraphs
-from ingestor.registry import Options, Plugin
 
 _SEPARATOR = re.compile(r"\"?sep=([^\r\n\"\w])\"?[^\S\r\n]*(?:\r\n?|\n|\Z)", re.IGNORECASE)
 _DELIMITERS = ",;\t|"
@@ -26,36 +26,25 @@ _RAGGED = 5  # times as many cells with the empty ones that are missing
 _ONE_IN = 3  # rows at which a table that may end does
 
 
-class CsvParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text, kind = decode(blob.data), content_type(blob)
-        composer = Composer()
-        named = _SEPARATOR.match(text)  # Excel's own line, before the header
-        text = text[named.end() :] if named else text
-        tabs = "\t" if kind.endswith("tab-separated-values") else None
-        try:
-            rows = list(_rows(text, named[1] if named else tabs or _delimiter(text)))
-        except csv.Error:
-            rows = []
-        cells = max(map(len, rows), default=0) * len(rows)
-        if not rows or cells > _RAGGED * sum(map(len, rows)) + _SAMPLE:  # filling rows up would be most of it
-            rows = []
-            for start, end in paragraphs(text):
-                composer.add("paragraph", text[start:end])
-        for table in _tables(rows):
-            composer.table(table)
-        return Document(
-            composer.text,
-            tuple(composer.blocks),
-            kind,
-            raw_words=words(text.replace("\0", "").replace('"', "")),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text, kind = decode(blob.data), content_type(blob)
+    composer = Composer()
+    named = _SEPARATOR.match(text)  # Excel's own line, before the header
+    text = text[named.end() :] if named else text
+    tabs = "\t" if kind.endswith("tab-separated-values") else None
+    try:
+        rows = list(_rows(text, named[1] if named else tabs or _delimiter(text)))
+    except csv.Error:
+        rows = []
+    cells = max(map(len, rows), default=0) * len(rows)
+    if not rows or cells > _RAGGED * sum(map(len, rows)) + _SAMPLE:  # filling rows up would be most of it
+        rows = []
+        for start, end in paragraphs(text):
+            composer.add("paragraph", text[start:end])
+    for table in _tables(rows):
+        composer.table(table)
+    return composer.document(kind, raw_words=words(text.replace("\0", "").replace('"', "")))
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
@@ -111,4 +100,4 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-PLUGIN = Plugin(kind="csv", version=2, options=Options, build=CsvParser)
+PLUGIN = parser_plugin("csv", 2, parse, isolated="large")

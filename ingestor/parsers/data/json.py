@@ -13,8 +13,8 @@ from ingestor.parsers.data.decoded import apply_edits, escapes, unescape
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.text import trim
-from ingestor.registry import Options, Plugin
 from ingestor.text.outline import line_starts
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]', re.DOTALL)
@@ -23,19 +23,13 @@ _LINES = "application/jsonl"
 _LONGEST = 80  # characters of a key in a path
 
 
-class JsonParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text, kind = decode(blob.data), content_type(blob)
-        blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
-        strings = _STRING.finditer(text) if "\\" in text else ()
-        edits = (edit for literal in strings for edit in escapes(text, *literal.span()))
-        return apply_edits(Document(text, blocks, kind), edits)
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text, kind = decode(blob.data), content_type(blob)
+    blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
+    strings = _STRING.finditer(text) if "\\" in text else ()
+    edits = (edit for literal in strings for edit in escapes(text, *literal.span()))
+    return apply_edits(Document(text, blocks, kind), edits)
 
 
 def _lines(text: str) -> Iterator[Block]:
@@ -70,4 +64,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "json")
 
 
-PLUGIN = Plugin(kind="json", version=2, options=Options, build=JsonParser)
+PLUGIN = parser_plugin("json", 2, parse, isolated="large")

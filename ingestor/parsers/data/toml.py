@@ -8,7 +8,7 @@ from ingestor.parsers.data.decoded import Edit, apply_edits, escapes, unescape
 from ingestor.parsers.data.nested import blocks
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 # Strings of several lines are passed over whole: what looks like a table in them is none.
 _TABLE = re.compile(
@@ -25,18 +25,12 @@ _COMMENTS = re.compile(r"(?:(?<![^\r\n])[ \t]*+[#;][^\r\n]*+(?:\r\n?|\n))++")
 _NEAR = 2000  # characters before a table in which its comments may begin
 
 
-class TomlParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text, kind = decode(blob.data), content_type(blob)
-        language = "toml" if kind == "application/toml" else "ini"
-        document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
-        return apply_edits(document, _escapes(text, blob.name, language)) if "\\" in text else document
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text, kind = decode(blob.data), content_type(blob)
+    language = "toml" if kind == "application/toml" else "ini"
+    document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
+    return apply_edits(document, _escapes(text, blob.name, language)) if "\\" in text else document
 
 
 def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
@@ -63,4 +57,4 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
         after = table.end()
 
 
-PLUGIN = Plugin(kind="toml", version=3, options=Options, build=TomlParser)
+PLUGIN = parser_plugin("toml", 3, parse, isolated="large")

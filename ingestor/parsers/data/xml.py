@@ -13,10 +13,11 @@ from html import unescape
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.data.decoded import Edit, apply_edits, character
 from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.text import paragraphs
-from ingestor.registry import Options, Plugin
 
 _HEAD = 4096  # characters in which a document may name its title and language
 _TAG = re.compile(
@@ -49,32 +50,26 @@ _TAGS = re.compile(
 _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
 
-class XmlParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        encoding = _ENCODING.search(blob.data, 0, _HEAD)
-        text = decode(blob.data, encoding[1].decode("ascii", "replace") if encoding else None)
-        kind = content_type(blob)
-        title, language = _TITLE.search(text, 0, _HEAD), _LANGUAGE.search(text, 0, _HEAD)
-        document = Document(
-            text=text,
-            blocks=tuple(_terms(text) if kind in _BOOKS else _blocks(text)),
-            content_type=kind,
-            title=" ".join(unescape(title[1] or "").split()) or None if title else None,
-            language=language[1] if language else None,
-        )
-        if kind not in _BOOKS:
-            return apply_edits(document, _edits(text, bare=False))
-        prose = apply_edits(document, _edits(text, bare=True))
-        spans = ((end - len(prose.text[start:end].lstrip()), end) for start, end in paragraphs(prose.text))
-        terms = {block.start for block in prose.blocks}
-        kinds = {True: "definition", False: "paragraph"}
-        return replace(prose, blocks=tuple(Block(kinds[span[0] in terms], *span) for span in spans))
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    encoding = _ENCODING.search(blob.data, 0, _HEAD)
+    text = decode(blob.data, encoding[1].decode("ascii", "replace") if encoding else None)
+    kind = content_type(blob)
+    title, language = _TITLE.search(text, 0, _HEAD), _LANGUAGE.search(text, 0, _HEAD)
+    document = build_document(
+        text,
+        _terms(text) if kind in _BOOKS else _blocks(text),
+        kind,
+        title=" ".join(unescape(title[1] or "").split()) if title else None,
+        language=language[1] if language else None,
+    )
+    if kind not in _BOOKS:
+        return apply_edits(document, _edits(text, bare=False))
+    prose = apply_edits(document, _edits(text, bare=True))
+    spans = ((end - len(prose.text[start:end].lstrip()), end) for start, end in paragraphs(prose.text))
+    terms = {block.start for block in prose.blocks}
+    kinds = {True: "definition", False: "paragraph"}
+    return replace(prose, blocks=tuple(Block(kinds[span[0] in terms], *span) for span in spans))
 
 
 def _terms(text: str) -> Iterator[Block]:
@@ -127,4 +122,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "xml")
 
 
-PLUGIN = Plugin(kind="xml", version=3, options=Options, build=XmlParser)
+PLUGIN = parser_plugin("xml", 3, parse, isolated="large")

@@ -12,7 +12,7 @@ from ingestor.parsers.data.decoded import Edit, apply_edits, escapes
 from ingestor.parsers.data.nested import Cutter
 from ingestor.parsers.markup.lines import Lines, indent, lines_of
 from ingestor.parsers.shared.decode import decode
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')[ \t]*:(?:\s|$)")
 _ITEM = re.compile(r"-(?:\s|$)")
@@ -23,17 +23,11 @@ _LONGEST = 80  # characters of a key in a path
 _DEEPEST = 500  # flow collections in each other; libyaml looks through all open ones for each token
 
 
-class YamlParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
-        return apply_edits(document, _escapes(text)) if _ESCAPED.search(text) else document
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
+    return apply_edits(document, _escapes(text)) if _ESCAPED.search(text) else document
 
 
 def _escapes(text: str) -> Iterator[Edit]:
@@ -92,4 +86,4 @@ def _name(body: str, item: bool) -> str | None:
     return name[:_LONGEST] if colon and "#" not in name and body[0] not in "&*!|>{[%@`" else None
 
 
-PLUGIN = Plugin(kind="yaml", version=2, options=Options, build=YamlParser)
+PLUGIN = parser_plugin("yaml", 2, parse, isolated="large")

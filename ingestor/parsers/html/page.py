@@ -4,6 +4,7 @@ Inner elements go before outer ones: to remove an element frees all that it hold
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
@@ -66,7 +67,7 @@ class HtmlPage:
         self.tree = LexborHTMLParser(source)
         if self.tree.root is None:
             raise BadDocument("holds no readable HTML; exclude it, or repair it")
-        self.left_out: dict[str, int] = {}
+        self.left_out = Counter[str]()
         title = self.tree.css_first("title")
         self.title = one_line(title.text()) if title else ""
         self.has_scripts = "script" in self._names
@@ -137,7 +138,7 @@ class HtmlPage:
             if tag in ("html", "body"):
                 continue
             if tag in _STRUCK_TAGS or any("line-through" in style.get(name, "") for name in _STRIKING):
-                self._count("struck-out text", node)
+                self.left_out["struck-out text"] += raw_words(node)
             elif (
                 "hidden" in attributes
                 or attributes.get("aria-hidden") == "true"
@@ -145,13 +146,10 @@ class HtmlPage:
                 or (tag == "a" and not _ANCHORS.isdisjoint(_class_names(attributes)))
                 or (main and _surrounds(tag, attributes, titled=node.mem_id in titled))
             ):
-                self._count("navigation and hidden parts", node)
+                self.left_out["navigation and hidden parts"] += raw_words(node)
             else:
                 continue
             node.decompose()
-
-    def _count(self, rule: str, node: Node) -> None:
-        self.left_out[rule] = self.left_out.get(rule, 0) + raw_words(node)
 
     def _replace(self, links: bool) -> None:
         """Put text in place of formulas, pictures, readings, raised numbers and, if asked for, links."""

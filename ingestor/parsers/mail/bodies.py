@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ingestor.core.completeness import words
 from ingestor.model import Document
-from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.html.parser import HtmlOptions, read_page
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 
@@ -28,7 +28,7 @@ class MailBody:
 def html_body(source: str) -> MailBody:
     """Return the body of an HTML page, without text if it cannot be read: an alternative may exist."""
     try:
-        page = HtmlParser(HtmlOptions(mode="full")).read(source)
+        page = read_page(source, HtmlOptions(mode="full"))
     except BadDocument as error:
         return MailBody("", problem=error)
     return MailBody(page.text, page)
@@ -72,8 +72,7 @@ def add_letter(
                     level=block.level and block.level + 1, title=block.title, number=block.number,
                     language=block.language,
                 )  # fmt: skip
-            for rule, left_out in page.left_out:
-                composer.leave_out(rule, left_out)
+            composer.left_out.update(dict(page.left_out))
             count += page.raw_words or 0
     return count
 

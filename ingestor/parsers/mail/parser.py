@@ -8,39 +8,32 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.mail import message as mail
 from ingestor.parsers.mail.bodies import add_letter, format_address
 from ingestor.parsers.shared.compose import Composer
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 
-class MailParser:
-    isolated = True
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if its body is not text, or it is nested beyond reason."""
-        message = mail.read(blob.data)
-        subject = mail.header(message, "Subject")
-        sender = mail.addresses(message, "From")
-        people = {
-            key: ", ".join(format_address(*pair) for pair in mail.addresses(message, key))
-            for key in ("from", "to", "cc")  # names of headers and of metadata
-        }
-        composer = Composer()
-        heads = {key.title(): text for key, text in people.items()}
-        raw_words = add_letter(composer, subject, heads, mail.bodies(message))
-        extra = {
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if its body is not text, or it is nested beyond reason."""
+    message = mail.read(blob.data)
+    subject = mail.header(message, "Subject")
+    sender = mail.addresses(message, "From")
+    people = {
+        key: ", ".join(format_address(*pair) for pair in mail.addresses(message, key))
+        for key in ("from", "to", "cc")  # names of headers and of metadata
+    }
+    composer = Composer()
+    heads = {key.title(): text for key, text in people.items()}
+    raw_words = add_letter(composer, subject, heads, mail.bodies(message))
+    return composer.document(
+        "message/rfc822",
+        title=subject,
+        language=mail.header(message, "Content-Language").partition(",")[0].strip(),
+        extra={
             "author": next((name or address for name, address in sender), None),
             **people,
             "date": mail.date(message),
-        }
-        return composer.document(
-            "message/rfc822",
-            title=subject or None,
-            language=mail.header(message, "Content-Language").partition(",")[0].strip() or None,
-            extra=tuple((key, value) for key, value in extra.items() if value),
-            raw_words=raw_words,
-        )
+        },
+        raw_words=raw_words,
+    )
 
 
-PLUGIN = Plugin(kind="mail", version=5, options=Options, build=MailParser)
+PLUGIN = parser_plugin("mail", 5, parse)

@@ -8,8 +8,9 @@ import re
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _HEADING = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:(?<![ \t])[ \t]++\1)?")
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
@@ -30,27 +31,21 @@ _REVISION = re.compile(r"(?:v\S+,\s*)?(\d{4}-\d\d-\d\d)")
 _ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
 
 
-class AsciiDocParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        lines = lines_of(text)
-        parsed = tuple(blocks(lines, _Rules(lines)))
-        about = _about(lines)
-        title = next((block.title for block in parsed if block.kind == "heading"), None)
-        return Document(
-            text=text,
-            blocks=parsed,
-            content_type="text/asciidoc",
-            title=about.get("title") or title,
-            language=about.get("lang"),
-            extra=tuple((key, about[key]) for key in ("author", "date") if about.get(key)),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    lines = lines_of(text)
+    parsed = tuple(blocks(lines, _Rules(lines)))
+    about = _about(lines)
+    title = next((block.title for block in parsed if block.kind == "heading"), None)
+    return build_document(
+        text,
+        parsed,
+        "text/asciidoc",
+        title=about.get("title") or title,
+        language=about.get("lang"),
+        extra={key: about.get(key) for key in ("author", "date")},
+    )
 
 
 class _Rules:
@@ -149,4 +144,4 @@ def _about(lines: Lines) -> dict[str, str]:
     return {**({"date": revision[1]} if revision else {}), **about}
 
 
-PLUGIN = Plugin(kind="asciidoc", version=3, options=Options, build=AsciiDocParser)
+PLUGIN = parser_plugin("asciidoc", 3, parse, isolated="large")

@@ -28,9 +28,9 @@ _NOTHING = {"", "~", "null"}
 class FrontMatter:
     end: int  # the start of the line after it
     visible_end: int  # the end of its closing mark
-    title: str | None = None
-    language: str | None = None
-    extra: tuple[tuple[str, str], ...] = ()  # author, date, tags; lists joined by ", "
+    title: str | None
+    language: str | None
+    extra: Mapping[str, str | None]  # author, date, tags; lists joined by ", "
 
 
 def front_matter(text: str) -> FrontMatter | None:
@@ -38,17 +38,16 @@ def front_matter(text: str) -> FrontMatter | None:
     match, fields = _match(text)
     if match is None or fields is None:
         return None
-    extra = {
-        "author": _value(fields, "author", "authors"),
-        "date": _value(fields, "date"),
-        "tags": _value(fields, "tags", "keywords"),
-    }
     return FrontMatter(
         end=match.end(),
         visible_end=len(match[0].rstrip()),
         title=_value(fields, "title"),
         language=_value(fields, "lang", "language"),
-        extra=tuple((key, value) for key, value in extra.items() if value),
+        extra={
+            "author": _value(fields, "author", "authors"),
+            "date": _value(fields, "date"),
+            "tags": _value(fields, "tags", "keywords"),
+        },
     )
 
 

@@ -9,8 +9,9 @@ from unicodedata import normalize
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, lines_of
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _MARKS = {
     '"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", "=": "\u0304", ".": "\u0307",
@@ -63,24 +64,18 @@ _LINE_END = re.compile(r"[\r\n]")
 _LONGEST = 1000  # characters of an argument that are read
 
 
-class LatexParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        lines = lines_of(text)
-        about = _about(text)
-        return Document(
-            text=text,
-            blocks=tuple(blocks(lines, _Rules(lines))),
-            content_type="text/x-tex",
-            title=about.get("title"),
-            extra=tuple((key, about[key]) for key in ("author", "date") if about.get(key)),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    lines = lines_of(text)
+    about = _about(text)
+    return build_document(
+        text,
+        blocks(lines, _Rules(lines)),
+        "text/x-tex",
+        title=about.get("title"),
+        extra={key: about.get(key) for key in ("author", "date")},
+    )
 
 
 class _Rules:
@@ -152,11 +147,10 @@ def plain(markup: str) -> str:
 
 
 def _about(text: str) -> dict[str, str]:
-    """Return title, author and date, where the document gives them first."""
+    """Return the title, author and date that the document gives first."""
     about: dict[str, str] = {}
     for command in _ABOUT.finditer(text):
-        if command[1] not in about:
-            about[command[1]] = plain(argument(text, command.end())[0])
+        about.setdefault(command[1], plain(argument(text, command.end())[0]))
     return about
 
 
@@ -199,4 +193,4 @@ def _accent(match: re.Match[str]) -> str:
     return normalize("NFC", _DOTLESS.get(base, base) + _MARKS[match[1] or match[2]])
 
 
-PLUGIN = Plugin(kind="latex", version=3, options=Options, build=LatexParser)
+PLUGIN = parser_plugin("latex", 3, parse, isolated="large")

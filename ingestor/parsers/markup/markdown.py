@@ -12,10 +12,11 @@ from typing import Any
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.front_matter import front_matter
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.text import trim
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
 from ingestor.text.outline import heading_number
 
 _TITLE = 300  # characters of a heading that are read
@@ -39,27 +40,21 @@ _NOTE = re.compile(r"\s*\[\^[^\]\s]+\]:")
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} behind a heading
 
 
-class MarkdownParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        front = front_matter(text)
-        head = (Block("front_matter", 0, front.visible_end),) if front else ()
-        blocks = (*head, *_blocks(text, front.end if front else 0))
-        first = next((block.title for block in blocks if block.level == 1 and block.title), None)
-        return Document(
-            text=text,
-            blocks=blocks,
-            content_type="text/markdown",
-            title=(front and front.title) or first,
-            language=front.language if front else None,
-            extra=front.extra if front else (),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    front = front_matter(text)
+    head = (Block("front_matter", 0, front.visible_end),) if front else ()
+    blocks = (*head, *_blocks(text, front.end if front else 0))
+    first = next((block.title for block in blocks if block.level == 1 and block.title), None)
+    return build_document(
+        text,
+        blocks,
+        "text/markdown",
+        title=(front and front.title) or first,
+        language=front and front.language,
+        extra=front and front.extra,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +179,4 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-PLUGIN = Plugin(kind="markdown", version=6, options=Options, build=MarkdownParser)
+PLUGIN = parser_plugin("markdown", 6, parse, isolated="large")

@@ -4,8 +4,9 @@ import re
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _HEADLINE = re.compile(
     r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]++)?(?:\[#\w\][ \t]++)?(.*?)"
@@ -29,28 +30,22 @@ _KINDS |= {"comment": "comment"}
 _CODE = ("src", "export")  # their argument is a language
 
 
-class OrgParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        lines = lines_of(text)
-        rules = _Rules(lines)
-        parsed = tuple(blocks(lines, rules))
-        about = rules.about
-        tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
-        return Document(
-            text=text,
-            blocks=parsed,
-            content_type="text/org",
-            title=about.get("title") or (tops[0] if len(tops) == 1 else None),
-            language=about.get("language"),
-            extra=tuple((key, about[key]) for key in ("author", "date") if key in about),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    lines = lines_of(text)
+    rules = _Rules(lines)
+    parsed = tuple(blocks(lines, rules))
+    about = rules.about
+    tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
+    return build_document(
+        text,
+        parsed,
+        "text/org",
+        title=about.get("title") or (tops[0] if len(tops) == 1 else None),
+        language=about.get("language"),
+        extra={key: about.get(key) for key in ("author", "date")},
+    )
 
 
 class _Rules:
@@ -131,4 +126,4 @@ def _plain(title: str) -> str:
     return " ".join(_LINK.sub(r"\1", title).split())
 
 
-PLUGIN = Plugin(kind="org", version=3, options=Options, build=OrgParser)
+PLUGIN = parser_plugin("org", 3, parse, isolated="large")

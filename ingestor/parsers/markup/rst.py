@@ -11,8 +11,9 @@ from unicodedata import east_asian_width
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
-from ingestor.registry import Options, Plugin
+from ingestor.parsers.shared.plugin import parser_plugin
 
 _RULER = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\s*\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
@@ -54,26 +55,20 @@ _DESCRIBED = re.compile(  # directives that show their argument, with a body or 
 _ABOUT = {"author": "author", "authors": "author", "date": "date"}
 
 
-class RstParser:
-    isolated = "large"
-
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if the content is not text."""
-        text = decode(blob.data)
-        parsed = read(text, {})
-        about = _about(text, parsed)
-        title = next((block.title for block in parsed if block.kind == "heading"), None)
-        return Document(
-            text=text,
-            blocks=parsed,
-            content_type="text/x-rst",
-            title=about.get("title") or title,
-            language=about.get("language") or about.get("lang"),
-            extra=tuple((_ABOUT[key], value) for key, value in about.items() if key in _ABOUT),
-        )
+def parse(blob: Blob) -> Document:
+    """Parse a document. Raises BadDocument if the content is not text."""
+    text = decode(blob.data)
+    parsed = read(text, {})
+    about = _about(text, parsed)
+    title = next((block.title for block in parsed if block.kind == "heading"), None)
+    return build_document(
+        text,
+        parsed,
+        "text/x-rst",
+        title=about.get("title") or title,
+        language=about.get("language") or about.get("lang"),
+        extra={_ABOUT[key]: value for key, value in about.items() if key in _ABOUT},
+    )
 
 
 Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whether there is an overline
@@ -244,4 +239,4 @@ def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
     return {}
 
 
-PLUGIN = Plugin(kind="rst", version=3, options=Options, build=RstParser)
+PLUGIN = parser_plugin("rst", 3, parse, isolated="large")

@@ -5,6 +5,7 @@ their styles, formulas, charts, comments, the beginnings of slides. Hidden and d
 are left out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement
@@ -94,7 +95,7 @@ class OdfMarking:
     embedded: Callable[[str], Element]
     with_comments: bool = False
     asides: Asides = field(default_factory=Asides)
-    left_out: list[tuple[str, int]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)  # words by rule
 
     def rewrite(self, parent: Element) -> None:
         """Rewrite the content of an element. A child may become text, which moves to its neighbour."""
@@ -113,7 +114,7 @@ class OdfMarking:
     def _convert(self, element: Element, parent: Element) -> "tuple[Element | str, ...]":
         tag = element.tag
         if rule := self._rule(element):
-            self.left_out.append((rule, count_words(element)))
+            self.left_out[rule] += count_words(element)
             return ()
         if tag == f"{OFFICE}annotation":
             return self._comment(element, parent)
@@ -158,7 +159,7 @@ class OdfMarking:
 
     def _comment(self, annotation: Element, parent: Element) -> "tuple[Element | str, ...]":
         if not self.with_comments:
-            self.left_out.append(("comments", count_words(annotation)))
+            self.left_out["comments"] += count_words(annotation)
             return ()
         mark = self.asides.comment(*comment_of(annotation))
         return (mark,) if parent.tag in _INLINE else tuple(_frame([_paragraph(mark)], parent))

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
-from ingestor.model import Blob, Document, Scalar
+from ingestor.model import Blob, Document
 from ingestor.parsers.odf.marking import (
     DRAW,
     OFFICE,
@@ -30,17 +30,17 @@ from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.formulas import is_formula, linear
 from ingestor.parsers.shared.package import Package, pack, stream, xml
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet, in_columns
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options
 
 _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
-_CONTENT = "content.xml"
+_CONTENT, _MANIFEST_PART = "content.xml", "META-INF/manifest.xml"
 _MIMETYPE = re.compile(rb"office:mimetype=[\"'](application/[\w.-]+)")
 _START = 20_000  # bytes in which a flat file names its type
 _WHOLE = (f"{OFFICE}styles", f"{OFFICE}automatic-styles", f"{OFFICE}spreadsheet")
-_ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
 
 class OdfOptions(Options):
@@ -48,36 +48,32 @@ class OdfOptions(Options):
     hidden_sheets: bool = Field(default=False, description="read hidden sheets")
 
 
-class OdfParser:
-    isolated = True
-
-    def __init__(self, options: OdfOptions) -> None:
-        self._options = options
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
-        package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
-        if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
-            raise BadDocument("is encrypted; save it without a password, or exclude it")
-        content_type = _type_of(package)
-        sheets = "spreadsheet" in content_type
-        content = package.read(_CONTENT)
-        raw_words = of_odf(content)
-        if sheets:
-            flow = _read_sheets(package, content, self._options)
-        else:
-            flow = _read_text(package, content, self._options, slides="presentation" in content_type)
-        meta = chain.from_iterable(package.optional("meta.xml"))
-        about = {element.tag.rpartition("}")[2]: plain_text(element) for element in meta}
-        composer = flow.composer
-        return composer.document(
-            content_type,
-            title=about.get("title") or flow.title or (None if sheets else composer.title),
-            language=about.get("language") or None,
-            extra=tuple(_extra(about)),
-            raw_words=raw_words,
-            lost=pictures_only(package, composer),
-        )
+def parse(blob: Blob, options: OdfOptions) -> Document:
+    """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
+    package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
+    if _MANIFEST_PART in package and b"encryption-data" in package.read(_MANIFEST_PART):
+        raise BadDocument("is encrypted; save it without a password, or exclude it")
+    content_type = _type_of(package)
+    sheets = "spreadsheet" in content_type
+    content = package.read(_CONTENT)
+    if sheets:
+        flow = _read_sheets(package, content, options)
+    else:
+        flow = _read_text(package, content, options, slides="presentation" in content_type)
+    meta = chain.from_iterable(package.optional("meta.xml"))
+    about = {element.tag.rpartition("}")[2]: plain_text(element) for element in meta}
+    return flow.composer.document(
+        content_type,
+        title=about.get("title") or flow.title or (None if sheets else flow.composer.title),
+        language=about.get("language"),
+        extra={
+            "author": about.get("initial-creator") or about.get("creator"),
+            "created": about.get("creation-date"),
+            "modified": about.get("date"),
+        },
+        raw_words=of_odf(content),
+        lost=pictures_only(package, flow.composer),
+    )
 
 
 class Flat:
@@ -114,7 +110,7 @@ def _type_of(package: Package | Flat) -> str:
         return match[1].decode() if match else "application/vnd.oasis.opendocument.text"
     if "mimetype" in package:
         return package.read("mimetype").decode("ascii", "replace").strip()
-    entries = package.optional("META-INF/manifest.xml")
+    entries = package.optional(_MANIFEST_PART)
     types = {entry.get(f"{_MANIFEST}full-path"): entry.get(f"{_MANIFEST}media-type") for entry in entries}
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
@@ -131,8 +127,7 @@ def _read_text(package: Package | Flat, content: bytes, options: OdfOptions, *, 
     folders = ("META-INF/", "Pictures/")
     data = pack(package, changed, folders)
     flow = read_tree(data, "odp" if slides else "odt", marking.asides, slides=slides)
-    for rule, count in marking.left_out:
-        flow.composer.leave_out(rule, count)
+    flow.composer.left_out.update(marking.left_out)
     return flow
 
 
@@ -154,11 +149,10 @@ def _read_sheets(package: Package | Flat, content: bytes, options: OdfOptions) -
             if options.hidden_sheets or marking.styles.shows_table(element):
                 _read_sheet(flow, marking, element, number, comments=options.comments)
             else:
-                flow.composer.leave_out("hidden sheets", count_words(element))
+                flow.composer.left_out["hidden sheets"] += count_words(element)
             number += 1
     flow.flush()
-    for rule, count in marking.left_out:
-        flow.composer.leave_out(rule, count)
+    flow.composer.left_out.update(marking.left_out)
     return flow
 
 
@@ -189,7 +183,7 @@ def _read_sheet(
         if comments:
             flow.comment(author, text)
         else:
-            flow.composer.leave_out("comments", count_words(annotation))
+            flow.composer.left_out["comments"] += count_words(annotation)
     flow.flush()
 
 
@@ -202,9 +196,4 @@ def _elements_of_drawings(sheet: Element) -> Iterator[Element]:
             yield element
 
 
-def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
-    facts = {name: about[key] for key, name in reversed(_ABOUT.items()) if about.get(key)}
-    return ((name, facts[name]) for name in ("author", "created", "modified") if name in facts)
-
-
-PLUGIN = Plugin(kind="odf", version=6, options=OdfOptions, build=OdfParser)
+PLUGIN = parser_plugin("odf", 6, parse, OdfOptions)

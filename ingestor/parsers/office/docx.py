@@ -15,14 +15,15 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import choose_alternatives, mark_charts
-from ingestor.parsers.office.properties import about, pictures_only
+from ingestor.parsers.office.properties import about
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
 from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import is_known, raise_digits
 from ingestor.parsers.shared.package import Package, pack
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.raw_xml import of_office
-from ingestor.registry import Options, Plugin, find
+from ingestor.registry import Options, find
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -51,32 +52,27 @@ class DocxOptions(Options):
     comments: bool = Field(default=False, description="read comments, as separate blocks")
 
 
-class DocxParser:
-    isolated = True
+def parse(blob: Blob, options: DocxOptions, *, inserts: bool = True) -> Document:
+    """Parse a document; ``inserts``: whether parts in other formats are read.
 
-    def __init__(self, options: DocxOptions, *, inserts: bool = True) -> None:
-        """Create a parser; ``inserts`` decides whether parts in other formats are read."""
-        self._options, self._inserts = options, inserts
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
-        package = Package(blob.data)
-        part = package.main_part("word/document.xml")
-        marking = _Marking(package, part, comments=self._options.comments, inserts=self._inserts)
-        folder = part.partition("/")[0] if "/" in part else ""
-        data = pack(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
-        flow = read_tree(data, "docx", marking.asides)
-        properties, composer = about(package), flow.composer
-        for rule, count in marking.left_out.items():
-            composer.leave_out(rule, count)
-        return composer.document(
-            _CONTENT_TYPE,
-            title=properties.title or flow.title or composer.title,
-            language=properties.language or marking.styles.language,
-            extra=properties.extra,
-            raw_words=of_office(package.read(part)),
-            lost=(*marking.lost, *pictures_only(package, composer)),
-        )
+    Raises BadDocument if the document is damaged, encrypted or a bomb.
+    """
+    package = Package(blob.data)
+    part = package.main_part("word/document.xml")
+    marking = _Marking(package, part, comments=options.comments, inserts=inserts)
+    folder = part.partition("/")[0] if "/" in part else ""
+    data = pack(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
+    flow = read_tree(data, "docx", marking.asides)
+    flow.composer.left_out.update(marking.left_out)
+    facts = about(package, flow.composer)
+    return flow.composer.document(
+        _CONTENT_TYPE,
+        title=facts.pop("title") or flow.title or flow.composer.title,
+        language=facts.pop("language") or marking.styles.language,
+        raw_words=of_office(package.read(part)),
+        lost=(*marking.lost, *facts.pop("lost")),
+        **facts,
+    )
 
 
 class _Styles:
@@ -275,7 +271,7 @@ def _mark_counting(pattern: Element) -> None:
 
 def _read_chunk(blob: Blob, kind: str) -> Document:
     if kind == _CONTENT_TYPE:
-        return DocxParser(DocxOptions(), inserts=False).parse(blob)
+        return parse(blob, DocxOptions(), inserts=False)
     from ingestor.parsers.shared.detect import parser_of
 
     plugin = find("parsers", parser_of(blob))
@@ -319,4 +315,4 @@ def _count(element: Element) -> int:
     return words("".join(text.text or "" for text in element.iter(_TEXT)))
 
 
-PLUGIN = Plugin(kind="docx", version=6, options=DocxOptions, build=DocxParser)
+PLUGIN = parser_plugin("docx", 6, parse, DocxOptions)

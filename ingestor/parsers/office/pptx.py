@@ -13,68 +13,53 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import A, choose_alternatives, mark_charts
-from ingestor.parsers.office.properties import about, pictures_only
+from ingestor.parsers.office.properties import about
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
-from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import raise_digits
 from ingestor.parsers.shared.package import Package, pack
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _NO_TEXT = ("dt", "ftr", "sldNum", "hdr", "sldImg")  # placeholders for dates, footers, numbers
-_FURNITURE, _OTHERS = "dates, footers and numbers of slides", "second versions for old programs"
 
 
 class PptxOptions(Options):
     comments: bool = Field(default=False, description="read comments, as separate blocks")
 
 
-class PptxParser:
-    isolated = True
-
-    def __init__(self, options: PptxOptions) -> None:
-        self._comments = options.comments
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
-        package, asides = Package(blob.data), Asides()
-        part = package.main_part("ppt/presentation.xml")
-        changed: dict[str, Element | bytes] = {}
-        raw_words, left_out = 0, Counter[str]()
-        for name in _slides(package, part):
-            raw_words += of_office(package.read(name))
-            changed[name] = slide = package.xml(name)
-            relations = package.relations(name)
-            for other in choose_alternatives(slide):
-                left_out[_OTHERS] += _count(other)
-            left_out[_FURNITURE] += _mark(slide)
-            changed |= mark_charts(package, relations)
-            if self._comments:
-                for kind, target in relations.values():
-                    shapes = slide.find(f"{_P}cSld/{_P}spTree")
-                    marks = (asides.comment("", text) for text in _comments(package, kind, target))
-                    if shapes is not None:
-                        shapes.extend(map(_shape, marks))
-        folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
-        flow = read_tree(pack(package, changed, folders), "pptx", asides, slides=True) if changed else None
-        composer = flow.composer if flow else Composer()
-        for rule, count in left_out.items():
-            composer.leave_out(rule, count)
-        properties = about(package)
-        return composer.document(
-            _CONTENT_TYPE,
-            title=properties.title or composer.title,
-            language=properties.language,
-            extra=properties.extra,
-            raw_words=raw_words,
-            lost=pictures_only(package, composer),
-        )
+def parse(blob: Blob, options: PptxOptions) -> Document:
+    """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
+    package, asides = Package(blob.data), Asides()
+    part = package.main_part("ppt/presentation.xml")
+    changed: dict[str, Element | bytes] = {}
+    raw_words, left_out = 0, Counter[str]()
+    for name in _slides(package, part):
+        raw_words += of_office(package.read(name))
+        changed[name] = slide = package.xml(name)
+        relations = package.relations(name)
+        for other in choose_alternatives(slide):
+            left_out["second versions for old programs"] += _count(other)
+        left_out["dates, footers and numbers of slides"] += _mark(slide)
+        changed |= mark_charts(package, relations)
+        shapes = slide.find(f"{_P}cSld/{_P}spTree")
+        if options.comments and shapes is not None:
+            for kind, target in relations.values():
+                texts = _comments(package, kind, target)
+                shapes.extend(_shape(asides.comment("", text)) for text in texts)
+    folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
+    flow = read_tree(pack(package, changed, folders), "pptx", asides, slides=True) if changed else Flow()
+    flow.composer.left_out.update(left_out)
+    facts = about(package, flow.composer)
+    title = facts.pop("title") or flow.composer.title
+    return flow.composer.document(_CONTENT_TYPE, title=title, raw_words=raw_words, **facts)
 
 
 def _slides(package: Package, part: str) -> Iterator[str]:
@@ -147,4 +132,4 @@ def _run(text: str) -> Element:
     return run
 
 
-PLUGIN = Plugin(kind="pptx", version=4, options=PptxOptions, build=PptxParser)
+PLUGIN = parser_plugin("pptx", 4, parse, PptxOptions)

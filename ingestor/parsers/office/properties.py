@@ -1,21 +1,13 @@
 """Properties of Office documents (DOCX, PPTX, XLSX): title, author, dates, language."""
 
-from dataclasses import dataclass
+from typing import Any
 
-from ingestor.model import Scalar
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.package import NamedParts, Package
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp", ".emf", ".wmf")
 _PART = "docProps/core.xml"
 _DEFAULTS = ("PowerPoint Presentation", "Word Document", "Microsoft Word - ")  # nobody chose these
-
-
-@dataclass(frozen=True, slots=True)
-class Properties:
-    title: str | None = None
-    language: str | None = None
-    extra: tuple[tuple[str, Scalar], ...] = ()  # author, created, modified; dates as the format has them: ISO
 
 
 def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
@@ -28,18 +20,21 @@ def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
     return (f"holds only pictures ({pictures:,}): save the document as PDF, so that OCR reads them",)
 
 
-def about(package: Package) -> Properties:
-    """Read the properties. Raises BadDocument if that part is damaged."""
+def about(package: Package, composer: Composer) -> dict[str, Any]:
+    """Return title, language, author and dates as fields of Document, and in ``lost`` unread pictures.
+
+    Raises BadDocument if the part with the properties is damaged.
+    """
     root = package.optional(_PART)
     texts = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
     title = texts.get("title", "")
-    facts = {
-        "author": texts.get("creator"),
-        "created": texts.get("created"),
-        "modified": texts.get("modified"),
+    return {
+        "title": None if title.startswith(_DEFAULTS) else title,
+        "language": texts.get("language"),
+        "extra": {
+            "author": texts.get("creator"),
+            "created": texts.get("created"),  # dates in ISO 8601, as the format has them
+            "modified": texts.get("modified"),
+        },
+        "lost": pictures_only(package, composer),
     }
-    return Properties(
-        title=None if title.startswith(_DEFAULTS) else title or None,
-        language=texts.get("language") or None,
-        extra=tuple((key, value) for key, value in facts.items() if value),
-    )

@@ -15,15 +15,16 @@ from pydantic import Field
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.number_format import Formats, formats
-from ingestor.parsers.office.properties import about, pictures_only
+from ingestor.parsers.office.properties import about
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
 from ingestor.parsers.shared.numbers import whole
 from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -39,41 +40,22 @@ class XlsxOptions(Options):
     comments: bool = Field(default=False, description="read comments, below their sheet")
 
 
-class XlsxParser:
-    isolated = True
-
-    def __init__(self, options: XlsxOptions) -> None:
-        self._options = options
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, encrypted, a bomb or far too large."""
-        package = Package(blob.data)
-        part = package.main_part("xl/workbook.xml")
-        composer, counted = Composer(), dict[str, int]()
-        sheets = _sheets(package, part, composer, counted, hidden=self._options.hidden_sheets)
-        for number, (name, sheet, rows) in enumerate(sheets):
-            add_sheet(composer, number, name, rows)
-            _add_drawings(composer, package, sheet)
-            if self._options.comments:
-                _add_comments(composer, package, sheet)
-        properties = about(package)
-        return composer.document(
-            _CONTENT_TYPE,
-            title=properties.title,
-            language=properties.language,
-            extra=properties.extra,
-            raw_words=sum(
-                counted[name] if name in counted else of_cells(package.read(name))
-                for name in _worksheets(package, part)
-            ),
-            lost=pictures_only(package, composer),
-        )
-
-
-def _worksheets(package: Package, part: str) -> list[str]:
-    return [
-        name for kind, name in package.relations(part).values() if kind == "worksheet" and name in package
-    ]
+def parse(blob: Blob, options: XlsxOptions) -> Document:
+    """Parse a document. Raises BadDocument if it is damaged, encrypted, a bomb or far too large."""
+    package = Package(blob.data)
+    part = package.main_part("xl/workbook.xml")
+    composer, counted = Composer(), dict[str, int]()
+    sheets = _sheets(package, part, composer, counted, hidden=options.hidden_sheets)
+    for number, (name, sheet, rows) in enumerate(sheets):
+        add_sheet(composer, number, name, rows)
+        _add_drawings(composer, package, sheet)
+        if options.comments:
+            _add_comments(composer, package, sheet)
+    for kind, name in package.relations(part).values():  # also those that the workbook does not list
+        if kind == "worksheet" and name in package and name not in counted:
+            counted[name] = of_cells(package.read(name))
+    facts = about(package, composer)
+    return composer.document(_CONTENT_TYPE, raw_words=sum(counted.values()), **facts)
 
 
 def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
@@ -119,7 +101,7 @@ def _sheets(
         if hidden or sheet.get("state", "visible") == "visible":
             yield sheet.get("name", ""), name, _rows(data, name, cells, composer)
         else:
-            composer.leave_out("hidden sheets", counted[name])
+            composer.left_out["hidden sheets"] += counted[name]
 
 
 def _strings(package: Package, part: str) -> Iterator[str]:
@@ -149,7 +131,7 @@ def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterat
         number, texts = whole(row.get("r", ""), number + 1), cells.of(row)
         odd = [text for text in texts.values() if not text[:1].isalnum()]
         if odd:
-            composer.leave_out(_WORDLESS, sum(not _WORD.search(text) for text in odd))
+            composer.left_out[_WORDLESS] += sum(not _WORD.search(text) for text in odd)
             texts = {column: text for column, text in texts.items() if text and not text.isspace()}
         yield number, texts
 
@@ -211,4 +193,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = Plugin(kind="xlsx", version=4, options=XlsxOptions, build=XlsxParser)
+PLUGIN = parser_plugin("xlsx", 4, parse, XlsxOptions)

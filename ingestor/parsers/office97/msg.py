@@ -48,8 +48,8 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     }
     return {
         "raw_words": raw_words,
-        "title": subject or None,
-        "extra": tuple((key, value) for key, value in extra.items() if value),
+        "title": subject,
+        "extra": extra,
     }
 
 

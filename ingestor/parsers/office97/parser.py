@@ -11,8 +11,8 @@ from ingestor.parsers.office.tree import read_tree
 from ingestor.parsers.office97 import doc, msg, xls
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import code_page
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
 
 if TYPE_CHECKING:
     from olefile import OleFileIO
@@ -51,22 +51,16 @@ _DAMAGE = (
 )
 
 
-class Office97Parser:
-    isolated = True
+def parse(blob: Blob) -> Document:
+    """Parse a document.
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
-
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document.
-
-        Raises BadDocument if it is damaged or encrypted, or holds nothing that is read.
-        """
-        try:
-            return _document(blob.data)
-        except _DAMAGE as error:
-            reason = str(error) or type(error).__name__
-            raise BadDocument(f"is damaged or cut off ({reason}); save it again, or exclude it") from error
+    Raises BadDocument if it is damaged or encrypted, or holds nothing that is read.
+    """
+    try:
+        return _document(blob.data)
+    except _DAMAGE as error:
+        reason = str(error) or type(error).__name__
+        raise BadDocument(f"is damaged or cut off ({reason}); save it again, or exclude it") from error
 
 
 def _document(data: bytes) -> Document:
@@ -76,17 +70,12 @@ def _document(data: bytes) -> Document:
     with OleFileIO(BytesIO(data)) as file:
         for name, content_type, read in _KINDS:
             if file.exists(name):
-                parsed = read(file, data, composer)
-                about = {} if read is msg.read else _about(file)
-                title = parsed.pop("title", None)
-                facts = ("author", "created", "modified")
-                extra = parsed.pop("extra", ()) or tuple((n, about[n]) for n in facts if about.get(n))
-                return composer.document(
-                    content_type,
-                    title=about.get("title") or title,
-                    extra=extra,
-                    **parsed,
-                )
+                facts = read(file, data, composer)
+                if read is not msg.read:
+                    about = _about(file)
+                    facts["title"] = about.pop("title", "") or facts.get("title")
+                    facts["extra"] = about
+                return composer.document(content_type, **facts)
     raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
 
 
@@ -110,4 +99,4 @@ def _about(file: "OleFileIO") -> dict[str, str]:
     return about
 
 
-PLUGIN = Plugin(kind="office97", version=5, options=Options, build=Office97Parser)
+PLUGIN = parser_plugin("office97", 5, parse)

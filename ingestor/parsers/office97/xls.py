@@ -43,7 +43,7 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
         count = sum(_WORD.search(text) is not None for _, row in rows for text in row.values())
         raw += count
         if sheet.visibility:
-            composer.leave_out("hidden sheets", count)
+            composer.left_out["hidden sheets"] += count
         else:
             add_sheet(composer, at, sheet.name, rows)
     return {"raw_words": raw}

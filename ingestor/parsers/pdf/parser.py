@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ingestor.core.completeness import words
-from ingestor.model import Blob, Document, Scalar
+from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.lines import SOFT, Bookmark, Line, PageLines, words_in
 from ingestor.parsers.pdf.ocr import INSTALL, recognise
+from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options
 from ingestor.units import quantity
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ingestor.parsers.pdf.structure import Tags
 
 _PAGES = 50_000
-_FURNITURE = "running headers and footers"  # the rule that leaves them out
 _MOST_UNMAPPED = 0.3  # share of the characters
 _ENCRYPTION = 600  # bytes on either side of the name of the usual encryption, which hold its dictionary
 _KEY_LENGTH = re.compile(rb"(/Length\s+)\d{1,3}(?=\s*(?:/[A-Z]|>>))")
@@ -59,45 +59,43 @@ class Read:
     unmapped: int = 0
 
 
-class PdfParser:
-    isolated = True
+def parse(blob: Blob, options: PdfOptions) -> Document:
+    """Parse a document. Raises BadDocument if it is damaged, encrypted or too long."""
+    from pypdfium2 import raw
 
-    def __init__(self, options: PdfOptions) -> None:
-        self._ocr = options.ocr
+    from ingestor.parsers.pdf.layout import compose, without_furniture  # slow to import, as the next ones
+    from ingestor.parsers.pdf.page import text_of
+    from ingestor.parsers.pdf.title import title_of
 
-    def parse(self, blob: Blob) -> Document:
-        """Parse a document. Raises BadDocument if it is damaged, encrypted or too long."""
-        from pypdfium2 import raw
-
-        from ingestor.parsers.pdf.layout import compose, without_furniture  # slow to import, as the next ones
-        from ingestor.parsers.pdf.page import text_of
-        from ingestor.parsers.pdf.title import title_of
-
-        document = open_document(blob.data)
-        try:
-            read = read_pages(document, self._ocr)
-            pages = read.pages
-            kept = without_furniture(pages)
-            composed = compose(kept, list(_outline(document)))
-            lost = _describe_losses(read, self._ocr)
-            if raw.FPDF_GetFormType(document) == raw.FORMTYPE_XFA_FULL:
-                lost = (
-                    *lost,
-                    "its form is XML (XFA), which is not read: print it to a PDF with Adobe Reader",
-                )
-            about = document.get_metadata_dict(skip_empty=True)
-            language = text_of(raw.FPDFCatalog_GetLanguage, document).strip() or None
-        finally:
-            document.close()
-        return composed.document(
-            "application/pdf",
-            title=(title_of(pages, about.get("Title", "")) or composed.title or "").replace(SOFT, "") or None,
-            language=language,
-            extra=tuple(_extra(about, read)),
-            raw_words=read.words,
-            left_out=((_FURNITURE, words_in(pages) - words_in(kept)),),
-            lost=lost,
-        )
+    document = open_document(blob.data)
+    try:
+        read = read_pages(document, options.ocr)
+        pages = read.pages
+        kept = without_furniture(pages)
+        composed = compose(kept, list(_outline(document)))
+        lost = _describe_losses(read, options.ocr)
+        if raw.FPDF_GetFormType(document) == raw.FORMTYPE_XFA_FULL:
+            lost += ("its form is XML (XFA), which is not read: print it to a PDF with Adobe Reader",)
+        about = document.get_metadata_dict(skip_empty=True)
+        language = text_of(raw.FPDFCatalog_GetLanguage, document).strip()
+    finally:
+        document.close()
+    composed.left_out["running headers and footers"] = words_in(pages) - words_in(kept)
+    return composed.document(
+        "application/pdf",
+        title=(title_of(pages, about.get("Title", "")) or composed.title or "").replace(SOFT, ""),
+        language=language,
+        extra={
+            "pages": len(pages),
+            "pages_without_text": read.unread or None,
+            "pages_recognised": read.recognised or None,
+            "author": " ".join(about.get("Author", "").split()),
+            "created": _date(about.get("CreationDate", "")),
+            "modified": _date(about.get("ModDate", "")),
+        },
+        raw_words=read.words,
+        lost=lost,
+    )
 
 
 def open_document(data: bytes) -> "PdfDocument":
@@ -220,19 +218,6 @@ def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
             yield Bookmark(title, entry.level + 1, page)
 
 
-def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:
-    yield "pages", len(read.pages)
-    if read.unread:
-        yield "pages_without_text", read.unread
-    if read.recognised:
-        yield "pages_recognised", read.recognised
-    if about.get("Author", "").strip():
-        yield "author", " ".join(about["Author"].split())
-    for key, name in (("CreationDate", "created"), ("ModDate", "modified")):
-        if date := _date(about.get(key, "")):
-            yield name, date
-
-
 def _date(written: str) -> str | None:
     """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` becomes ``2024-01-31T12:00:00+01:00``."""
     plain = written.removeprefix("D:").replace("'", "").replace("Z", "+0000")
@@ -244,4 +229,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=14, options=PdfOptions, build=PdfParser)
+PLUGIN = parser_plugin("pdf", 14, parse, PdfOptions)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ingestor.model import Block, Document
+from ingestor.model import Block, Document, Scalar
 
 _GAP = "\n\n"
 _NEWLINE = re.compile(r"[\r\v\f\x85\u2028\u2029](?:(?<=\r)\n)?")
@@ -25,7 +25,7 @@ class Composer:
         self.page_label: str | None = None
         self._parts: list[str] = []
         self._length = 0
-        self._left_out = Counter[str]()
+        self.left_out = Counter[str]()  # words that are left out on purpose, by their kind in plural
 
     def add(self, kind: str, text: str, *, close: bool = False, **facts: Any) -> None:
         """Append a block, unless it is blank; ``close``: without a blank line above.
@@ -56,10 +56,6 @@ class Composer:
                 number=block.number, language=block.language, symbol=block.symbol, figure=block.figure,
             )  # fmt: skip
 
-    def leave_out(self, rule: str, count: int) -> None:
-        """Count words that are left out on purpose. ``rule``: kind of the words, in plural."""
-        self._left_out[rule] += count
-
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
         """Append a heading of one line; ``level`` 1 is the outermost."""
         title = " ".join(clean(text).split())
@@ -80,9 +76,9 @@ class Composer:
         self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
 
     def document(self, content_type: str, **facts: Any) -> Document:
-        """Return the document that these blocks make; ``facts``: other fields of Document."""
-        left_out = tuple(sorted((rule, count) for rule, count in self._left_out.items() if count))
-        return Document(self.text, tuple(self.blocks), content_type, **{"left_out": left_out, **facts})
+        """Return the document that these blocks make; ``facts``: see ``build_document``."""
+        left_out = tuple(sorted((rule, count) for rule, count in self.left_out.items() if count))
+        return build_document(self.text, self.blocks, content_type, left_out=left_out, **facts)
 
     @property
     def text(self) -> str:
@@ -98,6 +94,21 @@ class Composer:
         """Return the title of the first heading, if that heading has the outermost level."""
         first = next((block for block in self.blocks if block.kind == "heading"), None)
         return first.title if first and first.level == 1 else None
+
+
+def build_document(
+    text: str,
+    blocks: Iterable[Block],
+    content_type: str,
+    *,
+    title: str | None = None,
+    language: str | None = None,
+    extra: Mapping[str, Scalar | None] | None = None,
+    **facts: Any,
+) -> Document:
+    """Return a document without empty metadata. ``facts``: other fields of Document."""
+    known = tuple((key, value) for key, value in (extra or {}).items() if value not in (None, ""))
+    return Document(text, tuple(blocks), content_type, title or None, language or None, known, **facts)
 
 
 def clean(text: str) -> str:

@@ -4,7 +4,7 @@ from ingestor.core.completeness import shortfall
 from ingestor.model import Blob
 from ingestor.parsers.pdf import parser
 from ingestor.parsers.pdf.lines import Line, PageLines, words_in
-from ingestor.parsers.pdf.parser import PdfOptions, PdfParser, Read
+from ingestor.parsers.pdf.parser import PdfOptions, Read, parse
 from tests.parsers.files import pdf
 
 
@@ -18,7 +18,7 @@ def test_mostly_characters_without_a_unicode_value_are_incomplete(
     unmapped: int, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parser, "read_pages", lambda document, ocr: Read(characters=6000, unmapped=unmapped))
-    lost = PdfParser(PdfOptions()).parse(Blob(pdf(TEXT), "a.pdf")).lost
+    lost = parse(Blob(pdf(TEXT), "a.pdf"), PdfOptions()).lost
     said = "the fonts give no Unicode value for 1,801 of 6,000 characters"
     assert lost == ((said,) if named else ())
 
@@ -45,7 +45,7 @@ GRID = (
 def test_words_are_omitted_only_with_a_reason(
     pages: list[list[tuple[int, int, int, str]]], lines: str, state: str | None, reason: str
 ) -> None:
-    document = PdfParser(PdfOptions()).parse(Blob(pdf(pages, lines=lines), "a.pdf"))
+    document = parse(Blob(pdf(pages, lines=lines), "a.pdf"), PdfOptions())
     found = shortfall(document)
     assert (found and found.state) == state
     assert found is None or found.reason.startswith(reason)
