@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from ingestor.parsers.html.tags import words
+from ingestor.parsers.html.page import words
 from ingestor.parsers.markup.latex import decode_accents
 
 _LEVELS = {

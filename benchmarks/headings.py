@@ -30,7 +30,7 @@ from benchmarks._pieces import Source
 from benchmarks._pieces_odt import odt_sources
 from benchmarks._pieces_tex import tex_sources
 from ingestor.model import Blob, Document
-from ingestor.parsers.html.tags import words
+from ingestor.parsers.html.page import words
 from ingestor.parsers.pdf import parser as pdf_parser
 from ingestor.parsers.pdf import structure
 from ingestor.parsers.pdf.lines import Bookmark

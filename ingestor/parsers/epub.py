@@ -7,10 +7,9 @@ from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.parser import add_page
-from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
-from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.package import Package, pictures_only
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.ports import BadDocument
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.html.page import words
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
-from ingestor.parsers.html.tags import words
 from ingestor.ports import BadDocument
 from tests.examples import examples
 from tests.parsers.laws import obeys_laws, texts

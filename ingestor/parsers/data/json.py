@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import apply_edits, escapes, unescape
-from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.data.nested import Cutter, apply_edits, escapes, unescape
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
 from ingestor.parsers.shared.plugin import parser_plugin

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.data.decoded import Edit, apply_edits, escapes, unescape
-from ingestor.parsers.data.nested import blocks
+from ingestor.parsers.data.nested import Edit, apply_edits, blocks, escapes, unescape
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
 from ingestor.parsers.shared.plugin import parser_plugin

@@ -11,8 +11,7 @@ from dataclasses import replace
 from html import unescape
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import Edit, apply_edits, character
-from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.data.nested import Cutter, Edit, apply_edits, character
 from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.data.decoded import Edit, apply_edits, escapes
-from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.data.nested import Cutter, Edit, apply_edits, escapes
 from ingestor.parsers.markup.lines import Lines, indent, lines_of
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.plugin import parser_plugin

@@ -12,11 +12,19 @@ from typing import Literal
 from pydantic import Field
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.html.page import BLOCKS, BREAK, HtmlPage, Node, children, one_line, raw_words, styles
-from ingestor.parsers.html.tags import words
-from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.html.page import (
+    BLOCKS,
+    BREAK,
+    HtmlPage,
+    Node,
+    children,
+    one_line,
+    raw_words,
+    styles,
+    words,
+)
+from ingestor.parsers.shared.compose import Composer, SpannedCell, grid
 from ingestor.parsers.shared.decode import decode
-from ingestor.parsers.shared.grid import SpannedCell, grid
 from ingestor.parsers.shared.numbers import write_number
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.registry import Options

@@ -1,6 +1,7 @@
 """OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP), also flat.
 
-Texts and slides are read by anydoc; sheets are read here. Sheets and slides become pages.
+anydoc reads texts and slides. Sheets are read here, row by row, because the library would hold all cells of a
+sheet at once. Sheets and slides become pages.
 """
 
 import re
@@ -24,15 +25,13 @@ from ingestor.parsers.odf.marking import (
     comment_of,
     count_words,
 )
-from ingestor.parsers.odf.sheets import plain_text, rows_of
-from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.formulas import is_formula, linear
-from ingestor.parsers.shared.package import Package, pack, stream, xml
+from ingestor.parsers.shared.numbers import whole
+from ingestor.parsers.shared.package import Package, count_odf_words, pack, pictures_only, stream, xml
 from ingestor.parsers.shared.plugin import parser_plugin
-from ingestor.parsers.shared.raw_xml import of_odf
-from ingestor.parsers.shared.sheets import add_sheet, in_columns
+from ingestor.parsers.shared.sheets import Row, add_sheet, in_columns
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
 
@@ -71,7 +70,7 @@ def parse(blob: Blob, options: OdfOptions) -> Document:
             "created": about.get("creation-date"),
             "modified": about.get("date"),
         },
-        raw_words=of_odf(content),
+        raw_words=count_odf_words(content),
         lost=pictures_only(package, flow.composer),
     )
 
@@ -194,6 +193,92 @@ def _elements_of_drawings(sheet: Element) -> Iterator[Element]:
         if element.tag.startswith(DRAW) and element not in inside:
             inside.update(element.iter())
             yield element
+
+
+# --- rows of a sheet ----------------------------------------------------------------------------------------
+
+_REPEATED = {name: f"{TABLE}number-{name}-repeated" for name in ("rows", "columns")}
+_CELLS = (f"{TABLE}table-cell", f"{TABLE}covered-table-cell")
+_PARAGRAPH = f"{TEXT}p"
+_GROUPS = (f"{TABLE}table-row-group", f"{TABLE}table-rows", f"{TABLE}table-header-rows")
+_MOST = 1000  # times that a cell or a row which holds something is repeated
+_MOST_SPACES = 100
+_VALUES = ("string-value", "date-value", "time-value", "boolean-value", "value")
+
+
+def rows_of(table: Element) -> Iterator[Row]:
+    """Yield each row that holds something, with its number from 1."""
+    number = 1
+    for row in _rows(table):
+        repeated, texts = _count(row, "rows"), dict(_cells(row))
+        for at in range(min(repeated, _MOST) if texts else 0):
+            yield number + at, texts
+        number += repeated
+
+
+def plain_text(element: Element) -> str:
+    """Return the text of a paragraph, or of paragraphs outside frames, in one line."""
+    return " ".join("".join(_pieces(element)).split())
+
+
+def _pieces(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag == f"{TEXT}s":
+            yield " " * min(whole(child.get(f"{TEXT}c", "1"), 1), _MOST_SPACES)
+        elif child.tag in (f"{TEXT}tab", f"{TEXT}line-break"):
+            yield " "
+        elif child.tag != f"{OFFICE}annotation" and (
+            not child.tag.startswith(DRAW) or child.tag == f"{DRAW}a"
+        ):
+            yield from _pieces(child)
+        yield child.tail or ""
+    if element.tag in (f"{TEXT}p", f"{TEXT}h"):
+        yield " "
+
+
+def _rows(element: Element) -> Iterator[Element]:
+    for child in element:
+        if child.tag == f"{TABLE}table-row":
+            yield child
+        elif child.tag in _GROUPS:
+            yield from _rows(child)
+
+
+def _cells(row: Element) -> Iterator[tuple[int, str]]:
+    column = 0
+    for cell in row:
+        if cell.tag not in _CELLS:
+            continue
+        repeated = _count(cell, "columns")
+        if len(cell) == 1 and cell[0].tag == _PARAGRAPH and not len(cell[0]):  # as in nearly all
+            text = " ".join((cell[0].text or "").split())
+        else:
+            text = plain_text(cell) if len(cell) else ""
+        if not text:
+            text = _value(cell)
+        for at in range(min(repeated, _MOST) if text else 0):
+            yield column + at, text
+        column += repeated
+
+
+def _value(cell: Element) -> str:
+    """Return the value of a cell whose program did not write how it is shown."""
+    value = next((text for name in _VALUES if (text := cell.get(f"{OFFICE}{name}"))), "")
+    kind = cell.get(f"{OFFICE}value-type")
+    if kind == "percentage":
+        try:
+            return f"{float(value) * 100:.10g}%"
+        except (ValueError, OverflowError):
+            return value
+    if kind == "boolean":
+        return value.upper()
+    return f"{value} {cell.get(f'{OFFICE}currency', '')}".strip()
+
+
+def _count(element: Element, name: str) -> int:
+    text = element.get(_REPEATED[name])
+    return 1 if text is None else max(whole(text, 1), 1)
 
 
 PLUGIN = parser_plugin("odf", 6, parse, OdfOptions)

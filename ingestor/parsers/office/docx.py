@@ -15,14 +15,12 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import choose_alternatives, mark_charts
-from ingestor.parsers.office.properties import about
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
 from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import is_known, raise_digits
-from ingestor.parsers.shared.package import Package, pack
+from ingestor.parsers.shared.package import Package, count_office_words, office_properties, pack
 from ingestor.parsers.shared.plugin import parser_plugin
-from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.registry import Options, find
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -64,12 +62,12 @@ def parse(blob: Blob, options: DocxOptions, *, inserts: bool = True) -> Document
     data = pack(package, marking.parts(), ("[Content_Types].xml", "_rels/", folder))
     flow = read_tree(data, "docx", marking.asides)
     flow.composer.left_out.update(marking.left_out)
-    facts = about(package, flow.composer)
+    facts = office_properties(package, flow.composer)
     return flow.composer.document(
         _CONTENT_TYPE,
         title=facts.pop("title") or flow.title or flow.composer.title,
         language=facts.pop("language") or marking.styles.language,
-        raw_words=of_office(package.read(part)),
+        raw_words=count_office_words(package.read(part)),
         lost=(*marking.lost, *facts.pop("lost")),
         **facts,
     )

@@ -13,15 +13,13 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import A, choose_alternatives, mark_charts
-from ingestor.parsers.office.properties import about
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.office.tree import PAGE, Asides, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.formulas import M, linear
 from ingestor.parsers.shared.numbers import raise_digits
-from ingestor.parsers.shared.package import Package, pack
+from ingestor.parsers.shared.package import Package, count_office_words, office_properties, pack
 from ingestor.parsers.shared.plugin import parser_plugin
-from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
 
@@ -42,7 +40,7 @@ def parse(blob: Blob, options: PptxOptions) -> Document:
     changed: dict[str, Element | bytes] = {}
     raw_words, left_out = 0, Counter[str]()
     for name in _slides(package, part):
-        raw_words += of_office(package.read(name))
+        raw_words += count_office_words(package.read(name))
         changed[name] = slide = package.xml(name)
         relations = package.relations(name)
         for other in choose_alternatives(slide):
@@ -57,7 +55,7 @@ def parse(blob: Blob, options: PptxOptions) -> Document:
     folders = ("[Content_Types].xml", "_rels/", part.partition("/")[0])
     flow = read_tree(pack(package, changed, folders), "pptx", asides, slides=True) if changed else Flow()
     flow.composer.left_out.update(left_out)
-    facts = about(package, flow.composer)
+    facts = office_properties(package, flow.composer)
     title = facts.pop("title") or flow.composer.title
     return flow.composer.document(_CONTENT_TYPE, title=title, raw_words=raw_words, **facts)
 

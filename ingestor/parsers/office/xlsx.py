@@ -15,13 +15,11 @@ from pydantic import Field
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.number_format import Formats, formats
-from ingestor.parsers.office.properties import about
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
 from ingestor.parsers.shared.numbers import whole
-from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.package import Package, count_cells, office_properties, stream
 from ingestor.parsers.shared.plugin import parser_plugin
-from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
@@ -53,8 +51,8 @@ def parse(blob: Blob, options: XlsxOptions) -> Document:
             _add_comments(composer, package, sheet)
     for kind, name in package.relations(part).values():  # also those that the workbook does not list
         if kind == "worksheet" and name in package and name not in counted:
-            counted[name] = of_cells(package.read(name))
-    facts = about(package, composer)
+            counted[name] = count_cells(package.read(name))
+    facts = office_properties(package, composer)
     return composer.document(_CONTENT_TYPE, raw_words=sum(counted.values()), **facts)
 
 
@@ -97,7 +95,7 @@ def _sheets(
         if kind != "worksheet":
             continue
         data = package.read(name)
-        counted[name] = of_cells(data)
+        counted[name] = count_cells(data)
         if hidden or sheet.get("state", "visible") == "visible":
             yield sheet.get("name", ""), name, _rows(data, name, cells, composer)
         else:

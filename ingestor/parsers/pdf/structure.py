@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.page import text_of
+from ingestor.parsers.shared.compose import SpannedCell, grid
 from ingestor.parsers.shared.flow import clean_description
-from ingestor.parsers.shared.grid import SpannedCell, grid
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage

@@ -11,13 +11,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from html import unescape
 from itertools import chain
 from posixpath import dirname, normpath
-from typing import Protocol
+from typing import Any, Protocol
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
 from xml.parsers import expat
 
+from ingestor.core.completeness import words
+from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 
 _ENTRIES = 50_000
@@ -223,3 +226,81 @@ def _target(relation: Element, part: str) -> str:
     if relation.get("TargetMode") == "External":
         return target
     return normpath(target.lstrip("/") if target.startswith("/") else f"{dirname(part)}/{target}").lstrip("/")
+
+
+# --- facts about a document --------------------------------------------------------------------------------
+
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp", ".emf", ".wmf")
+_DEFAULTS = ("PowerPoint Presentation", "Word Document", "Microsoft Word - ")  # nobody chose these
+
+
+def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
+    """Report the pictures of a document without text as lost, and name OCR as the remedy."""
+    pictures = sum(
+        name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names
+    )
+    if composer.blocks or not pictures:
+        return ()
+    return (f"holds only pictures ({pictures:,}): save the document as PDF, so that OCR reads them",)
+
+
+def office_properties(package: Package, composer: Composer) -> dict[str, Any]:
+    """Return title, language, author and dates as fields of Document, and in ``lost`` unread pictures.
+
+    Raises BadDocument if the part with the properties is damaged.
+    """
+    root = package.optional("docProps/core.xml")
+    texts = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
+    title = texts.get("title", "")
+    return {
+        "title": None if title.startswith(_DEFAULTS) else title,
+        "language": texts.get("language"),
+        "extra": {
+            "author": texts.get("creator"),
+            "created": texts.get("created"),  # dates in ISO 8601, as the format has them
+            "modified": texts.get("modified"),
+        },
+        "lost": pictures_only(package, composer),
+    }
+
+
+# --- words of XML parts, in any namespace ------------------------------------------------------------------
+# Words are counted without the parsers' own knowledge of the format, so that a gap in a parser shows.
+# Counting takes about 50 ms a megabyte.
+
+_OFFICE = re.compile(
+    rb"<(?:[\w.-]+:)?t(?:\s[^<>]*)?>([^<]+)</|</(?:[\w.-]+:)?(?:p|si|is)>|<(?:[\w.-]+:)?(?:tab|br|cr)[\s/>]"
+)
+_CELL = re.compile(rb"<(?:v|is|[\w.-]+:(?:v|is))>(?!\s*</)")
+_ODF_BODY = re.compile(rb"<[\w.-]+:body[\s>]")
+_ODF_BREAK = re.compile(rb"</[\w.-]+:(?:p|h)>|<[\w.-]+:(?:s|tab|line-break)[\s/>][^<>]*>?")
+_NO_TEXT = re.compile(  # pictures; of a chart inside a flat document, who made it, and its numbers' places
+    rb"<office:binary-data>[^<]*|<office:meta>.*?</office:meta>|<draw:g>\s*<svg:desc>[^<]*", re.DOTALL
+)
+_NO_TEXT_MARKS = (b"<office:binary-data>", b"<office:meta>", b"<svg:desc>")
+_TEXT = re.compile(rb">([^<]+)")
+
+
+def count_office_words(part: bytes) -> int:
+    """Return the words in ``t`` elements of DOCX and PPTX; texts of one paragraph are joined."""
+    return _count(b"".join([text or b" " for text in _OFFICE.findall(part)]))
+
+
+def count_cells(sheet: bytes) -> int:
+    """Count the cells of an XLSX sheet that have a value: each is a word at least."""
+    return len(_CELL.findall(sheet))
+
+
+def count_odf_words(content: bytes) -> int:
+    """Count the words in all character data of an OpenDocument's body."""
+    body = _ODF_BODY.search(content)
+    if not body:
+        return 0
+    body_part = content[body.start() :]
+    if any(mark in body_part for mark in _NO_TEXT_MARKS):
+        body_part = _NO_TEXT.sub(b"", body_part)
+    return _count(b"".join(_TEXT.findall(_ODF_BREAK.sub(b" ", body_part))))
+
+
+def _count(text: bytes) -> int:
+    return words(unescape(text.decode("utf-8", "ignore")))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.parsers.shared.grid import SpannedCell, grid
+from ingestor.parsers.shared.compose import SpannedCell, grid
 
 A, B, C, D = map(SpannedCell, "abcd")
 
