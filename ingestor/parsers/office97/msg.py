@@ -34,23 +34,24 @@ class Attached:
     data: bytes
 
 
-def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
-    del data
+def read(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
+    """Return the blocks of a message, and further fields of its document."""
+    composer = Composer()
     subject = " ".join(_text(file, _SUBJECT).split())
     name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
     address = address if "@" in address else ""
     people = {"From": format_address(name, address), "To": _text(file, _TO), "Cc": _text(file, _CC)}
     raw_words = add_letter(composer, subject, people, _body(file))
-    extra = {
-        "author": name or address,
-        **{role.lower(): names for role, names in people.items()},
-        "date": _date(file),
-    }
-    return {
+    facts = {
         "raw_words": raw_words,
         "title": subject,
-        "extra": extra,
+        "extra": {
+            "author": name or address,
+            **{role.lower(): names for role, names in people.items()},
+            "date": _date(file),
+        },
     }
+    return composer, facts
 
 
 def attachments(file: Any) -> Iterator[Attached]:
