@@ -236,4 +236,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = parser_plugin("rtf", 5, parse)
+PLUGIN = parser_plugin("rtf", 6, parse)

@@ -12,6 +12,7 @@ from ingestor.ports import Embed
 from ingestor.registry import find, kinds
 from ingestor.text.bonds import leads
 from tests.chunkers.laws import TOKENS, fake_embed
+from tests.parsers.files import docx, paragraph
 
 ASKING, ODD = {"llm", "proposition"}, {"kmeans"}  # kmeans does not follow the text
 TERMS = 40
@@ -33,6 +34,11 @@ FORMATS = {  # file: what stands before, one definition, and after
     "a.org": ("* Options\n\n", "- term {n} :: {body}\n", ""),
     "printed.txt": ("OPTIONS\n\n", "  --term {n}\n         {body}\n\n", ""),
     "tight.txt": ("OPTIONS\n", "  --term {n}\n         {body}\n", ""),
+    "a.docx": (
+        paragraph("Options"),
+        paragraph("--term {n}") + paragraph("{body}", properties='<w:ind w:left="720"/>'),
+        "",
+    ),
     "crlf.txt": ("OPTIONS\r\n\r\n", "  --term {n}\r\n         {body}\r\n\r\n", ""),
 }
 
@@ -41,7 +47,8 @@ def document(name: str) -> Document:
     before, definition, after = FORMATS[name]
     bodies = ["Sets the thing to a value that is given here. " * (1 + number % 6) for number in range(TERMS)]
     items = (definition.format(n=number, body=body.strip()) for number, body in enumerate(bodies))
-    blob = Blob((before + "".join(items) + after).encode(), name)
+    text = before + "".join(items) + after
+    blob = Blob(docx(text) if name.endswith(".docx") else text.encode(), name)
     plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
     made: Document = plugin.build(plugin.options()).parse(blob)
     return made

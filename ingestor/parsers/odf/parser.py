@@ -281,4 +281,4 @@ def _count(element: Element, name: str) -> int:
     return 1 if text is None else max(whole(text, 1), 1)
 
 
-PLUGIN = parser_plugin("odf", 6, parse, OdfOptions)
+PLUGIN = parser_plugin("odf", 7, parse, OdfOptions)

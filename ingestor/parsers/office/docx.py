@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from pydantic import Field
@@ -16,9 +17,9 @@ from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.drawing import choose_alternatives, mark_charts
 from ingestor.parsers.office.symbols import readable, symbol
-from ingestor.parsers.office.tree import TITLE, Asides, mark_counted, read_tree, style_mark
+from ingestor.parsers.office.tree import TERM, TITLE, Asides, mark_counted, read_tree, style_mark
 from ingestor.parsers.shared.formulas import M, linear
-from ingestor.parsers.shared.numbers import is_known, raise_digits
+from ingestor.parsers.shared.numbers import is_known, raise_digits, whole
 from ingestor.parsers.shared.package import Package, count_office_words, office_properties, pack
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.registry import Options, find
@@ -37,6 +38,8 @@ _COUNTED = (
     "upperRoman",
 )  # styles that the library knows
 _LONGEST = 20  # styles that inherit from each other
+_LONGEST_TERM = 80  # characters of the term of a definition
+_DEEPER = 200  # twentieths of a point by which a definition is indented below its term
 _CHUNKS = (  # what Word takes as a part in another format: its suffixes and content type
     ((".html", ".htm", ".xhtml"), "text/html"),
     ((".mht", ".mhtml", ".eml"), "message/rfc822"),
@@ -99,6 +102,20 @@ class _Styles:
             self._hides[style] = next((hidden for hidden in settings if hidden is not None), False)
         return self._hides[style]
 
+    def indentation(self, paragraph: Element) -> int | None:
+        """Return how far a paragraph is indented, in twentieths of a point; None for an item of a list."""
+        properties = paragraph.find(f"{W}pPr")
+        own = [] if properties is None else [properties]
+        inherited = (style.find(f"{W}pPr") for style in self._chain(_value(properties, "pStyle")))
+        settings = [*own, *(each for each in inherited if each is not None)]
+        if any(each.find(f"{W}numPr") is not None for each in settings):
+            return None
+        indents = (each.find(f"{W}ind") for each in settings)
+        sides = (
+            indent.get(f"{W}left") or indent.get(f"{W}start") for indent in indents if indent is not None
+        )
+        return whole(next(filter(None, sides), "0"), 0)
+
     def _chain(self, name: str) -> Iterator[Element]:
         for _ in range(_LONGEST):
             if (style := self._styles.get(name)) is None:
@@ -154,6 +171,19 @@ class _Marking:
         for child in parent:
             kept += self._element(child, kept[-1] if kept else None, hidden=hidden)
         parent[:] = kept
+        for term, definition in pairwise(kept):
+            if self._is_term(term, definition):
+                term.insert(1 if term[0].tag == f"{W}pPr" else 0, _run(TERM))
+
+    def _is_term(self, paragraph: Element, following: Element) -> bool:
+        """Return whether a paragraph is short, ends no sentence, and stands above a deeper paragraph."""
+        if paragraph.tag != _PARAGRAPH or following.tag != _PARAGRAPH:
+            return False
+        text = "".join(part.text or "" for part in paragraph.iter(_TEXT)).strip()
+        if not 0 < len(text) <= _LONGEST_TERM or text.endswith((".", ",", ";", "!", "?")):
+            return False
+        own, other = self.styles.indentation(paragraph), self.styles.indentation(following)
+        return own is not None and other is not None and other >= own + _DEEPER
 
     def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
         """Return what takes the element's place."""
@@ -313,4 +343,4 @@ def _count(element: Element) -> int:
     return words("".join(text.text or "" for text in element.iter(_TEXT)))
 
 
-PLUGIN = parser_plugin("docx", 6, parse, DocxOptions)
+PLUGIN = parser_plugin("docx", 7, parse, DocxOptions)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Format = Literal["doc", "docx", "odt", "ppt", "pptx", "odp", "rtf"]
 CAPTION, CHART, CODE, PAGE = "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
-QUOTE, TITLE, TAB = "\ufdd5", "\ufdd6", "\ufdd7"
+QUOTE, TITLE, TAB, TERM = "\ufdd5", "\ufdd6", "\ufdd7", "\ufdd8"
 _COUNTED_AS, _COMMENT, _INSERT, _NUMBER, _END = "\ufddb", "\ufddc", "\ufddd", "\ufdde", "\ufddf"
 _STYLED = re.compile(f"{_COUNTED_AS}([A-Za-z]+):([0-9]{{1,6}}){_END}")
 _SPAN = re.compile(f"([{_COMMENT}{_INSERT}{_NUMBER}])([^{_COMMENT}-{_END}]*){_END}")
@@ -37,6 +37,7 @@ _CODE_STYLE = re.compile(
 _QUOTE_STYLE = re.compile(
     r"(?:intense |block )?quot(?:e|es|ation|ations)|block text|(?:intensives )?zitat|citation"
 )
+_TERM_STYLE = re.compile(r"definition term|list heading")  # of pandoc and LibreOffice
 _TYPED = re.compile(rf"\s*([•·▪‣–○*-]|\(?{_STEP}[.)])\t+(?=\S)")
 _ROUND_BULLETS = ("o", "")  # in Word, letters of Courier New and Symbol
 _FAMILIES = {  # of lists -> the style in which their numbers are written
@@ -57,6 +58,8 @@ def style_mark(names: Sequence[str]) -> str:
         return CAPTION
     if any(map(_CODE_STYLE.fullmatch, known)):
         return CODE
+    if any(map(_TERM_STYLE.fullmatch, known)):
+        return TERM
     return QUOTE if any(map(_QUOTE_STYLE.fullmatch, known)) else ""
 
 
@@ -192,7 +195,8 @@ class _Reader:
         elif typed:
             self.flow.item(line.text[typed.end() :], 0, _show_marker(typed[1]) or "-")
         else:
-            self.flow.add("quote" if QUOTE in line.marks else "paragraph", line.text.strip())
+            kind = "definition" if TERM in line.marks else "quote" if QUOTE in line.marks else "paragraph"
+            self.flow.add(kind, line.text.strip())
 
     def _heading(self, block: "Block", line: _Line, number: str) -> None:
         """Add a heading. The library writes its number as the first of several texts."""

@@ -26,6 +26,8 @@ from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
 _LABEL = 100  # characters of a line that may be a label
+_DEEPER = 1.5  # sizes of the type by which a definition is indented below its term
+_SHORT_TERM = 0.7  # of the first line of its definition, at most
 _NAME = 5  # words of a company's name, which may end with a full stop
 _TALL = 2.2  # times that: no further goes a paragraph that is not finished
 _WIDE_GAP = 1.25  # times the usual distance between lines: a new paragraph
@@ -82,10 +84,9 @@ def _compose_text(
     items: list[str] = []
 
     def add(kind: str, text: str) -> None:
-        composer.add(kind, text, close=kind != "code" and is_close(composer, text))
+        composer.add(kind, text, close=kind not in ("code", "definition") and is_close(composer, text))
 
-    for group in _groups(lines, leading):
-        kind = _kind(group)
+    for kind, group in _groups(lines, leading):
         if kind == "list":
             items.append(mend(prose(group)))
             continue
@@ -140,16 +141,42 @@ def _kind(group: Sequence[Line]) -> str:
 # --- paragraphs --------------------------------------------------------------------------------------------
 
 
-def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:
-    """Yield groups of lines that belong together."""
+def _groups(lines: Sequence[Line], leading: float) -> Iterator[tuple[str, list[Line]]]:
+    """Yield the lines of each block, and the block's kind."""
+    terms = {at for at in range(len(lines)) if _is_term(lines, at, leading)}
     group: list[Line] = []
-    for line in lines:
-        if group and _parts(group, line, leading):
-            yield group
+    for at, line in enumerate(lines):
+        if group and (at in terms or at - 1 in terms or _parts(group, line, leading)):
+            yield "definition" if at - 1 in terms else _kind(group), group
             group = []
         group.append(line)
     if group:
-        yield group
+        yield _kind(group), group
+
+
+def _is_term(lines: Sequence[Line], at: int, leading: float) -> bool:
+    """Return whether a line is the term of a definition, whose text stands indented below, as browsers print.
+
+    A line that ends where the next word would not have fitted is the first line of a paragraph instead.
+    """
+    if at + 1 == len(lines):
+        return False
+    line, below = lines[at], lines[at + 1]
+    above = lines[at - 1] if at else None
+    deeper = below.left - line.left > _DEEPER * line.size
+    step = line.baseline - below.baseline
+    return (
+        deeper
+        and len(line.text) <= _LABEL
+        and not line.text.endswith((*_SENTENCE_END, ",", ";"))
+        and not (line.rows or below.rows or line.mono or below.mono or line.slanted or line.item or below.item)
+        and not (_BULLET.match(line.text) or _BULLET.match(below.text))
+        and 0.85 < line.size / (below.size or 1.0) < 1.18
+        and 0 < step < _TALL * leading * line.size
+        and line.right - line.left < _SHORT_TERM * (below.right - line.left)
+        and (above is None or above.left - line.left > _DEEPER * line.size or above.baseline < line.baseline
+             or above.baseline - line.baseline > _WIDE_GAP * leading * line.size)
+    )  # fmt: skip
 
 
 def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:

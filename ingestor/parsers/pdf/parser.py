@@ -229,4 +229,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = parser_plugin("pdf", 14, parse, PdfOptions)
+PLUGIN = parser_plugin("pdf", 15, parse, PdfOptions)

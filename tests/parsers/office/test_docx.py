@@ -36,6 +36,28 @@ def test_comments_follow_their_block_if_configured() -> None:
     ]  # fmt: skip
 
 
+DEEPER = '<w:ind w:left="720"/>'
+
+
+@pytest.mark.parametrize(
+    ("term", "definition", "kind"),
+    [
+        (paragraph("--password"), paragraph("Asks for it.", properties=DEEPER), "definition"),
+        (paragraph("--password"), paragraph("Asks for it.", "Deep"), "definition"),
+        (paragraph("--password", "Deep"), paragraph("Asks for it.", "Deep"), "paragraph"),
+        (paragraph("--password"), paragraph("Asks for it."), "paragraph"),
+        (paragraph("It asks."), paragraph("A quotation.", properties=DEEPER), "paragraph"),
+        (paragraph("Word " * 20), paragraph("A quotation.", properties=DEEPER), "paragraph"),
+        (paragraph("These"), paragraph("An item.", properties=f"<w:numPr/>{DEEPER}"), "paragraph"),
+    ],
+)
+def test_short_paragraph_above_deeper_paragraph_is_a_definition(
+    term: str, definition: str, kind: str
+) -> None:
+    styles = f'<w:style w:styleId="Deep"><w:name w:val="Deep"/><w:pPr>{DEEPER}</w:pPr></w:style>'
+    assert found(parse(docx(term + definition, styles=styles)))[0][0] == kind
+
+
 def test_noncharacters_of_a_document_are_dropped() -> None:
     """They are the marks by which facts travel through the library."""
     marks = "".join(map(chr, range(0xFDD0, 0xFDF0)))

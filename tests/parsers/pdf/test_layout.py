@@ -49,6 +49,28 @@ def at(text: str, place: int, **facts: object) -> Line:
         ),
         ([at("the file", 0), at("name", 1, mono=True)], [("paragraph", "the file name")]),
         ([at("a", 0), at("b", 0, left=200.0)], [("paragraph", "a b")]),
+        (
+            [
+                at("--log", 0, right=90.0),
+                at("Logs.", 1, left=90.0),
+                at("-q", 2, right=90.0),
+                at("Is quiet.", 3, left=90.0),
+            ],
+            [
+                ("definition", "--log"),
+                ("paragraph", "Logs."),
+                ("definition", "-q"),
+                ("paragraph", "Is quiet."),
+            ],
+        ),
+        (
+            [at("An entry of a list of books", 0), at("goes on", 1, left=90.0)],
+            [("paragraph", "An entry of a list of books goes on")],
+        ),
+        (
+            [at("above", 0), at("short", 1, right=90.0), at("Deeper.", 2, left=90.0)],
+            [("paragraph", "above short\nDeeper.")],
+        ),
     ],
 )
 def test_lines_become_paragraphs(said: list[str | Line], expected: list[tuple[str, str]]) -> None:
