@@ -6,7 +6,6 @@ nothing is an empty document.
 
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.lines import PageLines
@@ -49,15 +48,13 @@ def _pages(data: bytes) -> Iterator[PageLines]:
                     raise BadDocument(f"has more than {_PIXELS:,} pixels, or {_PAGES:,} pages: exclude it")
                 upright = ImageOps.exif_transpose(frame).convert("RGB")
                 upright.thumbnail((SIDE, SIDE))
-                yield _page(str(number), asarray(upright))
+                pixels = asarray(upright)
+                height, width = pixels.shape[:2]
+                scale = max(width, height) / _POINTS  # pixels to the point
+                lines = lines_in(pixels, scale, width / scale, height / scale)
+                yield PageLines(str(number), height / scale, lines)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from error
-
-
-def _page(label: str, pixels: Any) -> PageLines:
-    height, width = pixels.shape[:2]
-    scale = max(width, height) / _POINTS
-    return PageLines(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
 
 
 PLUGIN = parser_plugin("image", 1, parse)

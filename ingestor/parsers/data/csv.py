@@ -1,8 +1,8 @@
 """CSV and TSV: Markdown tables of a few rows each, every one under the header.
 
-Where a table ends is decided by a checksum of its last row, so that a row inserted above moves no border
-below. The first row is the header, unless it holds a number; then columns are numbered. What is no table at
-all (quotes that never close, a megabyte in a cell) is read as paragraphs of text.
+A checksum of a row decides whether a table ends with it, so that a row inserted above moves no border below.
+The first row is the header, unless it holds a number; then columns are numbered. A text that is no table
+(quotes that never close, a megabyte in a cell) is read as paragraphs.
 """
 
 import csv
@@ -58,16 +58,16 @@ def _delimiter(text: str) -> str:
     """Return the delimiter that gives most of the first rows one number of cells, then the most cells."""
     cut = text[:_SAMPLE]
     sample = cut[: cut.rfind("\n") + 1] or cut
-    return max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
 
+    def rate(delimiter: str) -> tuple[float, int]:
+        try:
+            widths = [len(row) for row in _rows(sample, delimiter)]
+        except csv.Error:
+            return 0.0, 0
+        usual = max(set(widths), key=widths.count, default=0)
+        return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
 
-def _evenness(sample: str, delimiter: str) -> tuple[float, int]:
-    try:
-        widths = [len(row) for row in _rows(sample, delimiter)]
-    except csv.Error:
-        return 0.0, 0
-    usual = max(set(widths), key=widths.count, default=0)
-    return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
+    return max(_DELIMITERS, key=rate)
 
 
 def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:

@@ -30,7 +30,7 @@ class Node:
     parent: "Node | None" = None
     cuts: list["Node"] = field(default_factory=list)
     opened: bool = False
-    parts: int = 0  # how many it has had so far, for those who count
+    parts: int = 0  # children so far, by which a format numbers them
 
     @property
     def path(self) -> str:
@@ -42,7 +42,7 @@ class Node:
 
 
 class Cutter:
-    """Cuts nodes into blocks; gets them in the order of the text."""
+    """Builder of blocks from nodes, which are entered and left in the order of the text."""
 
     def __init__(self) -> None:
         self.node = Node(0, "")
@@ -71,7 +71,7 @@ class Cutter:
 
     @property
     def depth(self) -> int:
-        """Number of nodes that are open and seen."""
+        """Return the number of open nodes, without those that are too deep to be opened."""
         depth, node = 0, self.node
         while node.parent is not None:
             depth, node = depth + 1, node.parent
@@ -138,7 +138,7 @@ def unescape(text: str) -> str:
 
 
 def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
-    """Return the document with these edits, which are in order and apart. Emptied blocks are dropped."""
+    """Apply edits to a document, sorted and without overlap. Blocks that become empty are dropped."""
     made = [edit for edit in edits if document.text[edit[0] : edit[1]] != edit[2]]
     if not made:
         return document

@@ -57,7 +57,9 @@ def parse(blob: Blob) -> Document:
     title, language = _TITLE.search(text, 0, _HEAD), _LANGUAGE.search(text, 0, _HEAD)
     document = build_document(
         text,
-        _terms(text) if kind in _BOOKS else _blocks(text),
+        (Block("definition", *term.span(1)) for term in _TERM.finditer(text))  # the first letter of each term
+        if kind in _BOOKS
+        else _blocks(text),
         kind,
         title=" ".join(unescape(title[1] or "").split()) if title else None,
         language=language[1] if language else None,
@@ -69,12 +71,6 @@ def parse(blob: Blob) -> Document:
     terms = {block.start for block in prose.blocks}
     kinds = {True: "definition", False: "paragraph"}
     return replace(prose, blocks=tuple(Block(kinds[span[0] in terms], *span) for span in spans))
-
-
-def _terms(text: str) -> Iterator[Block]:
-    """Yield the first letter of each term of a definition."""
-    for term in _TERM.finditer(text):
-        yield Block("definition", *term.span(1))
 
 
 def _edits(text: str, *, bare: bool) -> Iterator[Edit]:

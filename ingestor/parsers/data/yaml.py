@@ -30,7 +30,7 @@ def parse(blob: Blob) -> Document:
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Yield edits that resolve the escapes of quoted scalars, up to what is no YAML or nested too deeply."""
+    """Yield edits that resolve the escapes of quoted scalars, up to text that is no YAML or is too deep."""
     import yaml  # slow to import
 
     opening = yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken

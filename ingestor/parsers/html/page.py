@@ -126,7 +126,7 @@ class HtmlPage:
         return iter({node.mem_id: node for node in nodes}.values())
 
     def _may_occur(self, selector: str) -> bool:
-        """Judge by its first word: each look through the tree takes time."""
+        """Return whether a selector may match, by its first word: searching the tree takes long."""
         first = _FIRST.search(selector)
         assert first is not None
         return first[0] in (self._names if first.start() == 0 else self._source)
@@ -267,7 +267,7 @@ def _figure_of(picture: Node) -> Node | None:
 
 
 def _set_behind(ruby: Node) -> None:
-    """Set the readings of the characters in brackets behind all of them."""
+    """Move the readings of a ruby annotation behind its characters, in brackets."""
     readings: list[str] = []
     for part in [child for child in children(ruby) if child.tag in ("rp", "rt", "rtc")]:
         text = part.text()
@@ -296,7 +296,7 @@ def _with_title(content: Node) -> Node:
 
 
 def _lead(heading: Node) -> Node:
-    """Return the heading with what introduces the page beside it."""
+    """Return the element around a heading that introduces the page with it, else the heading."""
     around = heading.parent
     named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
     return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading

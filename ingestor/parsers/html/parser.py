@@ -136,7 +136,7 @@ class _Walk:
 
     def walk(self, root: Node) -> None:
         """Add the blocks of the tree below ``root``, and of itself."""
-        self._look(root)
+        self._inspect(root)
         todo: list[Node | str] = [root]  # a str: an element ends here
         while todo:
             node = todo.pop()
@@ -158,8 +158,8 @@ class _Walk:
                     todo += [tag, *_last_first(node)]
         self._end_paragraph()
 
-    def _look(self, root: Node) -> None:
-        """Find out which elements hold what makes them more than one block, each looked at once."""
+    def _inspect(self, root: Node) -> None:
+        """Find the elements whose content makes them several blocks, and tables with header cells."""
         holders, headed = set[int](), set[int]()
         for inner in root.css("pre, table, h1, h2, h3, h4, h5, h6, figure"):
             node = inner.parent
@@ -184,7 +184,7 @@ class _Walk:
         self._mark = "" if text else self._mark
 
     def _add_whole(self, node: Node, tag: str) -> bool:
-        """Add an element that is one block."""
+        """Add an element if it is a single block. Return whether it is."""
         if tag in _HEADINGS:
             title = _line(node)
             self._composer.add(

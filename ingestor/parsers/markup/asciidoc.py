@@ -114,7 +114,7 @@ class _Rules:
         return None
 
     def _items(self, at: int) -> int:
-        """Return items, and what a ``+`` joins to them, delimited blocks included."""
+        """Return the end of a list, with the blocks that a ``+`` joins to its items."""
         lines = self._lines
         while True:
             while lines.row(at):

@@ -140,7 +140,7 @@ def argument(text: str, at: int) -> tuple[str, int]:
 
 
 def plain(markup: str) -> str:
-    """Return a title without commands, as far as that is cheap."""
+    """Return a title without commands, without following nested arguments."""
     text = decode_accents(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
     text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
     return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
@@ -183,7 +183,7 @@ def _pairs(lines: Lines) -> dict[int, int]:
 
 
 def decode_accents(markup: str) -> str:
-    """Return the text with such commands as the characters that they print; everything else stays."""
+    """Replace commands for accents and special letters by the characters that they print."""
     accented = _ACCENT.sub(_accent, markup)
     return _LETTER.sub(lambda match: _LETTERS[match[1]], accented)
 

@@ -1,8 +1,8 @@
 """Blocks of markup whose structure shows at the beginning of lines.
 
-The document's text is the source, and blocks are ranges of its lines. A format is one rule: what begins at
-this line? Lines that no rule claims are paragraphs up to a blank line. Rules are asked once a line, and a
-rule that looks ahead claims what it has looked at, so the whole is linear.
+The document's text is the source, and blocks are ranges of its lines. A format is a rule that returns the
+block that begins at a line, if any. Other lines are paragraphs up to a blank line. The rule is called once
+for each line. A rule that reads ahead returns all that it has read as a block, so parsing takes linear time.
 """
 
 from bisect import bisect_right
@@ -75,11 +75,11 @@ Rule = Callable[[int], FoundBlock | None]
 
 def lines_of(text: str) -> Lines:
     starts = [*line_starts(text), len(text)]
-    return Lines(text, [_row(text, start, end) for start, end in pairwise(starts)], starts)
-
-
-def _row(text: str, start: int, end: int) -> str:
-    return text[start : min(end, start + _LONGEST)].rstrip() or text[start:end].strip()[:_LONGEST]
+    rows = [
+        text[start : min(end, start + _LONGEST)].rstrip() or text[start:end].strip()[:_LONGEST]
+        for start, end in pairwise(starts)
+    ]
+    return Lines(text, rows, starts)
 
 
 def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:

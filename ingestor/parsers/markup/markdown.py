@@ -59,9 +59,10 @@ def parse(blob: Blob) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A block of the top level: its bytes; what pulldown-cmark calls it, and says of it; the text in it.
+    """A block of the top level. ``start``, ``end``: offsets in bytes.
 
-    Where code or a tag ends the text, an empty string does.
+    ``name``, ``about``: pulldown-cmark's name of the block, and its data. ``words``: texts in the block; the
+    last is an empty string if code or a tag ends the block.
     """
 
     start: int
@@ -73,7 +74,9 @@ class _Element:
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
     """Yield the blocks from ``start`` on, which is where a line begins."""
-    source = _readable(text[start:])
+    # pulldown-cmark takes no lone carriage return for the end of a line, and a tab behind a fence hides the
+    # fence from it. The length stays the same.
+    source = _BEHIND_MARKS.sub(lambda match: " " * len(match[0]), _NEWLINE.sub("\n", text[start:]))
     data, byte, at = source.encode(), 0, start
     for element in _in_order([*_elements(source), *_definitions(source)], len(data)):
         begin = at + len(data[byte : element.start].decode())
@@ -86,17 +89,8 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
         byte, at = element.end, end
 
 
-def _readable(source: str) -> str:
-    """Rewrite what pulldown-cmark misreads; the length stays the same.
-
-    pulldown-cmark takes no lone carriage return for the end of a line. A fence followed by a tab does not
-    end its code.
-    """
-    return _BEHIND_MARKS.sub(lambda match: " " * len(match[0]), _NEWLINE.sub("\n", source))
-
-
 def _in_order(elements: list[_Element], size: int) -> Iterator[_Element]:
-    """Yield blocks by their start, without definitions inside other blocks; an empty definition ends them."""
+    """Yield blocks by their start, without definitions inside other blocks, then an empty one at the end."""
     end = 0
     for one in sorted(elements, key=lambda one: one.start):
         if one.start >= end:

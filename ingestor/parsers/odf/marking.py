@@ -32,10 +32,7 @@ _LEFT_OUT = {
         "dates, footers and numbers of slides",
     ),
 }
-_HIDING = (
-    f"{TEXT}hidden-text",
-    f"{TEXT}hidden-paragraph",
-)  # fields that hide themselves, and their paragraph
+_HIDING = (f"{TEXT}hidden-text", f"{TEXT}hidden-paragraph")  # fields that hide themselves, and a paragraph
 _HIDDEN = "hidden text"
 _INLINE = (f"{TEXT}p", f"{TEXT}h", f"{TEXT}span", f"{TEXT}a")
 _IN_LINE = (f"{DRAW}frame", f"{DRAW}a", f"{DRAW}image", f"{DRAW}object")  # no shapes with a text of their own
@@ -140,7 +137,7 @@ class OdfMarking:
             _mark_page(element)
 
     def _rule(self, element: Element) -> str:
-        """Return by which rule the element is left out, if it is."""
+        """Return the rule by which an element is left out; "" if the element is read."""
         tag = element.tag
         hidden = element.get(f"{TEXT}is-hidden") == "true"
         if tag == f"{TEXT}section":
@@ -209,7 +206,7 @@ def count_words(element: Element) -> int:
 
 
 def _apart(element: Element) -> Iterator[str]:
-    """Yield its text, with space behind paragraphs."""
+    """Yield the text of an element, with a space behind each paragraph."""
     yield element.text or ""
     for child in element:
         yield from _apart(child)
@@ -231,5 +228,5 @@ def _box(content: Iterable[Element]) -> Element:
 
 
 def _frame(content: list[Element], parent: Element) -> list[Element]:
-    """Return blocks in a frame where the parent takes frames or text, as they are elsewhere."""
+    """Return blocks as they are if the parent takes blocks, else in a frame."""
     return content if parent.tag in (f"{OFFICE}text", f"{TEXT}section") else [_box(content)]

@@ -90,7 +90,7 @@ class Flat:
         return self._data
 
     def optional(self, name: str) -> Element:
-        """Return its metadata or styles; it has no other part of its own."""
+        """Return the metadata or the styles; an empty element for other names, which a flat file lacks."""
         root = Element("none")
         if wanted := {"meta.xml": f"{OFFICE}meta", "styles.xml": f"{OFFICE}styles"}.get(name):
             group = Element(wanted)

@@ -7,7 +7,6 @@ raised numbers, captions, comments, parts in other formats (altChunk). Hidden te
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
@@ -30,13 +29,8 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _RUN, _TEXT, _PARAGRAPH = f"{W}r", f"{W}t", f"{W}p"
 _LEFT_OUT = (f"{W}del", f"{W}moveFrom")
-_COUNTED = (
-    "decimal",
-    "lowerLetter",
-    "upperLetter",
-    "lowerRoman",
-    "upperRoman",
-)  # styles that the library knows
+# Styles of numbers that the library knows.
+_COUNTED = ("decimal", "lowerLetter", "upperLetter", "lowerRoman", "upperRoman")
 _LONGEST = 20  # styles that inherit from each other
 _LONGEST_TERM = 80  # characters of the term of a definition
 _DEEPER = 200  # twentieths of a point by which a definition is indented below its term
@@ -86,8 +80,10 @@ class _Styles:
         self._marks: dict[str, str] = {}
         language = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr/{W}lang")
         self.language = language.get(f"{W}val") if language is not None else None
-        for name in self._styles:
-            self._break_circle(name)
+        for name in self._styles:  # the library refuses styles that inherit in a circle
+            chain = list(self._chain(name))
+            if len(chain) == _LONGEST and (based := chain[-1].find(f"{W}basedOn")) is not None:
+                chain[-1].remove(based)
 
     def mark(self, style: str) -> str:
         """Return the mark of a paragraph of that style; the library knows titles by itself."""
@@ -123,12 +119,6 @@ class _Styles:
             yield style
             name = _value(style, "basedOn")
 
-    def _break_circle(self, name: str) -> None:
-        """Cut the inheritance of the last style in a chain that is too long or circular."""
-        chain = list(self._chain(name))
-        if len(chain) == _LONGEST and (based := chain[-1].find(f"{W}basedOn")) is not None:
-            chain[-1].remove(based)
-
 
 class _Marking:
     """Rewrites the parts that the library reads."""
@@ -140,14 +130,10 @@ class _Marking:
         self._package, self._part, self._inserts = package, part, inserts
         self._relations = package.relations(part)
         self._named = dict(self._relations.values())
-        self._with_comments = comments
+        root = package.optional(self._named.get("comments", "") if comments else "")
+        self._comments = {comment.get(f"{W}id", ""): comment for comment in root.iter(f"{W}comment")}
         self.styles = _Styles(package.optional(self._named.get("styles", "")))
         self._initial: list[Element] = []  # runs of a letter set large; the rest of its word follows
-
-    @cached_property
-    def _comments(self) -> dict[str, Element]:
-        root = self._package.optional(self._named.get("comments", "") if self._with_comments else "")
-        return {comment.get(f"{W}id", ""): comment for comment in root.iter(f"{W}comment")}
 
     def parts(self) -> dict[str, Element | bytes]:
         changed: dict[str, Element | bytes] = {}
@@ -186,7 +172,7 @@ class _Marking:
         return own is not None and other is not None and other >= own + _DEEPER
 
     def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
-        """Return what takes the element's place."""
+        """Return the elements that replace an element. ``before``: the element in front of it."""
         tag = element.tag
         if tag == _RUN:
             return self._run(element, hidden=hidden)

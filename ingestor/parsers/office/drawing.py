@@ -72,7 +72,7 @@ def _title(element: Element) -> str:
 
 
 def text(element: Element) -> str:
-    """Return the text of the shapes in it, a line for each paragraph."""
+    """Return the text of the shapes in an element, a line for each paragraph."""
     paragraphs = ("".join(t.text or "" for t in p.iter(f"{A}t")) for p in element.iter(f"{A}p"))
     return "\n".join(filter(str.strip, paragraphs))
 

@@ -91,7 +91,7 @@ class Asides:
 
 @dataclass(slots=True)
 class _Line:
-    """Text of a paragraph without its marks, and what they say."""
+    """Text of a paragraph without its marks, and the facts that the marks state."""
 
     text: str = ""
     marks: str = ""

@@ -1,7 +1,7 @@
 """Spreadsheets (XLSX): a sheet is a page with its name as heading, its cells are tables as they are shown.
 
-A blank row ends a table; the first row of each is its header. Formulas appear as their last result, dates as
-ISO dates. Hidden sheets are left out, unless they are asked for, and columns with nothing in them.
+A blank row ends a table, and the first row of a table is its header. Formulas appear as their last result,
+dates as ISO dates. Empty columns are left out, and hidden sheets unless the option ``hidden_sheets`` is set.
 """
 
 import re
@@ -86,7 +86,10 @@ def _sheets(
     """Yield name, part and rows of each sheet. ``counted`` takes how many cells the part of each has."""
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
-    strings = {str(at): text for at, text in enumerate(_strings(package, named.get("sharedStrings", "")))}
+    shared = named.get("sharedStrings", "")
+    data = package.read(shared) if shared in package else b"<none/>"
+    items = stream(data, shared, lambda above: above.tag == f"{_S}sst")
+    strings = {str(at): _text(item) for at, item in enumerate(items)}
     properties = workbook.find(f"{_S}workbookPr")
     from_1904 = properties is not None and properties.get("date1904") in ("1", "true")
     cells = _Cells(strings, formats(package.optional(named.get("styles", "")), from_1904))
@@ -100,12 +103,6 @@ def _sheets(
             yield sheet.get("name", ""), name, _rows(data, name, cells, composer)
         else:
             composer.left_out["hidden sheets"] += counted[name]
-
-
-def _strings(package: Package, part: str) -> Iterator[str]:
-    if part not in package:
-        return
-    yield from map(_text, stream(package.read(part), part, lambda above: above.tag == f"{_S}sst"))
 
 
 def _text(item: Element) -> str:

@@ -75,7 +75,7 @@ def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
 
 
 def whole(across: Iterable[Edge]) -> list[Edge]:
-    """Join the pieces of a line."""
+    """Join edges that continue each other."""
     joined: list[Edge] = []
     for edge in sorted(across, key=attrgetter("at", "low")):
         last = joined[-1] if joined else None
@@ -101,7 +101,7 @@ def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
 
 
 def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
-    """Return the lines that cross each other, or others that do."""
+    """Return groups of horizontal and vertical lines that cross each other, directly or through others."""
     rows, columns = (
         np.array([(e.at, e.low - _NEAR, e.high + _NEAR) for e in some]).T for some in (across, upright)
     )

@@ -63,6 +63,7 @@ class Placed:
 
 
 def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
+    """Put the value of each field beside the word that labels it, else into a line of its own."""
     legible = [word for word in words if word.text.strip(_PLACEHOLDERS)]
     values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
     rest = []

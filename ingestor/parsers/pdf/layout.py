@@ -1,9 +1,8 @@
 """The lines of a PDF's pages -> headings, paragraphs, lists and code, without running headers. Pure.
 
-A PDF holds only the text, the place and the type of a line. So this file holds rules of
-thumb, each of them for documents that people have. Only running headers and footers are dropped: lines at the
-edge of several pages. A line that makes up most of its pages is none; a slanted one that repeats is a
-watermark, wherever it stands.
+A PDF holds only the text, the place and the type of a line, so this file holds rules of thumb. Only running
+headers, footers and watermarks are dropped. Running headers are lines at the edge of several pages, unless
+they make up most of these pages. A watermark is a slanted line that several pages repeat, wherever it stands.
 """
 
 import re
@@ -146,7 +145,7 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[tuple[str, list[L
     terms = {at for at in range(len(lines)) if _is_term(lines, at, leading)}
     group: list[Line] = []
     for at, line in enumerate(lines):
-        if group and (at in terms or at - 1 in terms or _parts(group, line, leading)):
+        if group and (at in terms or at - 1 in terms or _begins_paragraph(group, line, leading)):
             yield "definition" if at - 1 in terms else _kind(group), group
             group = []
         group.append(line)
@@ -161,26 +160,27 @@ def _is_term(lines: Sequence[Line], at: int, leading: float) -> bool:
     """
     if at + 1 == len(lines):
         return False
-    line, below = lines[at], lines[at + 1]
-    above = lines[at - 1] if at else None
-    deeper = below.left - line.left > _DEEPER * line.size
-    step = line.baseline - below.baseline
-    return (
-        deeper
-        and len(line.text) <= _LABEL
-        and not line.text.endswith((*_SENTENCE_END, ",", ";"))
-        and not (line.rows or below.rows or line.mono or below.mono or line.slanted or line.item or below.item)
-        and not (_BULLET.match(line.text) or _BULLET.match(below.text))
-        and 0.85 < line.size / (below.size or 1.0) < 1.18
-        and 0 < step < _TALL * leading * line.size
-        and line.right - line.left < _SHORT_TERM * (below.right - line.left)
-        and (above is None or above.left - line.left > _DEEPER * line.size or above.baseline < line.baseline
-             or above.baseline - line.baseline > _WIDE_GAP * leading * line.size)
-    )  # fmt: skip
+    line, below, above = lines[at], lines[at + 1], lines[at - 1] if at else None
+    step, far = line.baseline - below.baseline, _DEEPER * line.size
+    if (
+        len(line.text) > _LABEL
+        or line.text.endswith((*_SENTENCE_END, ",", ";"))
+        or any(
+            one.rows or one.mono or one.item or one.slanted or _BULLET.match(one.text)
+            for one in (line, below)
+        )
+        or not 0.85 < line.size / (below.size or 1.0) < 1.18
+        or not 0 < step < _TALL * leading * line.size
+        or below.left - line.left <= far
+        or line.right - line.left >= _SHORT_TERM * (below.right - line.left)
+    ):
+        return False
+    rise = above.baseline - line.baseline if above else 0.0
+    return above is None or above.left - line.left > far or not 0 <= rise <= _WIDE_GAP * leading * line.size
 
 
-def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
-    """Return whether a new paragraph begins with ``line``."""
+def _begins_paragraph(group: Sequence[Line], line: Line, leading: float) -> bool:
+    """Return whether a line begins a new paragraph. ``group``: the lines of the paragraph above."""
     above = group[-1]
     if line.rows or above.rows or line.item != above.item:
         return True

@@ -145,7 +145,7 @@ def _describe_losses(read: Read, ocr: bool) -> tuple[str, ...]:
 
 
 def read_pages(document: "PdfDocument", ocr: bool) -> Read:
-    """Yield every page. A page with content but without text is a picture."""
+    """Read every page. A page with content but without text is a picture."""
     from pypdfium2 import PdfiumError
 
     read = Read()

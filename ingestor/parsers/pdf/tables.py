@@ -1,7 +1,7 @@
 """The lines of a PDF's page in the order in which they are read, and tables of figures and texts in columns.
 
-A table becomes one line with rows. Words are taken from their lines, so none is lost or
-read twice. Before that, adjacent lines are put into reading order.
+A table becomes one line with rows. Its words are removed from their lines, so none is lost or read twice.
+Before that, adjacent lines are put into reading order.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Documents built block by block, for formats whose text is not the file itself. Pure.
 
-Blocks stand a blank line apart. Where each lies is noted as it is added, never searched for afterwards.
+A blank line separates blocks. Their offsets are recorded as they are added, so they are exact.
 """
 
 import re
@@ -64,7 +64,7 @@ class Composer:
     def bare_table(
         self, rows: Iterable[Sequence[str]], header: int, caption: str | None = None, *, close: bool = False
     ) -> None:
-        """Append a table as a careful person copies it: a row a line, its cells with a space between.
+        """Append a table as plain text: a line for each row, with spaces between its cells.
 
         ``header``: how many of the rows are its header.
         """
@@ -112,9 +112,9 @@ def build_document(
 
 
 def clean(text: str) -> str:
-    """Return lines that end with a newline, without blank lines around them and space behind.
+    """Return a text without blank lines around it and spaces at the ends of its lines.
 
-    Control characters and soft hyphens are dropped.
+    Every line end becomes a newline. Control characters and soft hyphens are dropped.
     """
     if text.isprintable():  # so it is one line
         return text.rstrip()
@@ -125,13 +125,13 @@ def clean(text: str) -> str:
 
 
 def bare_row(cells: Iterable[str]) -> str:
-    """Return the cells with content; currency, percent and brackets are joined to their numbers."""
+    """Return a row of a table as a line, without spaces between a number and its currency, % or bracket."""
     row = " ".join(_UNSEEN.sub("", " ".join(cells)).split())
     return _APART.sub("", row)
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return a row a line, the first as the header.
+    """Return a table in Markdown, whose first row is the header.
 
     Empty rows, and empty columns on the right, are left out.
     """

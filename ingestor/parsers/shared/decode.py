@@ -59,7 +59,10 @@ def decode(data: bytes, declared: str | None = None) -> str:
             return _check(data.decode(named, "replace"), named)
         return _check(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
-        return _decode_damaged(data) or _as_declared(data, named) or _legacy(data)
+        if text := _decode_damaged(data):
+            return text
+        encoding = named or _recognise(data)
+        return _check(_SURROGATES.sub("", data.decode(encoding, "replace")), encoding)
 
 
 def utf16_without_mark(data: bytes) -> str | None:
@@ -90,14 +93,6 @@ def code_page(number: int) -> str:
     return "utf-8" if number == 65001 else codec(f"cp{number}") or "cp1252"
 
 
-def _as_declared(data: bytes, encoding: str | None) -> str | None:
-    """Decode by the declared encoding, if there is one; UTF-8 was tried before."""
-    if encoding is None:
-        return None
-    text = data.decode(encoding, "replace")
-    return _check(_SURROGATES.sub("", text), encoding)
-
-
 def _decode_damaged(data: bytes) -> str | None:
     """Return the text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
 
@@ -111,18 +106,13 @@ def _decode_damaged(data: bytes) -> str | None:
     return None
 
 
-def _legacy(data: bytes) -> str:
-    """Text in one of the encodings from before Unicode."""
+def _recognise(data: bytes) -> str:
+    """Return the encoding of a text from before Unicode, by a sample around its first high byte."""
     first = _HIGH.search(data)
     assert first is not None  # else it would have been UTF-8
     near = max(0, first.start() - 1024)
     start = data.rfind(b"\n", near, first.start()) + 1 or near
-    encoding = _recognise(data[start : start + _SAMPLE])
-    text = data.decode(encoding, "replace")
-    return _check(_SURROGATES.sub("", text), encoding)
-
-
-def _recognise(sample: bytes) -> str:
+    sample = data[start : start + _SAMPLE]
     if _looks_western(sample):
         return "cp1254" if _looks_turkish(sample) else "cp1252"
     from charset_normalizer import from_bytes  # slow to import, and seldom needed
@@ -136,7 +126,7 @@ def _looks_western(sample: bytes) -> bool:
     """Return whether high bytes are rare, or isolated among ASCII as the accents of Western languages are.
 
     Detectors take such text for almost anything (Swedish and Portuguese for Windows-1250, one accented
-    word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian are the price.
+    word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian may be misread.
     """
     runs = _HIGH_RUN.findall(sample)
     high = sum(map(len, runs))
@@ -152,7 +142,7 @@ def _looks_turkish(sample: bytes) -> bool:
 
 
 def _cuts(sample: bytes) -> list[bytes]:
-    """Return the sample ended between characters; in both parities if nothing shows where that is."""
+    """Return the sample, cut between two characters: at a space or line end, else once with each parity."""
     if len(sample) < _SAMPLE:
         return [sample]
     end = max(sample.rfind(b"\n", -1024), sample.rfind(b" ", -1024)) + 1

@@ -1,7 +1,7 @@
 """The content type of a blob, and its parser.
 
-The first bytes speak louder than the source's declaration, and that louder than the name: a PDF called
-notes.txt is a PDF. The config's ``types`` for a name precede everything except the first bytes.
+The first bytes decide, then the type that the source declares, then the name: a PDF called notes.txt is a
+PDF. The config's ``types`` for a name take precedence over everything except the first bytes.
 """
 
 import re
@@ -150,6 +150,7 @@ def parser_of_name(key: str) -> str | None:
 
 
 def _promises(blob: Blob) -> bool:
+    """Return whether the name or the declared type of a blob is of a format that a parser reads."""
     named = _type_of_name(blob.name)
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
     ending = suffix(file_name(blob.name.lower()))[1:]
@@ -287,12 +288,8 @@ def looks_restructured(head: bytes) -> bool:
     if _DIRECTIVE.search(head) and _LINE.search(head):
         return True
     text = head.replace(b"\r\n", b"\n")
-    return bool(_MARKUP.search(text)) and _has_title(text.split(b"\n"))
-
-
-def _has_title(lines: list[bytes]) -> bool:
-    rows = [b"", *(line.rstrip() for line in lines)]
-    return any(map(_is_title, rows, rows[1:], rows[2:]))
+    rows = [b"", *(line.rstrip() for line in text.split(b"\n"))]
+    return bool(_MARKUP.search(text)) and any(map(_is_title, rows, rows[1:], rows[2:]))
 
 
 def _is_title(above: bytes, title: bytes, below: bytes) -> bool:

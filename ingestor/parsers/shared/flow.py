@@ -1,8 +1,8 @@
 """Turn a word processor's paragraphs into blocks of a document. Pure.
 
 Neighbouring items of a list become one block, and so do lines of code. A footnote or a comment follows the
-block that it belongs to, a caption makes one block with the picture above it. Where the document knows
-its pages, each block has the page of its first character.
+block that it belongs to. A caption makes one block with the picture above it. If the document knows its
+pages, each block has the page of its first character.
 """
 
 import re
@@ -34,7 +34,7 @@ class Flow:
         self.composer.page, self.composer.page_label = page, str(page + 1)
 
     def cite(self, note: str) -> str:
-        """Return the mark of a footnote."""
+        """Record a footnote, which will follow the current block; return its mark, such as ``[^1]``."""
         self._marks += 1
         mark = f"[^{self._marks}]"
         self._notes.append(("footnote", f"{mark}: {' '.join(note.split())}"))
@@ -111,7 +111,7 @@ class Flow:
         self._lines.append(line)
 
     def _flush_lines(self) -> None:
-        """Add collected lines and figures. Notes of the paragraph that is added next are not yet due."""
+        """Add the collected lines or figures as blocks. Notes wait for the paragraph that is added next."""
         if not self._lines and not self._figures:  # as between most blocks
             return
         figures, self._figures = self._figures, []

@@ -24,12 +24,12 @@ _SUMS = ("∑", "∏", "∫", "∮", "⋃", "⋂")
 
 
 def is_formula(element: Element) -> bool:
-    """Tell whether an element is the root of a formula in MathML."""
+    """Return whether an element is the root of a formula in MathML."""
     return element.tag.removeprefix(_MATHML) == "math"
 
 
 def linear(element: Element) -> str:
-    """Return what stands in the element, in the order in which it is read."""
+    """Return a formula, or a part of one, as a line of text."""
     name = element.tag.rpartition("}")[2]
     if shape := _SHAPES.get(name):
         return shape(element)
@@ -56,13 +56,16 @@ def _parts(element: Element) -> tuple[str, str, str]:
 
 
 def _set(element: Element, path: str, default: str) -> str:
-    """Return a character that properties in Office name; it may be none."""
+    """Return the character that a property of an Office formula names; "" if it names no character."""
     named = element.find("/".join(M + name for name in path.split("/")))
     return default if named is None else named.get(f"{M}val", "")
 
 
 def _row(element: Element) -> str:
-    """Separate names of more than a letter, and sums, from their arguments; keep lone binomials bare."""
+    """Join the parts of a row, with a space between a name or a sum and its argument.
+
+    A binomial coefficient alone loses its outer brackets.
+    """
     text = before = ""
     parts = [linear(child) for child in element]
     for part in parts:
@@ -93,12 +96,12 @@ def put_in_brackets(text: str) -> str:
 
 
 def _fraction(above: str, below: str, line: bool) -> str:
-    """Return a quotient; without a ``line`` a binomial coefficient, which is none."""
+    """Return a fraction; without a ``line`` between its parts, a binomial coefficient."""
     return f"{put_in_brackets(above)}/{put_in_brackets(below)}" if line else f"({above}¦{below})"
 
 
 def _scripts(base: str, below: str, above: str) -> str:
-    """Return what stands below and above on the right of a base."""
+    """Return a base with a subscript and a superscript."""
     base = put_in_brackets(base) if below or above else base
     high = raise_digits(above)
     low = f"_{put_in_brackets(below)}" if below else ""
@@ -106,7 +109,7 @@ def _scripts(base: str, below: str, above: str) -> str:
 
 
 def _prescripts(base: str, below: str, above: str) -> str:
-    """Return what stands on the left of a base: the numbers of an isotope, ¹⁴₆C."""
+    """Return a base with scripts on its left, such as the numbers of an isotope: ¹⁴₆C."""
     high, low = raise_digits(above), below.translate(_LOWERED) if raise_digits(below) != below else below
     if (above and high == above) or (below and low == below):
         return f"{_scripts('', below, above)} {base}"
@@ -124,7 +127,7 @@ def _root(base: str, degree: str) -> str:
 
 
 def _brackets(inside: str, begin: str, end: str) -> str:
-    """Return brackets around what they hold; a binomial has its own."""
+    """Return a text in brackets; a binomial coefficient keeps its own."""
     is_binomial = "¦" in inside and inside.startswith("(") and inside.endswith(")")
     return inside if is_binomial and begin + end == "()" else begin + inside + end
 

@@ -1,15 +1,14 @@
 """Zipped packages of XML parts, as Office, OpenDocument and EPUB files are: opened with suspicion.
 
-Sizes are checked against the archive's directory before anything is unpacked, and zipfile gives no more of a
-member than the directory says. Declarations of entities are refused, declarations in another file are not
-read, and neither is anything else outside the package.
+Sizes in the archive's directory are checked before anything is unpacked, and zipfile unpacks no more of a
+member than the directory states. Declarations of entities are refused. Nothing outside the package is read.
 """
 
 import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from html import unescape
 from itertools import chain
@@ -54,7 +53,7 @@ class NamedParts(Protocol):
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        """Build the tree. Raises BadDocument if it is damaged, encrypted or a bomb."""
+        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to a bomb."""
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
@@ -146,8 +145,12 @@ def xml(data: bytes, name: str) -> Element:
     _refuse_declarations(data, name)
     with _report_damage(name):
         root = ElementTree.fromstring(data)  # noqa: S314 - entities need a declaration, refused above
-    _refuse_depth([root], name)
-    return root
+    level = [root]
+    for _ in range(_DEEP):
+        level = [*chain.from_iterable(level)]
+        if not level:
+            return root
+    raise _too_deep(name)
 
 
 def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
@@ -175,15 +178,6 @@ def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterato
                 outer = _DEEP
             if path:
                 path[-1].remove(element)
-
-
-def _refuse_depth(elements: Iterable[Element], name: str) -> None:
-    level = list(elements)
-    for _ in range(_DEEP):
-        level = [*chain.from_iterable(level)]
-        if not level:
-            return
-    raise _too_deep(name)
 
 
 def _too_deep(name: str) -> BadDocument:

@@ -17,12 +17,14 @@ def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -
     the sheet is far too large.
     """
     composer.page, composer.page_label = number, name
-    for at, group in enumerate(_groups(rows)):
-        if at == 0:
+    for number, group in enumerate(_groups(rows)):
+        if number == 0:
             composer.heading(name, 1)
-        title, table = _split_title(group)
-        composer.add("paragraph", "\n".join(text for row in title for text in row.values()))
-        composer.table(in_columns(table))
+        # Rows of one cell above a table are its title. A short group of such rows is text.
+        wide = next((at for at, row in enumerate(group) if len(row) > 1), len(group))
+        titles = wide if wide < len(group) or len(group) < 4 else 0
+        composer.add("paragraph", "\n".join(text for row in group[:titles] for text in row.values()))
+        composer.table(in_columns(group[titles:]))
 
 
 def in_columns(table: Sequence[Mapping[int, str]]) -> Iterator[list[str]]:
@@ -49,9 +51,3 @@ def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
         last = number
     if group:
         yield group
-
-
-def _split_title(group: list[dict[int, str]]) -> tuple[list[dict[int, str]], list[dict[int, str]]]:
-    """Split rows of one cell above a table, its title, from the table. A short group of such rows is text."""
-    wide = next((at for at, row in enumerate(group) if len(row) > 1), len(group))
-    return (group[:wide], group[wide:]) if wide < len(group) or len(group) < 4 else ([], group)
