@@ -30,7 +30,12 @@ def parse(blob: Blob) -> Document:
     composer = Composer()
     raw_words = 0
     for chapter in _chapters(package, book, name):
-        raw_words += _add(composer, chapter, decode(package.read(chapter)))
+        first = len(composer.blocks)
+        raw_words += add_page(composer, decode(package.read(chapter)))[1]
+        for at, block in enumerate(composer.blocks[first:], first):
+            if block.figure and ":" not in block.figure:  # an address relative to the chapter
+                picture = normpath(f"{dirname(chapter)}/{unquote(block.figure)}").lstrip("/")
+                composer.blocks[at] = replace(block, figure=picture)
     about = book.find(f"{_OPF}metadata")
     creators = () if about is None else about.findall(f"{_DC}creator")
     return composer.document(
@@ -44,17 +49,6 @@ def parse(blob: Blob) -> Document:
         raw_words=raw_words,
         lost=pictures_only(package, composer),
     )
-
-
-def _add(composer: Composer, part: str, source: str) -> int:
-    """Add a chapter and return its number of words. ``part``: the chapter's name."""
-    begin = len(composer.blocks)
-    words = add_page(composer, source)[1]
-    for at, block in enumerate(composer.blocks[begin:], begin):
-        if block.figure and ":" not in block.figure:
-            name = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
-            composer.blocks[at] = replace(block, figure=name)
-    return words
 
 
 def _book(package: Package) -> str:

@@ -55,7 +55,7 @@ def read(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
 
 
 def attachments(file: Any) -> Iterator[Attached]:
-    """Return the attached files; messages in messages are left out."""
+    """Yield the attached files; messages in messages are left out."""
     folders = sorted(
         {entry[0] for entry in file.listdir() if entry[0].lower().startswith("__attach_version1.0_")}
     )
