@@ -7,8 +7,7 @@ its title (``.Title``) are on the lines before it and belong to it; before a hea
 import re
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
-from ingestor.parsers.shared.compose import build_document
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of, markup_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.plugin import parser_plugin
 
@@ -36,16 +35,8 @@ def parse(blob: Blob) -> Document:
     text = decode(blob.data)
     lines = lines_of(text)
     parsed = tuple(blocks(lines, _Rules(lines)))
-    about = _about(lines)
     title = next((block.title for block in parsed if block.kind == "heading"), None)
-    return build_document(
-        text,
-        parsed,
-        "text/asciidoc",
-        title=about.get("title") or title,
-        language=about.get("lang"),
-        extra={key: about.get(key) for key in ("author", "date")},
-    )
+    return markup_document(text, parsed, "text/asciidoc", _about(lines), title)
 
 
 class _Rules:
@@ -135,7 +126,7 @@ def _about(lines: Lines) -> dict[str, str]:
     )
     about = {"title": title[2]} if title else {}
     entries = [entry for entry in map(_ENTRY.fullmatch, rows) if entry]
-    names = {"author": "author", "authors": "author", "revdate": "date", "date": "date", "lang": "lang"}
+    names = {"author": "author", "authors": "author", "revdate": "date", "date": "date", "lang": "language"}
     about |= {names[e[1]]: e[2] for e in entries if e[1] in names and e[2]}
     loose = [row for row in rows if not row.startswith((":", "/"))] if title else []
     if loose and not _REVISION.match(loose[0]):

@@ -8,8 +8,7 @@ import re
 from unicodedata import normalize
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, lines_of
-from ingestor.parsers.shared.compose import build_document
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, lines_of, markup_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.plugin import parser_plugin
 
@@ -68,14 +67,7 @@ def parse(blob: Blob) -> Document:
     """Parse a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     lines = lines_of(text)
-    about = _about(text)
-    return build_document(
-        text,
-        blocks(lines, _Rules(lines)),
-        "text/x-tex",
-        title=about.get("title"),
-        extra={key: about.get(key) for key in ("author", "date")},
-    )
+    return markup_document(text, blocks(lines, _Rules(lines)), "text/x-tex", _about(text))
 
 
 class _Rules:

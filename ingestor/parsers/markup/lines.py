@@ -6,11 +6,12 @@ for each line. A rule that reads ahead returns all that it has read as a block, 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ingestor.model import Block
+from ingestor.model import Block, Document
+from ingestor.parsers.shared.compose import build_document
 from ingestor.parsers.text import trim
 from ingestor.text.outline import heading_number, line_starts
 
@@ -71,6 +72,23 @@ class FoundBlock:
 
 
 Rule = Callable[[int], FoundBlock | None]
+
+
+def markup_document(
+    text: str, blocks: Iterable[Block], content_type: str, about: Mapping[str, str], title: str | None = None
+) -> Document:
+    """Return a document whose text is the source.
+
+    ``about``: metadata by name (title, author, date, language). ``title``: for a document without that name.
+    """
+    return build_document(
+        text,
+        blocks,
+        content_type,
+        title=about.get("title") or title,
+        language=about.get("language"),
+        extra={key: about.get(key) for key in ("author", "date")},
+    )
 
 
 def lines_of(text: str) -> Lines:

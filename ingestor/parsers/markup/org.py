@@ -3,8 +3,7 @@
 import re
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
-from ingestor.parsers.shared.compose import build_document
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of, markup_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.plugin import parser_plugin
 
@@ -36,16 +35,8 @@ def parse(blob: Blob) -> Document:
     lines = lines_of(text)
     rules = _Rules(lines)
     parsed = tuple(blocks(lines, rules))
-    about = rules.about
     tops = [block.title for block in parsed if block.kind == "heading" and block.level == 1]
-    return build_document(
-        text,
-        parsed,
-        "text/org",
-        title=about.get("title") or (tops[0] if len(tops) == 1 else None),
-        language=about.get("language"),
-        extra={key: about.get(key) for key in ("author", "date")},
-    )
+    return markup_document(text, parsed, "text/org", rules.about, tops[0] if len(tops) == 1 else None)
 
 
 class _Rules:

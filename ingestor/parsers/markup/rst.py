@@ -10,8 +10,7 @@ import re
 from unicodedata import east_asian_width
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
-from ingestor.parsers.shared.compose import build_document
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of, markup_document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.plugin import parser_plugin
 
@@ -52,23 +51,17 @@ _DESCRIBED = re.compile(  # directives that show their argument, with a body or 
     r"|exception|class|struct|enum|enumerator|member|union|concept|alias|decorator|decoratormethod|opcode|pdbcommand"
     r"|option|cmdoption|django-admin-option|envvar|describe|object|token|program-output|math|raw|plot|video|youtube)"
 )
-_ABOUT = {"author": "author", "authors": "author", "date": "date"}
+_ABOUT = {"title": "title", "author": "author", "authors": "author", "date": "date"}
+_ABOUT |= {"lang": "language", "language": "language"}
 
 
 def parse(blob: Blob) -> Document:
     """Parse a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     parsed = read(text, {})
-    about = _about(text, parsed)
+    about = {_ABOUT[key]: value for key, value in _about(text, parsed).items() if key in _ABOUT}
     title = next((block.title for block in parsed if block.kind == "heading"), None)
-    return build_document(
-        text,
-        parsed,
-        "text/x-rst",
-        title=about.get("title") or title,
-        language=about.get("language") or about.get("lang"),
-        extra={_ABOUT[key]: value for key, value in about.items() if key in _ABOUT},
-    )
+    return markup_document(text, parsed, "text/x-rst", about, title)
 
 
 Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whether there is an overline
