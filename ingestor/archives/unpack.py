@@ -40,7 +40,7 @@ from ingestor.archives.members import (
 )
 from ingestor.core.fingerprint import digest
 from ingestor.model import INSIDE, Blob
-from ingestor.parsers.mail import parser as mail
+from ingestor.parsers.mail import message as mail
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument
 

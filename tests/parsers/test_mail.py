@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.mail.parser import PLUGIN, attachments, read
+from ingestor.parsers.mail.message import attachments, read
+from ingestor.parsers.mail.parser import PLUGIN
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts

@@ -1,187 +1,34 @@
-"""E-mail as the standard library reads it: subject, people, the best body, and attachments.
+"""E-mail: subject, people, and the best body; quoted lines are ``quote`` blocks.
 
 Plain text is preferred to its HTML alternative, unless the HTML has more. Parts beside each other are all
-read, and quoted lines are ``quote`` blocks. Attachments are documents of their own (see
-ingestor/archives/unpack.py). Malformed headers and parts are read as far as possible. Only a message that is
-nested beyond reason is refused.
+read. Attachments are documents of their own (see ingestor/archives/unpack.py).
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from email import message_from_bytes
-from email.errors import MessageError
-from email.header import decode_header, make_header
-from email.message import Message
-from email.utils import getaddresses, parsedate_to_datetime
-from itertools import chain
-from mimetypes import guess_extension
-from typing import TypeVar
-
 from ingestor.model import Blob, Document
-from ingestor.parsers.mail.bodies import MailBody, add_letter, best, format_address, html_body
+from ingestor.parsers.mail import message as mail
+from ingestor.parsers.mail.bodies import add_letter, format_address
 from ingestor.parsers.shared.compose import Composer
-from ingestor.parsers.shared.decode import codec, decode
 from ingestor.parsers.shared.plugin import parser_plugin
-from ingestor.ports import BadDocument
-
-_BOUNDARIES = 1000  # parts with parts; each makes reading all that follows slower
-_DEEPEST = 100  # parts in each other whose texts are read
-_LONGEST = 10_000  # characters of a header that are read
-_SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
-_MEDIA = ("image", "audio", "video")
-_SURROGATES = re.compile("[\ud800-\udfff]")
-# Errors of the standard library for malformed mails; RecursionError for deep nesting.
-_MALFORMED = (
-    *(ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
-    MessageError,
-)
-_T = TypeVar("_T")
 
 
 def parse(blob: Blob) -> Document:
     """Parse a mail. Raises BadDocument if its body is not text, or it is nested beyond reason."""
-    message = read(blob.data)
-    subject, composer = _header(message, "Subject"), Composer()
-    people = {name: _addresses(message, name) for name in ("From", "To", "Cc")}
+    message = mail.read(blob.data)
+    subject, composer = mail.header(message, "Subject"), Composer()
+    people = {name: mail.addresses(message, name) for name in ("From", "To", "Cc")}
     shown = {name: ", ".join(format_address(*pair) for pair in pairs) for name, pairs in people.items()}
-    raw_words = add_letter(composer, subject, shown, _bodies(message))
+    raw_words = add_letter(composer, subject, shown, mail.bodies(message))
     return composer.document(
         "message/rfc822",
         title=subject,
-        language=_header(message, "Content-Language").partition(",")[0].strip(),
+        language=mail.header(message, "Content-Language").partition(",")[0].strip(),
         extra={
             "author": next((name or address for name, address in people["From"]), None),
             **{name.lower(): text for name, text in shown.items()},
-            "date": _date(message),
+            "date": mail.date(message),
         },
         raw_words=raw_words,
     )
-
-
-def read(data: bytes) -> "Message[str, str]":
-    """Read a message with its parts. Raises BadDocument."""
-    if data.lower().count(b"boundary=") > _BOUNDARIES:
-        raise BadDocument(f"a mail of more than {_BOUNDARIES:,} nested parts; exclude it")
-    try:
-        return message_from_bytes(data)
-    except RecursionError as error:
-        raise BadDocument("a mail whose parts are nested too deep; exclude it") from error
-
-
-def _attempt(function: Callable[[], _T], default: _T) -> _T:
-    """Return the function's result, or the default if the mail is too malformed for it."""
-    try:
-        return function()
-    except _MALFORMED:
-        return default
-
-
-# --- headers ------------------------------------------------------------------------------------------------
-
-
-def _header(message: "Message[str, str]", name: str) -> str:
-    """Return a header in one line of readable text; "" if it is missing."""
-    values = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
-    return " ".join(_decode(next(values, "")[:_LONGEST]).split())
-
-
-def _decode(value: str) -> str:
-    """Return encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
-    value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-    def decode_words() -> str:
-        words = [
-            (
-                word if isinstance(word, str) else word.decode(codec(name) or "utf-8", "replace"),
-                name and "utf-8",
-            )
-            for word, name in decode_header(value)
-        ]
-        return str(make_header(words))
-
-    return _SURROGATES.sub("\ufffd", _attempt(decode_words, value))
-
-
-def _addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
-    """Return (name, address) of each person in a header."""
-    pairs = _attempt(lambda: getaddresses([_header(message, name)]), [])
-    return [pair for pair in pairs if any(pair)]
-
-
-def _date(message: "Message[str, str]") -> str:
-    """Return the date in ISO 8601 with the sender's offset; unchanged if it cannot be understood."""
-    written = _header(message, "Date")
-    return _attempt(lambda: parsedate_to_datetime(written).isoformat(), written)
-
-
-# --- parts --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    name: str
-    data: bytes
-    content_type: str
-
-
-def _bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
-    """Return texts that are no attachments, the best of alternatives. Parts nested too deep are left out.
-
-    Raises BadDocument if a plain part is not text.
-    """
-    payload = part.get_payload()
-    kind = part.get_content_type()
-    if kind != "message/rfc822" and isinstance(payload, list):
-        parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
-        alternatives = [_bodies(inner, depth + 1) for inner in parts]
-        return best(alternatives) if kind == "multipart/alternative" else [*chain.from_iterable(alternatives)]
-    if kind not in ("text/plain", "text/html") or _is_attachment(part):
-        return []
-    text = decode(_payload(part), _attempt(part.get_content_charset, None))
-    return [html_body(text) if kind == "text/html" else MailBody(text)] if text.strip() else []
-
-
-def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
-    """Yield attachments, including messages, but without inline pictures and cryptographic signatures."""
-    for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
-        kind = part.get_content_type()
-        is_shown = part.get_content_disposition() != "attachment" or part.get("Content-ID") is not None
-        if kind in _SIGNATURES or (part.get_content_maintype() in _MEDIA and is_shown):
-            continue
-        extension = ".eml" if kind == "message/rfc822" else guess_extension(kind) or ""
-        yield Attachment(_name(part) or f"attachment-{number}{extension}", _payload(part), kind)
-
-
-def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
-    """Yield parts that hold no parts, in order; an attached message counts as one."""
-    todo = [message]
-    while todo:
-        part = todo.pop()
-        payload = part.get_payload()
-        if part.get_content_type() != "message/rfc822" and isinstance(payload, list):
-            todo += [inner for inner in reversed(payload) if isinstance(inner, Message)]
-        else:
-            yield part
-
-
-def _is_attachment(part: "Message[str, str]") -> bool:
-    if part.get_content_disposition() == "attachment" or part.get_content_type() == "message/rfc822":
-        return True
-    return part.get_content_maintype() not in ("text", "multipart") or bool(_name(part))
-
-
-def _name(part: "Message[str, str]") -> str:
-    return " ".join(_decode(_attempt(part.get_filename, None) or "").split())
-
-
-def _payload(part: "Message[str, str]") -> bytes:
-    """Return the bytes of a part, or of the message that is attached as this part; b"" if malformed."""
-    inner = part.get_payload()
-    if part.get_content_type() == "message/rfc822" and inner and isinstance(inner[0], Message):
-        return _attempt(inner[0].as_bytes, b"")
-    payload = _attempt(lambda: part.get_payload(decode=True), None)
-    return payload if isinstance(payload, bytes) else b""
 
 
 PLUGIN = parser_plugin("mail", 5, parse)
