@@ -28,7 +28,7 @@ from ingestor.parsers.odf.marking import (
 from ingestor.parsers.office.tree import CHART, read_tree
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.formulas import is_formula, linear
-from ingestor.parsers.shared.numbers import whole
+from ingestor.parsers.shared.numbers import parse_integer
 from ingestor.parsers.shared.package import Package, count_odf_words, pack, pictures_only, stream, xml
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.sheets import Row, add_sheet, in_columns
@@ -225,7 +225,7 @@ def _pieces(element: Element) -> Iterator[str]:
     yield element.text or ""
     for child in element:
         if child.tag == f"{TEXT}s":
-            yield " " * min(whole(child.get(f"{TEXT}c", "1"), 1), _MOST_SPACES)
+            yield " " * min(parse_integer(child.get(f"{TEXT}c", "1"), 1), _MOST_SPACES)
         elif child.tag in (f"{TEXT}tab", f"{TEXT}line-break"):
             yield " "
         elif child.tag != f"{OFFICE}annotation" and (
@@ -278,7 +278,7 @@ def _value(cell: Element) -> str:
 
 def _count(element: Element, name: str) -> int:
     text = element.get(_REPEATED[name])
-    return 1 if text is None else max(whole(text, 1), 1)
+    return 1 if text is None else max(parse_integer(text, 1), 1)
 
 
 PLUGIN = parser_plugin("odf", 7, parse, OdfOptions)

@@ -18,7 +18,7 @@ from ingestor.parsers.office.drawing import choose_alternatives, mark_charts
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.office.tree import TERM, TITLE, Asides, mark_counted, read_tree, style_mark
 from ingestor.parsers.shared.formulas import M, linear
-from ingestor.parsers.shared.numbers import is_known, raise_digits, whole
+from ingestor.parsers.shared.numbers import is_known, parse_integer, raise_digits
 from ingestor.parsers.shared.package import Package, count_office_words, office_properties, pack
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.registry import Options, find
@@ -110,7 +110,7 @@ class _Styles:
         sides = (
             indent.get(f"{W}left") or indent.get(f"{W}start") for indent in indents if indent is not None
         )
-        return whole(next(filter(None, sides), "0"), 0)
+        return parse_integer(next(filter(None, sides), "0"), 0)
 
     def _chain(self, name: str) -> Iterator[Element]:
         for _ in range(_LONGEST):

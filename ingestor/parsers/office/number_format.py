@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Literal
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.shared.numbers import whole
+from ingestor.parsers.shared.numbers import parse_integer
 
 Writer = Callable[[float], str]  # raises OverflowError or ValueError for an absurd number
 Formats = dict[str, Writer]  # by a cell's style; "": of all other styles
@@ -68,7 +68,7 @@ def formats(styles: Element, from_1904: bool) -> Formats:
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []
-    codes = [own.get(id_) or _BUILT_IN.get(whole(id_, 0), "") for id_ in ids]
+    codes = [own.get(id_) or _BUILT_IN.get(parse_integer(id_, 0), "") for id_ in ids]
     return {str(at): writer(code, from_1904) for at, code in enumerate(codes)} | {"": writer("", from_1904)}
 
 

@@ -17,7 +17,7 @@ from ingestor.parsers.office import drawing
 from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
-from ingestor.parsers.shared.numbers import whole
+from ingestor.parsers.shared.numbers import parse_integer
 from ingestor.parsers.shared.package import Package, count_cells, office_properties, stream
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.sheets import Row, add_sheet
@@ -123,7 +123,7 @@ def _without_escapes(text: str) -> str:
 def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterator[Row]:
     number = 0
     for row in stream(data, part, lambda above: above.tag == f"{_S}sheetData"):
-        number, texts = whole(row.get("r", ""), number + 1), cells.of(row)
+        number, texts = parse_integer(row.get("r", ""), number + 1), cells.of(row)
         odd = [text for text in texts.values() if not text[:1].isalnum()]
         if odd:
             composer.left_out[_WORDLESS] += sum(not _WORD.search(text) for text in odd)
@@ -168,7 +168,7 @@ class _Cells:
     def _text_of(self, kind: str, value: str) -> str | None:
         """Return the text of a cell that holds no number. Raises BadDocument if a shared text is missing."""
         if kind == "s":
-            text = self.strings.get(str(whole(value, -1)))
+            text = self.strings.get(str(parse_integer(value, -1)))
             if text is None:
                 raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
             return text

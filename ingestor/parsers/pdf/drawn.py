@@ -70,11 +70,11 @@ def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
     for at, to_at, low, high in ((y, to_y, x, to_x), (x, to_x, y, to_y)):
         straight = (abs(at - to_at) < 1) & (abs(low - high) >= _SHORTEST)
         lines = np.stack((at, np.minimum(low, high), np.maximum(low, high)), 1)[straight].round()
-        directions.append(whole(map(Edge, *np.unique(lines, axis=0).T.tolist())))
+        directions.append(join_edges(map(Edge, *np.unique(lines, axis=0).T.tolist())))
     return directions[0], directions[1]
 
 
-def whole(across: Iterable[Edge]) -> list[Edge]:
+def join_edges(across: Iterable[Edge]) -> list[Edge]:
     """Join edges that continue each other."""
     joined: list[Edge] = []
     for edge in sorted(across, key=attrgetter("at", "low")):
@@ -205,7 +205,7 @@ def tables_by_tags(
         yield PageTable(rows, header if 0 < header < len(rows) else header_rows(rows), [w for _, w in placed])
 
 
-def apart(tables: Iterable[PageTable]) -> list[PageTable]:
+def without_overlaps(tables: Iterable[PageTable]) -> list[PageTable]:
     """Return tables that share no word: if tags and lines describe one table, the version with more words."""
     taken, kept = set[int](), list[PageTable]()
     for table in sorted(tables, key=lambda table: -len(table.words)):

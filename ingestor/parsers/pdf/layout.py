@@ -216,7 +216,7 @@ def _code(lines: Sequence[Line]) -> str:
 # --- running headers and footers ---------------------------------------------------------------------------
 
 
-def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
+def without_running_headers(pages: Sequence[PageLines]) -> list[PageLines]:
     """Remove lines of the margins that are the same on several pages, apart from the page's number.
 
     The outermost line goes if some pages have it. Others must stand on half of the pages, and so must what is

@@ -63,7 +63,10 @@ def parse(blob: Blob, options: PdfOptions) -> Document:
     """Parse a document. Raises BadDocument if it is damaged, encrypted or too long."""
     from pypdfium2 import raw
 
-    from ingestor.parsers.pdf.layout import compose, without_furniture  # slow to import, as the next ones
+    from ingestor.parsers.pdf.layout import (  # slow to import, as the next ones
+        compose,
+        without_running_headers,
+    )
     from ingestor.parsers.pdf.page import text_of
     from ingestor.parsers.pdf.title import title_of
 
@@ -71,7 +74,7 @@ def parse(blob: Blob, options: PdfOptions) -> Document:
     try:
         read = read_pages(document, options.ocr)
         pages = read.pages
-        kept = without_furniture(pages)
+        kept = without_running_headers(pages)
         composed = compose(kept, list(_outline(document)))
         lost = _describe_losses(read, options.ocr)
         if raw.FPDF_GetFormType(document) == raw.FORMTYPE_XFA_FULL:
@@ -184,7 +187,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         text.lines = [[filled.fill(word) for word in line] for line in text.lines]
         upright = [filled.fill(word) for word in upright]
     grids = drawn.grids(*drawn.edges(drawn.segments(page, text.upright)))
-    drawn_tables = drawn.apart(
+    drawn_tables = drawn.without_overlaps(
         [*drawn.tables_by_tags(upright, structured.cells, mark), *drawn.tables_by_lines(upright, grids)]
     )
     lines = (*tables.arrange(text, text.lines, drawn_tables), *filled.lines)

@@ -25,7 +25,7 @@ _ALPHABETS = {
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 
 
-def whole(text: str, default: int) -> int:
+def parse_integer(text: str, default: int) -> int:
     """Return a whole number, or the default for other text; a longer number counts as 999,999,999."""
     if not (text.isascii() and text.isdigit()):
         return default

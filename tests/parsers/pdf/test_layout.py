@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Document
-from ingestor.parsers.pdf.layout import compose, without_furniture
+from ingestor.parsers.pdf.layout import compose, without_running_headers
 from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, Word
 from ingestor.parsers.pdf.title import title_of
 from tests.parsers.laws import blocks_cover_text
@@ -139,7 +139,7 @@ def test_repeated_lines_are_omitted_at_the_edge_and_kept_inside() -> None:
              + lines(f"{n}", top=20))
         for n in range(1, 8)
     ]  # fmt: skip
-    text = compose(without_furniture(pages), []).text
+    text = compose(without_running_headers(pages), []).text
     assert text.count("same words on all") == 7
     assert "Chapter" not in text
     assert not any(character.isdigit() for character in text)
@@ -181,7 +181,7 @@ bookmarks = st.lists(st.builds(Bookmark, st.text("ab1", min_size=1), st.integers
 def test_any_lines_become_ordered_blocks_of_their_pages(
     pages: list[PageLines], outline: list[Bookmark]
 ) -> None:
-    composer = compose(without_furniture(pages), outline)
+    composer = compose(without_running_headers(pages), outline)
     blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
     found = [block.page for block in composer.blocks]
     assert found == sorted(found, key=lambda page: page or 0)

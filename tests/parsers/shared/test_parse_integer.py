@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.parsers.shared.numbers import whole
+from ingestor.parsers.shared.numbers import parse_integer
 from tests.parsers.files import odf
 
 
@@ -10,7 +10,7 @@ from tests.parsers.files import odf
     ("text", "number"), [("12", 12), ("9" * 5000, 999_999_999), ("²", 7), ("-1", 7), ("", 7), ("٣", 7)]
 )
 def test_only_plain_digits_are_a_number(text: str, number: int) -> None:
-    assert whole(text, 7) == number
+    assert parse_integer(text, 7) == number
 
 
 @pytest.mark.parametrize("level", ["9" * 5000, "²"])
