@@ -80,7 +80,7 @@ def _decode(value: str) -> str:
 
 def addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
     """Return (name, address) of each person in a header."""
-    pairs = _attempt(lambda: getaddresses([header(message, name)]), [])
+    pairs: list[tuple[str, str]] = _attempt(lambda: getaddresses([header(message, name)]), [])
     return [pair for pair in pairs if any(pair)]
 
 
@@ -152,8 +152,9 @@ def _name(part: "Message[str, str]") -> str:
 
 def _payload(part: "Message[str, str]") -> bytes:
     """Return the bytes of a part, or of the message that is attached as this part; b"" if malformed."""
-    inner = part.get_payload()
-    if part.get_content_type() == "message/rfc822" and inner and isinstance(inner[0], Message):
-        return _attempt(inner[0].as_bytes, b"")
+    parts = part.get_payload()
+    inner = parts[0] if isinstance(parts, list) and parts else None
+    if part.get_content_type() == "message/rfc822" and isinstance(inner, Message):
+        return _attempt(inner.as_bytes, b"")
     payload = _attempt(lambda: part.get_payload(decode=True), None)
     return payload if isinstance(payload, bytes) else b""

@@ -52,8 +52,8 @@ def parse(blob: Blob) -> Document:
         blocks,
         "text/markdown",
         title=(front and front.title) or first,
-        language=front and front.language,
-        extra=front and front.extra,
+        language=front.language if front else None,
+        extra=front.extra if front else None,
     )
 
 
