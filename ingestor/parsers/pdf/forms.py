@@ -68,15 +68,15 @@ def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
     values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
     rest = []
     for field in sorted(fields, key=lambda field: (-field.box[1], field.box[0])):
-        if field.ticked is not None and (label := _right(field.box, legible)):
+        if field.ticked is not None and (label := _find_word_right_of(field.box, legible)):
             before, after = values[label.first]
             values[label.first] = (f"{before}{field.display_text} ", after)
         elif not field.display_text:
             continue
         elif (
-            label := _word_beside(field.box, legible, _NEAR)
-            or _over(field.box, legible)
-            or _word_beside(field.box, legible, _FAR)
+            label := _find_word_left_of(field.box, legible, _NEAR)
+            or _find_word_above(field.box, legible)
+            or _find_word_left_of(field.box, legible, _FAR)
         ):
             before, after = values[label.first]
             values[label.first] = (before, f"{after} {field.display_text}")
@@ -86,20 +86,23 @@ def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
     return Placed(dict(values), tuple(rest))
 
 
-def _right(box: Box, words: Iterable[Word]) -> Word | None:
-    beside = [word for word in words if _level(word, box) and 0 <= word.left - box[2] + 2 <= _NEAR]
+def _find_word_right_of(box: Box, words: Iterable[Word]) -> Word | None:
+    """Return the nearest word on the right of a field, on its height."""
+    beside = [word for word in words if _is_level(word, box) and 0 <= word.left - box[2] + 2 <= _NEAR]
     return min(beside, key=lambda word: word.left, default=None)
 
 
-def _word_beside(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
+def _find_word_left_of(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
+    """Return the nearest word on the left of a field, on its height, at most ``farthest`` points away."""
     beside = [
         word for word in words
-        if _level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
+        if _is_level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
     ]  # fmt: skip
     return max(beside, key=lambda word: word.right, default=None)
 
 
-def _over(box: Box, words: Iterable[Word]) -> Word | None:
+def _find_word_above(box: Box, words: Iterable[Word]) -> Word | None:
+    """Return the last word of the nearest line above a field."""
     above = [
         word for word in words
         if -_OVERLAP <= word.baseline - box[3] <= _ABOVE and box[0] - _NEAR <= word.left < box[2]
@@ -107,7 +110,7 @@ def _over(box: Box, words: Iterable[Word]) -> Word | None:
     return min(above, key=lambda word: (round(word.baseline), -word.right), default=None)
 
 
-def _level(word: Word, box: Box) -> bool:
+def _is_level(word: Word, box: Box) -> bool:
     return box[1] - _OVERLAP <= word.baseline <= box[3]
 
 

@@ -159,7 +159,7 @@ class Title:
 def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
     """Return the headings of each page; ``leading``: the usual step between lines, in sizes of their type."""
     tagged = _by_tags(pages)
-    own = _own(pages, outline)
+    own = _entries_of_pages(pages, outline)
     if sum(map(len, tagged)) >= max(len(own), _TAGGED):
         return tagged
     if own and len(own) >= _SPARSE * len(pages):
@@ -182,8 +182,11 @@ def _by_tags(pages: Sequence[PageLines]) -> list[Headings]:
     return placed
 
 
-def _own(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
-    """Return the entries of the outline that these pages have, not the document they were cut out of."""
+def _entries_of_pages(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
+    """Return the entries of the outline that these pages have.
+
+    A document that was cut out of another one may keep the outline of the other.
+    """
     there = [entry for entry in outline if entry.page < len(pages)]
     text = "".join(_key(line.text) for page in pages for line in page.lines)
     known = [entry for entry in there if _key(entry.title) in text]
@@ -248,7 +251,7 @@ def _key(text: str) -> str:
 
 def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
     """Return the lines that are set apart from the text, and what is one heading in several of them."""
-    text = _body(pages, leading)
+    text = _body_style(pages, leading)
     chosen = _without_cover(pages, _titles(pages, text), text)
     placed: list[Headings] = [{} for _ in pages]
     letter = (
@@ -287,7 +290,8 @@ def _with_labels(titles: Iterable[Title]) -> list[Title]:
     return labelled
 
 
-def _body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
+def _body_style(pages: Sequence[PageLines], leading: float) -> BodyStyle:
+    """Return the type of most of the text."""
     size = body_size(pages)
     styles: Counter[tuple[bool, str]] = Counter()
     for page in pages:

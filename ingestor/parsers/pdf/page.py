@@ -81,10 +81,11 @@ class PageText:
 
     ``chars``: a character for each of pdfium's; CR LF ends a line, U+0002 divides a word. A character of two
     halves has the place of the first. ``turn``: quarters that the text is turned counter-clockwise. ``odd``:
-    how many gaps before each character are no plain spaces or joints. ``lines``: words, line by line in the
-    order of the file. ``unmapped``: characters without a Unicode value. ``pieces``: places and ends of the
-    pieces of text that are painted, by their addresses, on a page in a syllabic script. ``glyphs``: ends of
-    letters with marks, on a page with letters from right to left.
+    for each character, the number of gaps before it that may be false or missing spaces. ``lines``: words,
+    line by line in the order of the file. ``unmapped``: characters without a Unicode value.
+
+    ``pieces``: set on a page in a syllabic script. ``glyphs``: by address of a letter with marks, its left and
+    right ends, on a page with letters from right to left.
     """
 
     handle: Any
