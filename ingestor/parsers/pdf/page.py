@@ -84,8 +84,8 @@ class PageText:
     for each character, the number of gaps before it that may be false or missing spaces. ``lines``: words,
     line by line in the order of the file. ``unmapped``: characters without a Unicode value.
 
-    ``pieces``: set on a page in a syllabic script. ``glyphs``: by address of a letter with marks, its left and
-    right ends, on a page with letters from right to left.
+    ``pieces``: set on a page in a syllabic script. ``glyphs``: left and right ends of letters with marks, by
+    their addresses, on a page with letters from right to left.
     """
 
     handle: Any
