@@ -1,11 +1,11 @@
 """The journal's tables of editions, requests and notices.
 
 An edition is one of the collections in Chroma that serve one name in turn. Roles change here first, in one
-transaction; names in Chroma follow (engine/edition_store.py), also after a crash between the two.
+transaction. Names in Chroma follow (engine/edition_store.py), also after a crash between the two.
 
-By requests and notices commands and the daemon talk to each other. A request is made by a command, or by the
-daemon itself, and stays until it is carried out or taken back. A notice is what the daemon found, for
-commands to show. Each has a subject: a collection, an edition or a source.
+Commands and the daemon communicate by requests and notices. A request of a command, or of the daemon itself,
+stays until it is carried out or withdrawn. A notice is a finding of the daemon, for commands to show. Each
+has a subject: a collection, an edition or a source.
 """
 
 import json
@@ -20,13 +20,14 @@ from ingestor.state.journal import Journal, Selecting
 from ingestor.state.tables import PENDING, marks, write_renewal
 
 Request = Literal[
-    "arrange",  # decide again what the config means for the collections, and list all; no subject
+    # By kind: the subject, and the meaning of the value.
+    "arrange",  # no subject: decide again what the config means for the collections, and list all sources
     "approved",  # a collection: the choices (policy.fingerprint_of) that a person approved
     "refused",  # a collection: the choices that a person rolled back from
-    "roll back",  # a collection: the edition to return to
+    "roll back",  # a collection: the edition that readers shall see again
     "prune",  # a source that left the config: remove its documents
     "rebuild",  # a collection: why all its records must be written into another edition
-    "rebuilding",  # a collection: why its edition in building was begun; see "rebuild"
+    "rebuilding",  # a collection: why a rebuild was begun that is not finished
 ]
 Notice = Literal[
     "waits",  # a collection: why its changed config is not applied
@@ -40,7 +41,7 @@ Kind = TypeVar("Kind", bound=str)
 
 
 class _Mailbox(Generic[Kind]):
-    """Values by kind and subject. Every method but ``write`` is one transaction."""
+    """A table of values by kind and subject. Every method except ``write`` is one transaction."""
 
     table: str
 
@@ -48,29 +49,30 @@ class _Mailbox(Generic[Kind]):
         self._journal = journal
 
     def get(self, kind: Kind, subject: str = "") -> str | None:
+        """Return the value of a kind and subject, or None."""
         query = f"SELECT value FROM {self.table} WHERE kind = ? AND subject = ?"
         return next((str(row[0]) for row in self._journal.select(query, (kind, subject))), None)
 
     def all(self, kind: Kind) -> dict[str, str]:
-        """Return values by subject."""
+        """Return the values of a kind, by subject."""
         query = f"SELECT subject, value FROM {self.table} WHERE kind = ? ORDER BY subject"
         return dict(self._journal.select(query, (kind,)))
 
     def put(self, kind: Kind, subject: str, value: str | None) -> None:
-        """Store a value in place of an earlier one. None or "" removes it."""
+        """Store a value in place of an earlier one. None or "" removes the value."""
         if (value or None) == self.get(kind, subject):
             return
         with self._journal.transaction() as db:
             self.write(db, kind, subject, value)
 
     def take(self, kind: Kind, subject: str, value: str) -> None:
-        """Remove this value, unless another one was stored meanwhile."""
+        """Remove a value, unless another process replaced it meanwhile."""
         query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
         self._journal.write(query, (kind, subject, value))
 
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
-        """Store or clear a value like ``put``, inside an open transaction of the journal."""
+        """Store or remove a value like ``put``, inside an open transaction of the journal."""
         if value:
             db.execute(f"INSERT OR REPLACE INTO {cls.table} VALUES (?, ?, ?)", (kind, subject, value))
         else:
@@ -78,45 +80,46 @@ class _Mailbox(Generic[Kind]):
 
 
 class Requests(_Mailbox[Request]):
-    """Pending requests, each removed when taken."""
+    """Requests of commands to the daemon."""
 
     table = "requests"
 
     def arrange(self) -> None:
-        """Have a running daemon decide again what the config means, and list all sources."""
+        """Make the running daemon decide again what the config means, and list all sources."""
         self.put("arrange", "", "now")
 
     def take_arrange(self) -> bool:
-        """Return whether it was requested since it was last taken."""
+        """Return whether ``arrange`` was called since the last call, and withdraw the request."""
         asked = self.get("arrange")
-        if asked is not None:  # one that is stored after this look stays for the next
+        if asked is not None:
             self.take("arrange", "", asked)
         return asked is not None
 
 
 class Notices(_Mailbox[Notice]):
-    """Findings about collections and editions, stored until they are cleared."""
+    """Findings of the daemon, for commands to show."""
 
     table = "notices"
 
 
 def notices(journal: Selecting, kind: Notice) -> dict[str, str]:
-    """Return the notices of a kind by their subject."""
+    """Return the notices of a kind, by subject."""
     return dict(journal.select("SELECT subject, value FROM notices WHERE kind = ?", (kind,)))
 
 
 def uuids_of(journal: Journal) -> frozenset[str]:
-    """Return the UUIDs in Chroma of all editions' collections and shards. Any thread."""
+    """Return the UUIDs in Chroma of all editions and their shards. Any thread may call."""
     rows = journal.read("SELECT uuid FROM collections")
     return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
 def pack_choices(choices: Choices) -> str:
+    """Return choices as JSON that is equal for equal choices."""
     return json.dumps(choices, sort_keys=True)
 
 
 def all_editions(journal: Selecting) -> list[Edition]:
-    """Return every edition, by name."""
+    """Return every edition, ordered by name."""
     columns = "name, coalesce(serves, name), role, choices, since, embedder, uuid, extra_keys, generations"
     query = f"SELECT {columns} FROM collections ORDER BY name"
     return [
@@ -129,7 +132,7 @@ def all_editions(journal: Selecting) -> list[Edition]:
 
 
 def searchable(journal: Selecting) -> dict[str, Edition]:
-    """Return the editions that readers see and that exist in Chroma, by the name that readers use."""
+    """Return the live editions that exist in Chroma, by the name that readers use."""
     live = (edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids)
     return {str(edition.serves): edition for edition in sorted(live, key=lambda edition: edition.serves)}
 
@@ -144,6 +147,7 @@ class Editions:
         return all_editions(self._journal)
 
     def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
+        """Return the editions of a collection with one of these roles; with any role if none is given."""
         return [
             edition
             for edition in self.all()
@@ -151,26 +155,31 @@ class Editions:
         ]
 
     def of_name(self, name: EditionName) -> Edition:
+        """Return the edition of this name; a new one if the journal has none."""
         return next(
             (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
         )
 
     def documents(self, name: EditionName) -> list[tuple[int, DocumentId]]:
-        """Return row and id of every document."""
+        """Return row and id of every document of an edition."""
         return self._journal.select("SELECT id, document_id FROM documents WHERE collection = ?", (name,))
 
     def has_documents(self, name: EditionName) -> bool:
         return bool(self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)))
 
     def live(self, serves: CollectionName) -> Edition:
-        """Return the edition that readers see, or will see first."""
+        """Return the live edition of a collection; if there is none yet, the edition that will be."""
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
     def build(
         self, serves: CollectionName, choices: Choices, now: float, others: Collection[str] = ()
     ) -> Edition:
-        """Add an edition in building, under a name that is not in ``others``."""
+        """Add a staging edition.
+
+        ``now``: POSIX seconds. ``others``: names in Chroma, which it cannot have.
+        """
         taken = {edition.name for edition in self.all()} | set(others)
+        # A shard "docs--2-1-of-4" may be the rest of an edition "docs--2", whose other shards are gone.
         taken |= {shard.group(1) for name in taken if (shard := re.fullmatch(r"(.+--\d+)-\d+-of-\d+", name))}
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
@@ -181,7 +190,7 @@ class Editions:
         return made
 
     def choose(self, name: EditionName, serves: CollectionName, choices: Choices) -> None:
-        """Set what its documents are made by."""
+        """Set the choices by which the documents of an edition are made."""
         self._journal.write(
             """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
                ON CONFLICT DO UPDATE SET choices = excluded.choices""",
@@ -191,7 +200,10 @@ class Editions:
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
     ) -> None:
-        """Change all these roles in one transaction; it ends the rebuild that is under way of ``rebuilt``."""
+        """Change all these roles in one transaction. ``now``: POSIX seconds.
+
+        ``rebuilt``: the collection whose rebuild, if one is under way, ends with that.
+        """
         with self._journal.transaction() as db:
             db.executemany(
                 "UPDATE collections SET role = ?, since = ? WHERE name = ?",
@@ -202,7 +214,7 @@ class Editions:
                 Requests.write(db, "rebuilding", rebuilt, None)
 
     def forget(self, name: EditionName) -> None:
-        """Forget an edition that was deleted in Chroma."""
+        """Remove an edition, with its documents and records, after it was deleted in Chroma."""
         with self._journal.transaction() as db:
             mine = "(SELECT id FROM documents WHERE collection = ?)"
             db.execute(f"DELETE FROM records WHERE document IN {mine}", (name,))
@@ -211,7 +223,7 @@ class Editions:
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
     def note(self, edition: Edition) -> None:
-        """Store what is known of an edition's collections in Chroma."""
+        """Store UUIDs, embedder, metadata keys and generations of an edition's collections in Chroma."""
         keys, generations = json.dumps(sorted(edition.extra_keys)), " ".join(edition.generations)
         self._journal.write(
             """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
@@ -222,15 +234,15 @@ class Editions:
         )
 
     def renew(self, renewal: Renewal) -> None:
-        """Note the generations that a collection may have from now on."""
+        """Store the generations that a collection may have from now on."""
         with self._journal.transaction() as db:
             write_renewal(db, renewal)
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
-        """Return why one edition cannot replace the other yet: readers would miss documents or see old ones.
+        """Return why a staging edition cannot replace the live one yet, or None.
 
-        None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
-        only if readers have records of it.
+        Readers would miss documents, or see old ones. "" means that documents have not been tried yet. A
+        document that failed five times delays the replacement only if readers see records of it.
         """
         untried = f"""
             SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
@@ -257,9 +269,10 @@ class Editions:
         return None
 
     def losses(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
-        """Count the documents of ``live`` that are quarantined in ``building``.
+        """Count the documents with records in the live edition that are quarantined in the staging edition.
 
-        Returns source, their number, the number of all, and an example.
+        Return by source: its name, their number, the number of all its documents with records, and an
+        example.
         """
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
         lost = f"""
@@ -276,12 +289,12 @@ class Editions:
         ]
 
     def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Count the records of these sources."""
+        """Count the records of these sources in an edition."""
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks(sources)})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Sum the bytes of the documents of these sources."""
+        """Sum the listed bytes of the documents of these sources in an edition."""
         query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks(sources)})"
         return int(self._journal.select(query, (name, *sources))[0][0] or 0)

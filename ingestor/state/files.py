@@ -1,12 +1,13 @@
-"""The files in the state folder, and how they are kept from other users: they quote secret documents.
+"""The files in the state folder, how other users are kept from them, and the lock of the folder.
 
-A folder that another user can change is refused: its files may be links to others. The umask closes new files
-to readers. Files that an earlier version or a person left open are closed here. Of a folder that was empty or
-also holds other files, only our files are closed.
+The files quote secret documents. A folder that another user can change is refused, since its files may be
+links to other files. The umask keeps other users from new files. Files that an earlier version or a person
+left open to other users are closed here. If a folder also holds files of others, the folder itself stays
+open.
 
 The lock admits a single writer, and ends with the process that holds it. It is flock(2) on the file, not the
-file's existence. The process id in the file is for messages only. The descriptor is closed on exec, so a
-child that outlives the process does not keep the lock.
+file's existence. The process id in the file is for messages only. The descriptor is closed on exec, so that a
+child which outlives the process does not keep the lock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ingestor")
 
-EVALUATION = "evaluation-"  # what names of evaluations begin with
+EVALUATION = "evaluation-"  # begins the names of files with evaluations
 
 
 def journal_path(config: Config) -> Path:
@@ -60,7 +61,7 @@ ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some
 
 
 def full_disk(folder: Path) -> str | None:
-    """Describe a full disk and the remedy; None if the folder's disk has room, or cannot be asked."""
+    """Describe a full disk and the remedy; None if the disk of the folder has room or cannot be asked."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
@@ -71,10 +72,11 @@ def full_disk(folder: Path) -> str | None:
 
 
 def make(folder: Path, ours: Callable[[str], bool]) -> None:
-    """Create the folder if it does not exist, and close it. ``ours``: whether a file name is one of ours.
+    """Create the folder if it does not exist, and keep other users from our files in it.
 
-    Raises OSError if it cannot be created, NeedsHuman if another user can change it or a file is a link.
-    A file that cannot be closed is logged, and used nevertheless.
+    ``ours``: returns whether a file name is one of ours. Raises OSError if the folder cannot be created, and
+    NeedsHuman if another user can change it or one of our files is a link. A file that stays open to other
+    users is logged, and used nevertheless.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
@@ -103,7 +105,10 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
-    """Yield the paths to close, without empty folders: these are new and closed, or of other files."""
+    """Yield our files in a folder, after the folder itself if it holds only our files.
+
+    An empty folder is left as it is: it was just created, or belongs to somebody else.
+    """
     try:
         paths = list(folder.iterdir())
     except OSError as error:
@@ -122,6 +127,7 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
 
 
 def _require_own(folder: Path) -> None:
+    """Raise NeedsHuman if another user owns the folder or can write to it."""
     status, user = folder.stat(), os.geteuid()
     if status.st_uid != user:
         raise NeedsHuman(
@@ -144,7 +150,7 @@ def _name(user: int) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether only this user is in a group, as many systems make one for each user."""
+    """Return whether a group has this user as its only member. Many systems create such a group by user."""
     with suppress(KeyError):
         user = pwd.getpwuid(os.geteuid())
         members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}
@@ -153,13 +159,13 @@ def _is_private(group: int) -> bool:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise NeedsHuman if a link is in place of one of our files."""
+    """Raise NeedsHuman if one of our files is a link."""
     if path.is_symlink():
         raise NeedsHuman(f"{path} is a link, and may lead anywhere: remove it, or move its target here")
 
 
 def open_own(path: Path | str, flags: int) -> int:
-    """Open one of our files, but not through a link, and return its descriptor. Raises OSError."""
+    """Open one of our files and return its descriptor. Raises OSError, also if the file is a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -180,15 +186,16 @@ def write_own(path: Path, text: str) -> None:
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5  # seconds; ``is_held`` takes the lock for a moment, in which a daemon must not fail
+# Seconds for which ``hold`` retries. ``is_held`` takes the lock for a moment, in which no daemon must fail.
+_PATIENCE = 0.5
 
 
 class Locked(NeedsHuman):
-    """Error: another process holds the lock. The message names it and the remedy."""
+    """Error: another process holds the lock. The message names the process and the remedy."""
 
 
 class Lock:
-    """A held lock. It is released by ``release``, at the end of the context or of the process."""
+    """A held lock. It ends with ``release``, with the context, or with the process."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
@@ -200,27 +207,29 @@ class Lock:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the file was removed or replaced, with its folder for example."""
+        """Return whether the file was removed or replaced, for example with its folder."""
         try:
             return self._descriptor is None or not os.path.samestat(
                 self._path.stat(), os.fstat(self._descriptor)
             )
         except FileNotFoundError:
             return True
-        except OSError:  # a disk that does not answer now: unknown
+        except OSError:  # the disk does not answer now, which says nothing about the file
             return False
 
     def note(self, words: str) -> None:
-        """Store words in the file after the process id, for ``read_note``. Replaces earlier words."""
+        """Store words in the file after the process id, in place of earlier words, for ``read_note``."""
         if self._descriptor is None:
             return
-        with suppress(OSError):  # a full disk: only messages suffer
+        with suppress(OSError):  # if the disk is full, only messages of other processes lack the words
             line = f"{os.getpid()} {words}".rstrip() + "\n"
             os.ftruncate(self._descriptor, os.pwrite(self._descriptor, line.encode(), 0))
 
     def release(self) -> None:
-        """Release the lock. May be repeated. The file stays: without it two processes could lock two
-        files."""
+        """Release the lock. May be repeated.
+
+        The file stays: if it were deleted, two processes could lock two files of the same name.
+        """
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -233,9 +242,9 @@ class Lock:
 
 
 def hold(path: Path) -> Lock:
-    """Take the lock on ``path``, a file that is created if it does not exist; its folder must exist.
+    """Lock a file, which is created if it does not exist. Its folder must exist.
 
-    Raises Locked if another process holds it, NeedsHuman if the file cannot be created or locked.
+    Raises Locked if another process holds the lock, and NeedsHuman if the file cannot be created or locked.
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -258,7 +267,7 @@ def hold(path: Path) -> Lock:
 
 
 def read_note(path: Path) -> list[str]:
-    """Return the process id of the (last) holder and the words that it noted; empty if there are none."""
+    """Return the words in a lock file: the process id of the last holder, then the words that it noted."""
     try:
         return read_own(path).split()
     except (OSError, ValueError):
@@ -266,7 +275,10 @@ def read_note(path: Path) -> list[str]:
 
 
 def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
-    """Repeat ``take`` while it raises Locked, and return its result. Raises Locked after ``seconds``."""
+    """Call ``take`` until it does not raise Locked, and return its result.
+
+    Raises Locked after ``seconds``.
+    """
     until, logged = time.monotonic() + seconds, False
     while True:
         try:
@@ -283,10 +295,7 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock now.
-
-    Raises NeedsHuman if the file cannot be opened or locked.
-    """
+    """Return whether a process holds the lock. Raises NeedsHuman if the file cannot be opened or locked."""
     if not path.exists():
         return False
     descriptor = _open(path, os.O_RDONLY)
@@ -307,6 +316,7 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _try(descriptor: int, path: Path, mode: int) -> bool:
+    """Lock a file without waiting. Return False if another process holds the lock."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

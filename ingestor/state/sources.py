@@ -1,10 +1,10 @@
 """The journal's tables of sources and withdrawals: states of sources, and decisions of people about them.
 
-Beside them stands the last listing of a source, and the pages of the next one, which is compared with it.
+This module also reads the last listing of a source, and stores the differences of the next one on disk.
 
 A withdrawal is a document that left the index because it became unreadable. The count of a source restarts at
-zero when nothing of it is due. While a count is too high for ``max_loss`` the records of further unreadable
-documents are kept, until a person accepts the loss.
+zero when none of its documents is due. If the count is too high for ``max_loss``, the records of further
+unreadable documents are kept until a person accepts the loss.
 """
 
 import json
@@ -31,11 +31,11 @@ log = logging.getLogger("ingestor")
 
 _STATE = """SELECT name, last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root
             FROM sources"""
-_MARK = "\n"  # before a name that is being changed; no source name begins with it
+_MARK = "\n"  # begins a name that is being changed; no name of a source begins with it
 
 
 def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceName, SourceRow]:
-    """Return the state of every source that was ever listed, or of one."""
+    """Return the state of every source that was ever listed; of one source if it is given."""
     where, values = ("", ()) if source is None else (" WHERE name = ?", (source,))
     return {
         SourceName(name): SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
@@ -46,7 +46,7 @@ def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceN
 
 
 def reasons_for_keeping(journal: Selecting) -> dict[SourceName, str]:
-    """Return why records of unreadable documents are kept, by source."""
+    """Return by source why the records of its unreadable documents are kept."""
     return dict(journal.select("SELECT source, kept FROM withdrawals WHERE kept NOTNULL"))
 
 
@@ -59,10 +59,10 @@ class SourceRows:
     def note_listing(
         self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
     ) -> None:
-        """Store that a whole listing was applied; a hold on the source ends.
+        """Store that a complete listing was applied. The source is no longer held.
 
-        ``documents``: their number now, the largest until a larger one, ``rest`` or an accepted loss.
-        ``trouble``: why the listing is incomplete, if it is.
+        ``at``: POSIX seconds. ``documents``: their number. The largest number is kept, until ``rest`` or an
+        accepted loss, to notice a sudden loss. ``trouble``: why some items could not be listed, or None.
         """
         counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
         self._journal.write(
@@ -76,7 +76,10 @@ class SourceRows:
         )
 
     def rest(self, sources: Sequence[SourceName], now: float) -> None:
-        """Count the documents of sources at rest anew where the largest number is PERIOD old."""
+        """Replace largest numbers of documents that are older than PERIOD by the numbers of now.
+
+        ``sources``: sources without due documents. ``now``: POSIX seconds.
+        """
         old = f"name IN ({marks(sources)}) AND (most_at <= ? OR most_at > ?)"
         values = (*sources, now - PERIOD, now)
         if not self._journal.select(f"SELECT 1 FROM sources WHERE {old} LIMIT 1", values):
@@ -90,17 +93,17 @@ class SourceRows:
         )
 
     def identify(self, source: SourceName, identity: str) -> None:
-        """Store the identity of its root at the first listing."""
+        """Store the identity of a source's root at the first listing."""
         self._put(source, identity=identity)
 
     def note_trouble(self, source: SourceName, trouble: str) -> None:
-        """Store why it could not be listed."""
+        """Store why a source could not be listed."""
         self._put(source, trouble=trouble)
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False, root: str | None = None) -> None:
-        """Change nothing of this source until the reason is gone.
+        """Hold a source: none of its documents is changed until the reason is gone.
 
-        ``loss``: a person may accept it, for the ``root`` of that identity.
+        ``loss``: whether a person may accept the reason. ``root``: identity of the root that lacks documents.
         """
         self._put(source, held=reason, loss=loss, held_root=root, accepted=False)
 
@@ -113,12 +116,12 @@ class SourceRows:
         )
 
     def accept(self, source: SourceName) -> bool:
-        """Accept a loss: the next listing is applied. Return whether the source is held for a loss."""
+        """Accept a loss, so that the next listing is applied. Return False if the source has no such hold."""
         query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
         return self._journal.write(query, (source,)) > 0
 
     def pause(self, source: SourceName, since: float) -> None:
-        """Pause a source: nothing is done for it until ``resume``."""
+        """Pause a source. ``since``: POSIX seconds."""
         self._journal.write(
             """INSERT INTO sources (name, paused) VALUES (?, ?)
                ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
@@ -126,20 +129,24 @@ class SourceRows:
         )
 
     def resume(self, source: SourceName) -> bool:
-        """End a pause. Return whether there was one."""
+        """Resume a source. Return whether it was paused."""
         query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
         return self._journal.write(query, (source,)) > 0
 
     def of(self, source: SourceName) -> SourceRow:
+        """Return the state of a source; the initial state if it was never listed."""
         return states(self._journal, source).get(source, SourceRow())
 
     def keys(self, source: SourceName) -> list[str]:
-        """Return the keys of its documents, each once."""
+        """Return the keys of a source's documents in any edition, each once."""
         rows = self._journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (source,))
         return [key for (key,) in rows]
 
     def places(self) -> list[tuple[SourceName, str | None, CollectionName]]:
-        """Name, origin and collections of sources that have documents, the last listed first."""
+        """Return name, origin and collection of sources that have documents, the last listed source first.
+
+        A source that feeds several collections has a row for each.
+        """
         return self._journal.select(
             """SELECT DISTINCT source, origin, COALESCE(serves, collection)
                FROM (SELECT DISTINCT source, collection FROM documents)
@@ -149,7 +156,7 @@ class SourceRows:
         )
 
     def note_origins(self, origins: Mapping[SourceName, str]) -> None:
-        """Store the origin of each source, by which it is recognised under another name."""
+        """Store the origins of sources, by which renamed sources are recognised."""
         with self._journal.transaction() as db:
             db.executemany(
                 """INSERT INTO sources (name, origin) VALUES (?, ?)
@@ -161,9 +168,10 @@ class SourceRows:
     def rename(
         self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[Choices], Choices]
     ) -> None:
-        """Give sources new names in every table, in two steps, since two sources can swap names.
+        """Give sources new names in every table. ``renames``: new names by old ones.
 
-        A pause under the new name stays. ``in_choices``: renames them in the choices of a collection.
+        Two sources can swap names, so that each first gets a name that no source has. A pause under the new
+        name stays. ``in_choices``: returns the choices of a collection with the new names.
         """
         tables = ("documents", "source"), ("sources", "name"), ("withdrawals", "source")
         with self._journal.transaction() as db:
@@ -190,9 +198,9 @@ class SourceRows:
 
 
 class Withdrawal(NamedTuple):
-    """The row of a source.
+    """The withdrawals of a source since it last had no due document.
 
-    ``documents``: withdrawn since it was last in step. ``indexed``: that it had in the index then.
+    ``documents``: their number. ``indexed``: number of documents with records before the first withdrawal.
     ``kept``: why records of unreadable documents are kept. ``accepted``: whether a person accepted the loss.
     """
 
@@ -203,22 +211,27 @@ class Withdrawal(NamedTuple):
 
 
 class Withdrawals:
-    """Counts withdrawals in their table, and stops them when a person must be asked.
+    """Counts withdrawals, and stops them if a person must be asked.
 
-    The journal keeps how many documents there were before the first. They cannot be counted afterwards: those
-    that were withdrawn may be back in the index.
+    The number of documents before the first withdrawal is stored, since it cannot be counted afterwards:
+    withdrawn documents may be back in the index.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._counted: set[tuple[SourceName, DocumentId]] = set()  # one whose write failed comes again
+        # Counted documents. A document whose write fails is judged again, and must not count twice.
+        self._counted: set[tuple[SourceName, DocumentId]] = set()
 
     def of(self, source: SourceName) -> Withdrawal:
+        """Return the withdrawals of a source."""
         query = "SELECT documents, indexed, kept, accepted FROM withdrawals WHERE source = ?"
         return next((Withdrawal(*row) for row in self._journal.select(query, (source,))), Withdrawal())
 
     def accept(self, source: SourceName) -> bool:
-        """Withdraw kept documents after all, at once. Return whether there are any."""
+        """Accept the loss of the documents whose records are kept, and retry these documents now.
+
+        Return False if no records are kept.
+        """
         with self._journal.transaction() as db:
             query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
             if not db.execute(query, (source,)).rowcount:
@@ -230,9 +243,9 @@ class Withdrawals:
         return True
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Reset the counts of sources that have nothing due, and forget accepted losses.
+        """Reset the counts of sources without due documents, also after an accepted loss.
 
-        If records are kept, the count stays until no document waits for a retry.
+        While records are kept, the count stays until no document of the source waits for a retry.
         """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
             self._counted.clear()
@@ -278,21 +291,22 @@ class Withdrawals:
         return False
 
     def _count_indexed(self, feed: Feed) -> int:
-        """Count the documents of the source that have records."""
+        """Count the documents of a feed that have records."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
                    AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
         return int(self._journal.select(query, feed)[0][0])
 
 
-_PAGE = 1000  # keys that are read at once
+_PAGE = 1000  # keys that one query reads
 _OF = "FROM documents WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"
-_BELOW = "key > ? || '/' AND key < ? || '0'"  # in the order of the index; 0 follows / in UTF-8
+# Keys below a folder, as a range of the index: "0" follows "/" in UTF-8.
+_BELOW = "key > ? || '/' AND key < ? || '0'"
 
 
 class LastListing:
-    """KnownVersions of the journal. Any thread.
+    """The last listing of a feed, an implementation of ``KnownVersions``. Any thread may call.
 
-    No query stays open: it would keep the journal's log from being shortened.
+    Keys are read in pages, since a query that stays open would keep SQLite from shortening its log.
     """
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
@@ -325,19 +339,22 @@ class LastListing:
 
 
 class PageStore:
-    """DifferingPages on disk. A page is added by one thread, and read by any.
+    """Pages of differences in a temporary file, an implementation of ``DifferingPages``.
 
-    Nobody else can write the file, so its pickles are trusted; it goes with the last reference. Methods raise
-    OSError when the disk is full.
+    One thread adds pages, and any thread reads them. Nobody else can write the file, so its pickles are
+    trusted. The file is deleted with the last reference to the object. Methods raise OSError if the disk is
+    full.
     """
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None  # most listings need none
-        self._ends = [0]  # of the pages, in bytes
+        self._file: IO[bytes] | None = None  # created with the first page, since most listings have none
+        self._ends = [0]  # positions in the file, in bytes, at which pages end
 
     def append(self, page: list[Differing]) -> None:
         packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
-        end = self._ends[-1]  # a page that did not fit on the disk may be there in part
+        end = self._ends[
+            -1
+        ]  # not the end of the file: a part of a page may follow that did not fit on the disk
         while packed:
             written = os.pwrite(self._open().fileno(), packed, end)
             packed, end = packed[written:], end + written
@@ -362,6 +379,6 @@ class PageStore:
 
 
 def _row(one: Differing) -> tuple[object, ...]:
-    """Return plain values: to pickle them takes a fifth of the time."""
+    """Return the values of a difference. To pickle them takes a fifth of the time of the object."""
     item = one.item
     return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra
