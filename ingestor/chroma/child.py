@@ -1,11 +1,13 @@
-"""Chroma and the guard before it: one process, which ends with its parent; see chroma/server.py.
+"""The process that runs Chroma and the guard in front of it. It ends with its parent (chroma/server.py).
 
-Run as a script with the folder of the data as its argument and a socket to the parent as its standard input.
-The parent sends ``GuardSettings`` as a line of JSON; once the guard listens, it answers with a line about how
-the port is guarded. Lines about wrong tokens follow, once a minute at most. When the parent ends, for
-whatever reason, the socket ends. The guard keeps the listener, which was opened in the machine's network;
-Chroma listens in a network namespace of this process, if the system allows one. Guard and Chroma are one
-process, so neither outlives the other.
+It is a script, with the folder of Chroma's data as argument and a socket to the parent as standard input. The
+parent sends ``GuardSettings`` as a line of JSON. When the guard listens, the process answers with a line
+about how the port is guarded. Lines about wrong tokens follow, at most one in a minute. When the parent ends
+for any reason, the socket ends.
+
+The guard has the listening socket, which the parent opened in the machine's network. Chroma listens in a
+network namespace of this process, if the system allows one. Guard and Chroma are one process, so that neither
+outlives the other.
 """
 
 import fcntl
@@ -30,10 +32,10 @@ _SIOCSIFFLAGS, _UP = 0x8914, 0x41  # of netdevice(7): IFF_UP | IFF_RUNNING
 
 
 def enter_private_network() -> str:
-    """Enter a network namespace with loopback alone. Return "", or why that is not possible.
+    """Enter a network namespace that has only loopback. Return "", or why that is not possible.
 
-    A copy of this process tries first, since there is no way back. Some systems allow a new namespace, and
-    forbid to set up loopback in it.
+    A copy of this process tries first, since a process cannot return from a namespace. Some systems allow a
+    new namespace, but forbid to set up loopback in it.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -50,6 +52,7 @@ def enter_private_network() -> str:
 
 
 def _enter() -> str:
+    """Enter the namespace, and set up loopback. Return "", or why that is not possible."""
     if why := detach():
         return why
     try:
@@ -61,12 +64,12 @@ def _enter() -> str:
 
 
 _LOCAL = "127.0.0.1"
-_PATIENCE = 30.0  # seconds for Chroma to persist its memory at the end
-_MOMENT = 0.01  # seconds
+_PATIENCE = 30.0  # seconds for Chroma to persist its memory before SIGKILL
+_MOMENT = 0.01  # seconds between two checks whether Chroma listens
 _KEPT_COLLECTIONS = {
     "collections_with_segments_provider": {
         "cache": {"memory": {"capacity": 1000}},  # collections
-        "cache_ttl_secs": 60,  # it also forgets what a request changed
+        "cache_ttl_secs": 60,  # a request that changes a collection also ends its time in the cache
         "permitted_parallelism": 100,
     }
 }
@@ -74,9 +77,10 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 class GuardSettings(NamedTuple):
-    """Settings from the parent. ``listener``: an open descriptor, bound but not announce.
+    """Settings from the parent.
 
-    ``names``: see http_server/access.py. ``secret``: the daemon's. ``tokens``: see guard_rules.py.
+    ``listener``: descriptor of a bound socket that does not listen yet. ``names``: see http_server/access.py.
+    ``secret``: token of the daemon. ``tokens``: see guard_rules.py.
     """
 
     listener: int
@@ -86,10 +90,10 @@ class GuardSettings(NamedTuple):
 
 
 def main(path: str) -> NoReturn:
-    os.umask(0o077)  # its files quote documents
+    os.umask(0o077)  # Chroma's files quote documents
     parent = socket.socket(fileno=os.dup(0))
     settings = GuardSettings(**json.loads(_line(parent)))
-    peers = PeerUsers()  # in the machine's network, with its user ids
+    peers = PeerUsers()  # before the namespace is entered, since it reads the machine's connections
     missing = {"without_users": peers.missing, "without_namespace": enter_private_network()}
     closing: list[Callable[[], object]] = []
     port = free_port(_LOCAL)
@@ -102,10 +106,10 @@ def main(path: str) -> NoReturn:
         tell({**missing, "port": port})
 
     def guard() -> None:
-        """Run the guard; the process ends with it."""
+        """Run the guard, and end the process if the guard ends."""
         try:
             _guard(settings, peers, port, announce, lambda number, client: tell([number, client]))
-        except Exception:  # noqa: BLE001 - it is printed, and ends the process
+        except Exception:  # noqa: BLE001 - printed into Chroma's log
             traceback.print_exc()
         os._exit(_FAILED)
 
@@ -115,14 +119,14 @@ def main(path: str) -> NoReturn:
 
     chromadb_rust_bindings.cli(["chroma", "run", *_options(path, port)])
     sys.stdout.flush()
-    os._exit(0)  # other threads still run Python
+    os._exit(0)  # a normal exit would wait for the other threads
 
 
 def _options(path: str, port: int) -> list[str]:
-    """Return options by which Chroma keeps descriptions of collections in memory.
+    """Return the arguments of ``chroma run``, by which Chroma keeps descriptions of collections in memory.
 
-    Else each request reads them from SQLite, which is most of its work for a short one. Only a file of
-    settings has this option.
+    Otherwise each request reads them from SQLite, which is most of the work for a short request. Only a file
+    of settings has this option, so that a file in memory is passed.
     """
     if not hasattr(os, "memfd_create"):
         return ["--path", path, "--host", _LOCAL, "--port", str(port)]
@@ -133,6 +137,7 @@ def _options(path: str, port: int) -> list[str]:
 
 
 def _line(parent: socket.socket) -> bytes:
+    """Return the line with the settings. Ends the process if the parent has ended."""
     line = b""
     while not line.endswith(b"\n"):
         line += (more := parent.recv(65_536))
@@ -142,10 +147,11 @@ def _line(parent: socket.socket) -> bytes:
 
 
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
-    with suppress(OSError):  # reset: the parent was killed before it read our answer
+    """Wait for the end of the parent, then end Chroma with time to persist its memory."""
+    with suppress(OSError):  # a connection reset: the parent was killed before it read our answer
         while parent.recv(1):
             pass
-    for close in closing:  # the port is freed before the files: a successor that finds these free takes it
+    for close in closing:  # the port before the files, since the next server waits for the files only
         close()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_PATIENCE)
@@ -159,14 +165,15 @@ def _guard(
     announce: Callable[[Callable[[], object]], None],
     wrong: Callable[[int, str], object],
 ) -> None:
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # the guard has no TLS, which takes asyncio 5 ms
+    """Wait until Chroma listens, then run the guard. The parameters are those of ``guard.serve``."""
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # spares 5 ms of asyncio's import: there is no TLS
     import asyncio
 
     from ingestor.chroma.guard import serve
     from ingestor.chroma.guard_rules import access
     from ingestor.http_server.access import rules
 
-    while listens(os.getpid(), port) is False:  # until Chroma itself does: another process could answer
+    while listens(os.getpid(), port) is False:  # another process could answer on the port before Chroma does
         time.sleep(_MOMENT)
     while not _answers(port):
         time.sleep(_MOMENT)

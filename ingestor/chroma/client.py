@@ -1,7 +1,7 @@
-"""A database of a Chroma server: its REST API v2 over httpx, and the meaning of its errors.
+"""A client of Chroma's REST API v2 over httpx, and the meaning of Chroma's errors.
 
-The calls are those that Chroma 1.5.9 describes at /openapi.json. ``chromadb`` has a client, too; importing it
-takes most of a second.
+Chroma 1.5.9 describes the API at /openapi.json. ``chromadb`` has a client, too, but importing it takes most
+of a second.
 """
 
 from __future__ import annotations
@@ -32,29 +32,30 @@ Verb = Literal["get", "query", "upsert", "update", "delete"]
 
 INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
 THROTTLED = (429, 503)
-BROKEN = 3  # more attempts when nobody answers, or the connection breaks: people wait for the reason
+BROKEN = 3  # retries if no server answers or the connection breaks: a person waits for the reason
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 _CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the server asks for more
-_KEPT = 64  # connections
-_LISTED = 100  # collections of an answer
+_KEPT = 64  # idle connections that stay open
+_LISTED = 100  # collections in an answer
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
-# Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
+# Messages after files of an HNSW segment were truncated, emptied, removed, or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding", "Nothing found on disk")
 
-# Messages seen on a full disk; they stop when there is space.
+# Messages while the disk is full.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
-# What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
 _DAMAGED = "its data is damaged: ingestor verify --repair --rebuild"
+# Chroma's answer to a list in metadata before 1.5.0.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
 
 
 class Refused(Exception):
-    """Error: Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP.
+    """Error: Chroma refused a request.
 
-    ``wait``: seconds after which the server wants to be asked again, if it says so.
+    ``kind``: Chroma's name of the error, or "". ``status``: of HTTP. ``wait``: seconds after which the server
+    allows a retry, if it says so.
     """
 
     def __init__(self, message: str, kind: str, status: int, wait: float | None = None) -> None:
@@ -67,11 +68,11 @@ class Unreachable(Transient):
 
 
 class Unanswered(Transient):
-    """Error: Chroma did not answer a request in time. After a full disk this may last until a restart."""
+    """Error: Chroma did not answer a request in time. After a full disk this lasts until a restart."""
 
 
 class Full(Transient):
-    """Error: Chroma cannot write, mostly for a full disk. Soon it answers no request until a restart."""
+    """Error: Chroma cannot write, mostly because the disk is full. Soon it will need a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,10 @@ class DescribedCollection:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of the collections in a server that somebody else runs, and what the server allows.
+    """Tenant and database in a server that somebody else runs, and the limits of this server.
 
-    ``patience``: seconds that a request waits in all while the server throttles or is away.
+    ``headers``: sent with each request. ``patience``: seconds for which a request is retried while the server
+    throttles or cannot be reached.
     """
 
     tenant: str = "default_tenant"
@@ -100,9 +102,11 @@ class Place:
 
 
 class Client:
-    """A database of a server, over a pool of connections. Any thread may call; the first call connects.
+    """A database of a Chroma server, over a pool of connections. Any thread may call; the first call
+    connects.
 
-    ``collection``: the UUID. Calls raise the errors of ``ports``, and Refused for errors of another meaning.
+    Methods take the UUID of a collection. They raise the errors of ``ports``, and Refused for any other
+    refusal.
     """
 
     def __init__(
@@ -118,10 +122,10 @@ class Client:
     ) -> None:
         """Prepare a pool of connections to a server, which need not be up yet.
 
-        ``timeout``: seconds for each step of a request. ``folder``: Chroma's data, if this process may read
-        it. ``place``: in a server that somebody else runs. The token is sent as a bearer token and as
-        X-Chroma-Token: the server's guard decides which header is read. Addresses of this machine bypass the
-        proxies named in the environment.
+        ``timeout``: seconds for each step of a request. ``folder``: Chroma's data folder, if the server is
+        ours. ``place``: None for a server of ours. The token is sent as a bearer token and as X-Chroma-Token,
+        since servers differ in the header that they read. Addresses of this machine bypass the proxies that
+        the environment names.
         """
         import httpx  # here, since it takes longer than many commands run
 
@@ -153,14 +157,14 @@ class Client:
         self.close()
 
     def is_alive(self) -> bool:
-        """Return whether the server answers a heartbeat with success."""
+        """Return whether the server answers a heartbeat in time, and with success."""
         try:
             return self._answer("GET", "/api/v2/heartbeat", None).status_code == 200
         except (Unanswered, Unreachable):
             return False
 
     def hangs(self) -> bool:
-        """Return whether a heartbeat gets no answer in time; False if no process listens."""
+        """Return whether a heartbeat gets no answer in time. False if no process listens at the address."""
         import httpx
 
         try:
@@ -170,20 +174,21 @@ class Client:
         return False
 
     def require_room(self) -> None:
-        """Raise Transient while the disk of the data is nearly full."""
+        """Raise Transient if Chroma's data folder is known and its disk is nearly full."""
         if self._folder is not None:
             require_room(self._folder)
 
     @cached_property
     def most_written(self) -> int | None:
-        """Return the most records of a request that writes; None if it has no bound that matters.
+        """Return the largest number of records of a request that writes; None if nothing limits it.
 
-        A server that somebody else runs is asked.
+        A server that somebody else runs is asked once.
         """
         asked = self._send("GET", "/api/v2/pre-flight-checks")["max_batch_size"] if self.foreign else None
         return min(filter(None, (asked, self.quotas.write_records)), default=None)
 
     def get_collection(self, name: str) -> DescribedCollection:
+        """Return the collection of this name. Raises Gone."""
         return _collection_of(self._ask("GET", f"/{quote(name, safe='')}"))
 
     def collections(self) -> Iterator[DescribedCollection]:
@@ -204,19 +209,22 @@ class Client:
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> DescribedCollection:
-        """Create a collection.
+        """Create a collection. Raises Refused if the name is taken or not allowed.
 
-        ``configuration``: Chroma's JSON, in which the embedding function is described, not built.
+        ``configuration``: settings in the form of Chroma's JSON, which only describes the embedding function.
         """
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _collection_of(self._ask("POST", "", wanted))
 
     def change_collection(self, collection: UUID, what: str, value: str | Mapping[str, Any]) -> None:
-        """Replace the ``name``, the ``metadata`` or settings of the ``configuration``; records stay."""
+        """Replace the name, the metadata or settings of a collection. Its records stay.
+
+        ``what``: ``name``, ``metadata`` or ``configuration``.
+        """
         self._ask("PUT", f"/{collection}", {f"new_{what}": value})
 
     def delete_collection(self, name: str) -> None:
-        """Delete a collection of any owner; nothing happens if it does not exist."""
+        """Delete a collection of any owner. Nothing happens if it does not exist."""
         try:
             self._ask("DELETE", f"/{quote(name, safe='')}")
         except Gone:
@@ -226,7 +234,10 @@ class Client:
         return int(self._ask("GET", f"/{collection}/count"))
 
     def post(self, collection: UUID, verb: Verb, **body: Any) -> Any:
-        """Read or write records. ``body``: Chroma's; rows of an answer are columns by name."""
+        """Read or write records, and return Chroma's answer, which has a list for each column by name.
+
+        ``body``: the fields of Chroma's request.
+        """
         return self._ask("POST", f"/{collection}/{verb}", body)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
@@ -267,9 +278,10 @@ class Client:
 
 
 def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Return what ``ask`` returns; retry it with waits of at most ``seconds`` in all. It must be idempotent.
+    """Call ``ask`` and return its result. Retry while the server throttles or cannot be reached.
 
-    Raises what the last attempt raised. Waits grow. They are not drawn by chance, since one thread writes.
+    The waits grow, and are at most ``seconds`` in all. They are not random, because only one thread writes.
+    ``ask`` must be idempotent. Raises the error of the last attempt.
     """
     left = seconds
     for attempt in count(1):
@@ -289,7 +301,7 @@ def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float]
 
 
 def _refusal(answer: httpx.Response) -> Refused:
-    """Read a refusal: {"error": name, "message": text} of Chroma, or anything of what stands before it."""
+    """Return the error of an answer: JSON of Chroma, or any text of a proxy or gateway in front of Chroma."""
     status, wait = answer.status_code, retry_after(answer.headers.get("retry-after"), time.time())
     try:
         refused = orjson.loads(answer.content)
@@ -300,7 +312,7 @@ def _refusal(answer: httpx.Response) -> Refused:
 
 
 def port_error(error: Refused) -> Exception | None:
-    """Return the error of ``ports`` that a refusal means; None if it means nothing else."""
+    """Return the error of ``ports`` that a refusal means; None if the refusal has no such meaning."""
     text, status = f"Chroma: {error}", error.status
     if is_damage(text):
         return NeedsHuman(f"{text}; {REMEDY}")
@@ -317,7 +329,7 @@ def port_error(error: Refused) -> Exception | None:
         return Gone(text)
     if status in (401, 403):
         return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
-    if status == 500:  # no overload, but an error within Chroma
+    if status == 500:  # an error within Chroma, while an overload has another status
         return Transient(f"{text}; if this repeats, {_DAMAGED}")
     if status > 500 or status in (408, 429):
         return Transient(text) if error.wait is None else Later(text, error.wait)

@@ -1,4 +1,6 @@
-"""The connection to Chroma as the config names it: a server of our own, which is kept up, or another's."""
+"""The connection to Chroma as the config names it: a server of our own, which is kept up, or of somebody
+else.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -15,17 +17,18 @@ from ingestor.core.events import event
 
 log = logging.getLogger(__name__)
 
-BRIEF = 3.0  # seconds that a request of the daemon waits in all for another's server; the writer then pauses
-PATIENCE = 60.0  # the same for a command; seconds that a request may take
-PROMPT = 20.0  # seconds that a reader waits for Chroma
+# Seconds for which a request to a server of somebody else is retried. The daemon's writer then pauses.
+BRIEF = 3.0
+PATIENCE = 60.0  # the same for a command; also the seconds that a request may take
+PROMPT = 20.0  # seconds that a request of a reader may take
 
 
 @dataclass(frozen=True, slots=True)
 class ChromaConnection:
-    """Clients of Chroma. ``client``: of the thread that writes; ``readers``: of any thread.
+    """Clients of Chroma. ``client``: for the thread that writes. ``readers``: for any thread.
 
-    ``connect``: makes another client, with seconds that a request may take. ``address``: where readers
-    connect; "" if they cannot. ``server``: our own, if Chroma is not another's.
+    ``connect``: creates another client; it takes the seconds that a request may take. ``address``: address
+    for readers; "" if they cannot connect. ``server``: our own server; None if somebody else runs Chroma.
     """
 
     client: Client
@@ -36,6 +39,7 @@ class ChromaConnection:
 
     @property
     def restarts(self) -> int:
+        """Count the restarts of our server."""
         return self.server.restarts if self.server else 0
 
     @property
@@ -44,12 +48,12 @@ class ChromaConnection:
         return self.server.level if self.server else ""
 
     def tick(self) -> None:
-        """Call regularly, from the thread that writes."""
+        """Restart our server if it died or hangs. The thread that writes calls this regularly."""
         if self.server:
             self.server.tick()
 
     def revive(self) -> str | None:
-        """Restart our server if it ended over the last request. Return why it ended, or None."""
+        """Restart our server if it died or hangs after a failed request. Return why, or None."""
         return self.server.revive() if self.server else None
 
     def answers(self, patience: float) -> bool:
@@ -58,9 +62,10 @@ class ChromaConnection:
             return client.is_alive()
 
     def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
-        """Return whether our server has not answered for one of these collections since it started.
+        """Return whether our server is loading one of these collections, which may take minutes.
 
-        It loads them with their first request. Any thread; ``patience``: seconds.
+        It loads a collection with the first request for it after a start. ``patience``: seconds to wait for
+        an answer. Any thread may call.
         """
         loaded = self.server.supervision.loaded if self.server else {*uuids}
         unknown = {*uuids} - loaded
@@ -84,8 +89,9 @@ def connect_to_chroma(
 ) -> Iterator[ChromaConnection]:
     """Connect to Chroma, and run its server if it is ours.
 
-    ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon. Neither: a server
-    for this command alone, on any port, as ``embedded`` is always.
+    ``attach``: use the server of the running daemon. ``serve``: run the daemon's server, on the port of the
+    config. With neither, a server runs for this command alone, on any port. With ``embedded`` in the config,
+    no server has a port that others know.
     """
     server, address = None, ""
     with ExitStack() as stack:
@@ -107,7 +113,7 @@ def connect_to_chroma(
 
 
 def _supervise(chroma: Chroma, log_path: Path, stack: ExitStack, *, serve: bool) -> ChromaServer:
-    """Start our server, which is stopped with the stack."""
+    """Start our server. It is stopped when the stack closes."""
     assert not isinstance(chroma, RemoteChroma)
     host, port, rights = LOCAL, 0, dict[str, Any]()
     if isinstance(chroma, Supervised):

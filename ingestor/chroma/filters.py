@@ -1,7 +1,7 @@
 """Checks metadata filters before Chroma sees them: their bounds, their grammar, and the types of keys. Pure.
 
-The bounds of metadata and text filters are well below what ends or stalls Chroma.
-Chroma 1.5.9 fails at 1,000 conditions and at 20,000 values, and ends at 5,000 conditions: see decision 0062.
+The bounds are well below the filters that stall or crash Chroma. Chroma 1.5.9 fails at 1,000 conditions and
+at 20,000 values, and crashes at 5,000 conditions (decision 0062).
 """
 
 import json
@@ -16,7 +16,7 @@ DEEPEST = 20  # levels of a filter, objects and lists alike
 
 
 def find_excess(*filters: object) -> str | None:
-    """Return which bound the filters of one request exceed, in words; None if they keep all bounds."""
+    """Return in words which bound the filters of one request exceed together, or None."""
     conditions = values = 0
     level = [each for each in filters if each is not None]
     for _ in range(DEEPEST + 1):
@@ -28,7 +28,7 @@ def find_excess(*filters: object) -> str | None:
                 inner = [each for each in value if isinstance(each, Mapping | list)]
                 deeper += inner
                 values += len(value) - len(inner)
-                conditions += not inner  # `$in` and its list of values
+                conditions += not inner  # a list of values, as of `$in`, is one condition
             else:
                 conditions += 1
         if conditions > CONDITIONS:
@@ -43,16 +43,15 @@ _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 _SETS = ("$in", "$nin")
 _PARTS = ("$contains", "$not_contains")
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_LIST_OF = {
-    "path": "folders",
-    "heading_path": "headings",
-    "section_title": "headings",
-}  # of a text: its parts
+# Keys with a text, and the key with a list of its parts.
+_LIST_OF = {"path": "folders", "heading_path": "headings", "section_title": "headings"}
 _COMPARISONS = ("$eq", "$ne", *_ORDERS, *_SETS, *_PARTS)
 
 
 def find_mistake(where: object) -> str | None:
-    """Return why Chroma would refuse a metadata filter, or match nothing by it, and what to write instead."""
+    """Return why Chroma would refuse a metadata filter or never match it, with the remedy; None if it is
+    right.
+    """
     if not isinstance(where, Mapping):
         return f"must be made of objects, and {_show(where)} is none"
     if len(where) != 1:
@@ -78,7 +77,10 @@ def find_mistake(where: object) -> str | None:
 
 
 def find_left_out(where: object, profile: Profile) -> str | None:
-    """Return why records of this profile never match: they lack a standard key that the filter names."""
+    """Return why a filter never matches: it names a standard key that records of this profile lack.
+
+    Else None.
+    """
     if isinstance(where, list):
         return next(filter(None, (find_left_out(each, profile) for each in where)), None)
     if not isinstance(where, Mapping):
@@ -93,6 +95,7 @@ def find_left_out(where: object, profile: Profile) -> str | None:
 
 
 def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
+    """Return why a comparison of a key is refused or never matches, or None."""
     if operator not in _COMPARISONS:
         return f"has the unknown operator {operator!r} for {key!r}; known: {', '.join(_COMPARISONS)}"
     values = operand if operator in _SETS and isinstance(operand, list) else [operand]
@@ -111,7 +114,7 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
 
 
 def _type_mistake(key: str, operator: str, value: object) -> str | None:
-    """Return why a standard key never matches; its type is known."""
+    """Return why a comparison never matches a standard key, whose type is known, or None."""
     if key in LISTS:
         if operator not in _PARTS:
             return f"compares the list {key!r} with {operator}: write {_show({key: {'$contains': value}})}"

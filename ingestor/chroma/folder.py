@@ -1,8 +1,8 @@
-"""Chroma's data folder: one process at a time may write there.
+"""Chroma's data folder, in which only one process at a time may write.
 
-Two writers corrupt it silently, and a second ``PersistentClient`` reads stale vectors. Our lock excludes a
-second ingestor. Other processes that have the database open, such as a notebook, are found through /proc, if
-the system has it.
+Two writers corrupt the data silently, and a second ``PersistentClient`` reads stale vectors. Our lock
+excludes a second ingestor. Other processes that have the database open, such as a notebook, are found through
+/proc, if the system has it.
 """
 
 import shutil
@@ -19,14 +19,14 @@ from ingestor.state import files
 from ingestor.state.files import Lock, hold
 
 DATABASE = "chroma.sqlite3"
-_CHILDREN = ("chroma/child.py",)  # how we start a server
+_CHILDREN = ("chroma/child.py",)  # in the command line of our servers
 LOCK = "ingestor.lock"
-ROOM = 50_000_000  # free bytes below which nothing is added
+ROOM = 50_000_000  # free bytes below which no records are added
 
 # Chroma's tables of collections and their segments: a few rows each.
 _OF_COLLECTIONS = ("databases", "collections", "collection_metadata", "segments", "segment_metadata")
 
-# Errors for a database with overwritten pages: SQLite's (codes 11 and 26), and Chroma's own.
+# Errors for a database with overwritten pages: of SQLite (codes 11 and 26), and of Chroma.
 _DAMAGED = (
     *("database disk image is malformed", "file is not a database"),
     "Failed to pull logs from the log store",
@@ -36,14 +36,15 @@ REMEDY = (
     "writes this ingestor's collections into a new one, without embedding; or put a backup in its place"
 )
 
-# Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
+# Seconds to wait for the server of an ingestor that was killed. It notices that, persists and ends by itself.
 _LEFTOVER_PATIENCE = 35.0
 
 
 def claim(path: Path) -> Lock:
-    """Lock the folder, created if it does not exist, and delete segments that Chroma left behind.
+    """Lock the folder, and delete segments that Chroma left behind. Create the folder if it does not exist.
 
-    Raises NeedsHuman if another process uses the folder, or if it cannot be used.
+    Raises NeedsHuman if another process uses the folder, if the folder cannot be used, or if its database is
+    damaged.
     """
     if not (path / DATABASE).exists():
         _refuse_state(path)
@@ -63,9 +64,9 @@ def claim(path: Path) -> Lock:
 
 
 def move_aside(path: Path) -> Path | None:
-    """Rename Chroma's folder. Returns its new path; None if there is no folder.
+    """Rename Chroma's folder. Return its new path; None if there is no folder.
 
-    Raises NeedsHuman if another process uses it, or if it cannot be renamed.
+    Raises NeedsHuman if another process uses the folder, or if it cannot be renamed.
     """
     if not path.exists():
         return None
@@ -97,7 +98,7 @@ def is_damage(text: str) -> bool:
 
 
 def is_full(path: Path) -> bool:
-    """Return whether the disk is nearly full; False if unknown: Chroma then reports the problem."""
+    """Return whether the disk of a folder is nearly full; False if the disk cannot be asked."""
     try:
         return shutil.disk_usage(path).free < ROOM
     except OSError:
@@ -105,10 +106,10 @@ def is_full(path: Path) -> bool:
 
 
 def require_room(path: Path) -> None:
-    """Raise Transient while the disk is nearly full, before Chroma meets a full disk.
+    """Raise Transient if the disk is nearly full, so that Chroma never meets a full disk.
 
-    Measured on 1.5.9: after a failed write Chroma soon answers no request until it is restarted, and it may
-    leave a torn segment.
+    After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a torn
+    segment.
     """
     if is_full(path):
         raise Transient(
@@ -118,9 +119,9 @@ def require_room(path: Path) -> None:
 
 
 def sweep(path: Path) -> list[Path]:
-    """Delete the segment folders that ``delete_collection`` leaves behind; returns them.
+    """Delete the folders of segments that Chroma leaves behind when it deletes a collection. Return them.
 
-    Needs the lock, and no Chroma may run there.
+    The caller holds the lock, and no Chroma may run in the folder.
     """
     folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
     if not folders or not (path / DATABASE).is_file():
@@ -134,9 +135,11 @@ def sweep(path: Path) -> list[Path]:
 
 
 def _refuse_others(database: Path) -> None:
+    """Raise NeedsHuman if another process has the database open. Wait for a server of ours that is ending."""
     until = time.monotonic() + _LEFTOVER_PATIENCE
     while others := processes.writers_of(database):
-        commands = map(processes.command, others)  # empty: it is ending
+        # An ending process has no command line any more; a server of ours ends after its killed parent.
+        commands = map(processes.command, others)
         ending = all(not each or any(name in each for name in _CHILDREN) for each in commands)
         if not ending or time.monotonic() > until:
             raise NeedsHuman(
@@ -147,9 +150,9 @@ def _refuse_others(database: Path) -> None:
 
 
 def _require_sound(database: Path) -> None:
-    """Raise NeedsHuman if what Chroma keeps of its collections is damaged.
+    """Raise NeedsHuman if Chroma's tables of collections are damaged.
 
-    Measured on 1.5.9: Chroma then breaks the connection at each write, and says nothing of the database.
+    Chroma 1.5.9 then breaks the connection at each write, without a word about the database.
     """
     if not database.is_file():
         return
@@ -161,16 +164,20 @@ def _require_sound(database: Path) -> None:
 
 @contextmanager
 def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
-    """Open Chroma's database, writable: SQLite may undo what a killed server wrote. Raises NeedsHuman."""
+    """Open Chroma's database. Raises NeedsHuman if it is damaged.
+
+    It is opened for writing, since SQLite may have to undo a transaction of a killed server.
+    """
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             yield connection
     except sqlite3.DatabaseError as error:
-        reason = "text that is no UTF-8" if "decode" in str(error) else error
+        reason = "it has text that is not UTF-8" if "decode" in str(error) else error
         raise NeedsHuman(f"can't read {database}: {reason}; {REMEDY}") from error
 
 
 def _is_ours(name: str) -> bool:
+    """Return whether a file in the folder is of Chroma or of this program."""
     return name.startswith((DATABASE, LOCK)) or _is_uuid(name)
 
 

@@ -1,4 +1,4 @@
-"""Finds processes that hold a port or a file, by Linux's /proc. Without /proc none is found."""
+"""Finds the processes that use a port or a file, by Linux's /proc. Without /proc no process is found."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 def listener(port: int) -> int | None:
-    """Return a process that listens on the TCP port, or None. Processes of other users are not visible."""
+    """Return the id of a process that listens on the TCP port, or None. Other users' processes are hidden."""
     sockets = _sockets_at(port)
     if not sockets:
         return None
@@ -18,14 +18,14 @@ def listener(port: int) -> int | None:
 
 
 def listens(pid: int, port: int) -> bool | None:
-    """Return whether this process listens on the port; None without /proc."""
+    """Return whether a process listens on the TCP port; None without /proc."""
     if not (_PROC / "net/tcp").exists():
         return None
     return bool(_sockets_at(port) & {target for _, target in _descriptors(pid)})
 
 
 def writers_of(file: Path) -> list[int]:
-    """Return other processes that have the file open for writing."""
+    """Return the ids of other processes that have a file open for writing."""
     path = str(file.resolve())
     others = (pid for pid in _processes() if pid != os.getpid())
     return [
@@ -35,15 +35,15 @@ def writers_of(file: Path) -> list[int]:
 
 
 def describe(pid: int) -> str:
-    """Describe the process, for messages."""
+    """Return the id and the command line of a process, for messages."""
     words = command(pid)
     return f"process {pid} ({words[:120]})" if words else f"process {pid}"
 
 
 def command(pid: int) -> str:
-    """Return the command line of a process; "" while the process ends.
+    """Return the command line of a process; "" if it is ending.
 
-    An ending process frees its memory before files and locks.
+    An ending process frees its memory, with the command line, before its files and locks.
     """
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -61,7 +61,7 @@ def free_port(host: str) -> int:
 
 
 def _sockets_at(port: int) -> set[str]:
-    """Return sockets that listen on the port, on any address, as links in /proc/PID/fd name them."""
+    """Return the sockets that listen on the port on any address, as links in /proc/PID/fd name them."""
     rows = [
         line.split()
         for table in ("net/tcp", "net/tcp6")
@@ -81,7 +81,7 @@ def _processes() -> Iterator[int]:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield descriptors of the process and their targets; none if it ended or belongs to another user."""
+    """Yield the descriptors of a process and their targets; none if it ended or belongs to another user."""
     folder = f"{_PROC}/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every command that opens Chroma reads thousands of these
@@ -95,6 +95,7 @@ def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _writable(pid: int, descriptor: str) -> bool:
+    """Return whether a process opened a file for writing."""
     try:
         lines = (_PROC / str(pid) / "fdinfo" / descriptor).read_text().splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """Our own Chroma server: started, supervised and stopped with this process.
 
 The port is opened here and passed to the child, which runs guard and Chroma (chroma/child.py). The server is
-ready when the child says so and answers; an answer alone could come from another Chroma.
+ready when the child reports so and answers; an answer alone could come from another Chroma.
 """
 
 import errno
@@ -32,21 +32,21 @@ from ingestor.state.files import Lock, full_disk, open_own
 log = logging.getLogger("ingestor")
 
 _CHILD = Path(__file__).with_name("child.py")
-_START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
-_PORT_PATIENCE = 3.0  # seconds for a taken port on which nobody listens
-_MOMENT = 0.02  # seconds
+_START_PATIENCE = 60.0  # seconds for one start, which takes 0.3 on an idle machine and longer after a crash
+_PORT_PATIENCE = 3.0  # seconds for which a taken port is retried if no process listens there
+_MOMENT = 0.02  # seconds between two checks of a starting server
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 STOP_PATIENCE = 30.0  # seconds from SIGTERM to SIGKILL
-_LAST_BREATH = 2.0  # seconds for an unresponsive process to end
+_END_PATIENCE = 2.0  # seconds in which a process that does not answer may prove to have ended
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 _PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
 _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 LOCAL = "127.0.0.1"
 PATIENCE = 60.0  # seconds that a request may take
-LOOK_EVERY = 5.0  # seconds between two looks at the server
-LAST_WORD = 15.0  # seconds to answer a small request, after another one timed out
-STARTS, START_PATIENCE = 5, 30.0  # attempts to start it; seconds in which another one is made
-UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # what Chroma answers for a collection
+LOOK_EVERY = 5.0  # seconds between two observations of the server
+LAST_WORD = 15.0  # seconds to answer a small request, after another request timed out
+STARTS, START_PATIENCE = 5, 30.0  # attempts to start; seconds after which no further attempt is made
+UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
@@ -70,22 +70,22 @@ class ChromaServer:
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
-        self.secret = secrets.token_hex(32)  # what our own requests carry; nobody else may change anything
+        self.secret = secrets.token_hex(32)  # in our own requests: nobody else may change anything
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self.supervision = Supervision()
         self._looked, self._complaint = time.monotonic(), ""
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: socket.socket | None = None  # its end tells the child that the parent ended
+        self._pipe: socket.socket | None = None  # the child ends when this socket closes
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start it, and return when it answers.
+        """Start the server, and return when it answers.
 
-        Raises NeedsHuman if folder or port cannot be used, Transient if it did not start.
+        Raises NeedsHuman if folder or port cannot be used, and Transient if the server did not start.
         """
         self.supervision.move(ServerEvent.START)
         try:
@@ -94,14 +94,14 @@ class ChromaServer:
             with self._bind() as listener:
                 self._spawn(listener)
             self._await_ready()
-            # for other commands, see queries/access.py
+            # Other commands find the server by the lock file (queries/access.py).
             self._lock.note(f"{self.host} {self.port} {self.secret}")
         except BaseException:
             self.stop()
             raise
 
     def poll(self) -> str | None:
-        """Look at the server. Return why it needs a restart; None while it answers or works."""
+        """Observe the server, and log wrong tokens. Return why it needs a restart, or None."""
         self._truncate_log()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
@@ -114,6 +114,7 @@ class ChromaServer:
         return self.supervision.judge(self._look())
 
     def _look(self) -> Look:
+        """Observe the server, with a heartbeat."""
         if self._process is None:
             return Look(time.monotonic())
         if self._lock is not None and self._lock.is_lost:
@@ -121,38 +122,38 @@ class ChromaServer:
         if self._process.poll() is None and self._answers():
             return self.look(answers=True)
         with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
-            return Look(time.monotonic(), fault=f"it ended {_status(self._process.wait(_LAST_BREATH))}")
+            return Look(time.monotonic(), fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}")
         return self.look()
 
     def look(self, *, answers: bool = False) -> Look:
-        """Return an observation of the server: monotonic time and processor seconds so far."""
+        """Return an observation without a heartbeat. ``answers``: whether the server just answered."""
         spent = processor_seconds(self.pid) if self.pid else None
         return Look(time.monotonic(), spent, answers)
 
     def _truncate_log(self) -> None:
-        """Truncate a log that is too large."""
+        """Truncate Chroma's log if it is too large."""
         with suppress(FileNotFoundError):
             if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
 
     @property
     def has_crashed(self) -> bool:
-        """Return whether the process ended by its own fault, not by SIGTERM or SIGKILL.
+        """Return whether the process ended by its own fault, and not by a signal of another process.
 
-        The system also sends SIGKILL when memory is short, which says nothing about its files.
+        The system sends SIGKILL when memory is short, which says nothing about Chroma's files.
         """
         status = self._process.poll() if self._process else None
         return status is not None and status != 0 and -status not in _FROM_OUTSIDE
 
     def restart(self) -> None:
-        """Restart it; the folder stays locked in between. Raises as ``start`` does."""
+        """Restart the server. The folder stays locked in between. Raises the errors of ``start``."""
         self._end()
         if self._lock is not None and self._lock.is_lost:
             self.stop()
         self.start()
 
     def stop(self) -> None:
-        """Stop it, with time to persist its memory, and unlock the folder. May be repeated."""
+        """Stop the server, with time to persist its memory, and unlock the folder. May be repeated."""
         self._end()
         if self._lock is not None:
             self._lock.release()
@@ -166,9 +167,9 @@ class ChromaServer:
         self.stop()
 
     def _bind(self) -> socket.socket:
-        """Return the bound socket for the child.
+        """Return a socket that is bound to the port, for the child.
 
-        Wait a moment for the port of a server that is just ending.
+        Retry a moment if no process listens on a taken port: a server may just be ending. Raises NeedsHuman.
         """
         until = time.monotonic() + _PORT_PATIENCE
         while True:
@@ -193,6 +194,7 @@ class ChromaServer:
                 return listener
 
     def _spawn(self, listener: socket.socket) -> None:
+        """Start the child, which reads its settings from a socket that ends with this process."""
         settings = {
             "listener": listener.fileno(), "names": self.names, "secret": self.secret, "tokens": self.tokens
         }  # fmt: skip
@@ -210,11 +212,12 @@ class ChromaServer:
             )
 
     def _await_ready(self) -> None:
+        """Wait until the child reports that it is ready and answers. Raises NeedsHuman or Transient."""
         assert self._process is not None
         answer, until = b"", time.monotonic() + _START_PATIENCE
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
-                self._bind().close()  # raises if the port is taken, the most likely reason
+                self._bind().close()  # raises if another process took the port, the most likely reason
                 if full := full_disk(self.log_path.parent) or full_disk(self.path):
                     raise Transient(full)
                 lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
@@ -230,7 +233,7 @@ class ChromaServer:
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
     def _heard(self, seconds: float) -> bytes:
-        """Return lines from the child, if any come within that time."""
+        """Return what the child sends within ``seconds``, or b""."""
         assert self._pipe is not None
         self._pipe.settimeout(seconds)
         try:
@@ -240,7 +243,7 @@ class ChromaServer:
         except OSError:
             heard = b""
         if not heard:
-            time.sleep(seconds)  # it is ending
+            time.sleep(seconds)  # the child is ending: the caller's loop must not spin
         return heard
 
     def _answers(self) -> bool:
@@ -248,6 +251,7 @@ class ChromaServer:
             return client.is_alive()
 
     def connect(self, timeout: float = PATIENCE) -> Client:
+        """Return a client with all rights. ``timeout``: seconds that a request may take."""
         host = local_address(self.host)
         return Client(host, self.port, token=self.secret, timeout=timeout, folder=self.path)
 
@@ -268,15 +272,15 @@ class ChromaServer:
             self._pipe.close()
             self._pipe = None
 
-    # --- kept up, by the judgement of ``supervision`` ---
+    # --- supervision: restarts by the judgement of ``Supervision`` ---
 
     @property
     def restarts(self) -> int:
-        """Count the restarts; what Chroma holds is unknown after each."""
+        """Count the restarts. After each one, the records in Chroma must be compared with the journal."""
         return max(0, self.supervision.starts - 1)
 
     def start_patiently(self) -> None:
-        """Start it, with retries. Raises what the last attempt raised."""
+        """Start the server, with retries. Raises the error of the last attempt."""
         until = time.monotonic() + START_PATIENCE
         for _ in range(STARTS - 1):
             try:
@@ -288,25 +292,24 @@ class ChromaServer:
         return self.start()
 
     def tick(self) -> None:
-        """Call regularly: restarts the server if it died or hangs."""
+        """Restart the server if it died or hangs. Called often; it observes every LOOK_EVERY seconds."""
         if time.monotonic() - self._looked >= LOOK_EVERY:
             self._looked = time.monotonic()
             self.revive()
 
     def revive(self) -> str | None:
-        """Restart the server if it died or hangs. Return why, or None."""
+        """Restart the server if it died or hangs. Return the reason, or None."""
         reason = self.poll()
         if reason is not None:
             self._revive(reason)
         return reason
 
     def trouble(self, name: ChromaName, error: Exception, ask: Callable[[Client], object]) -> None:
-        """Restart the server if it died over a request for a collection, met a full disk, or hangs.
+        """Restart the server after a failed request, if it died, met a full disk, or hangs.
 
-        Measured on 1.5.9: some torn files crash it at every load. A few writes after it met a full disk
-        it only answers heartbeats until it is restarted, even if there is space again.
-
-        ``ask``: makes a small request for the collection.
+        Chroma 1.5.9 crashes at each load of some torn files. A few writes after a full disk it answers only
+        heartbeats until a restart, even if there is space again. ``error``: of the request. ``ask``: makes a
+        small request for the same collection.
         """
         reason = self.poll()
         if reason is not None and self.has_crashed:
@@ -328,6 +331,7 @@ class ChromaServer:
             self._revive(reason)
 
     def _answers_request(self, ask: Callable[[Client], object]) -> bool:
+        """Return whether the server answers a small request in time, also with an error."""
         with self.connect(LAST_WORD) as client:
             try:
                 ask(client)
@@ -338,10 +342,10 @@ class ChromaServer:
         return True
 
     def test(self, name: ChromaName, use: Callable[[Client], None]) -> None:
-        """Find out whether a collection crashes Chroma. Readers wait meanwhile.
+        """Test whether a collection crashes Chroma, and note so in ``supervision.fatal``.
 
-        A private server is asked, so that no other request can be the cause. ``use``: reads the collection
-        and writes a record of it again. Raises Torn if Chroma reports that the collection is damaged.
+        Our server is stopped, and a private one is asked, so that no other request can be the cause. ``use``:
+        reads the collection and writes one of its records again. Raises Torn if Chroma reports damage.
         """
         self.stop()
         alone = ChromaServer(self.path, LOCAL, 0, self.log_path)
@@ -356,7 +360,7 @@ class ChromaServer:
             self._revive(f"stopped to test whether collection {name} crashes the server")
 
     def _revive(self, reason: str) -> None:
-        """Restart the server; after an error the next tick retries."""
+        """Restart the server, and log the reason once. After an error the next ``tick`` retries."""
         if not self._complaint:
             log.error("restarting Chroma: %s", reason, extra=event("chroma_restarted", reason=reason))
         try:
@@ -378,7 +382,11 @@ def _log_down(error: Exception, level: int) -> None:
 def _level(
     tokens: Sequence[tuple[str | None, str]], port: int, without_users: str, without_namespace: str
 ) -> str:
-    """Describe how the port is guarded. ``port``: Chroma's own, on 127.0.0.1."""
+    """Describe how the port is guarded, and what is missing.
+
+    ``port``: port of Chroma behind the guard. ``without_users``, ``without_namespace``: why the guard cannot
+    tell the users of connections, or cannot hide Chroma's port; "" if it can.
+    """
     open_to = [f"everybody may {may}" for token, may in tokens if token is None]
     who = {"token": "; ".join(open_to)} if tokens else {"this user and root only": without_users}
     exposed = f"{without_namespace}; past the guard, other users reach Chroma on port {port}"
@@ -386,6 +394,7 @@ def _level(
 
 
 def _status(status: int) -> str:
+    """Describe how a process ended."""
     if status >= 0:
         return f"with status {status}"
     return f"by {signal.Signals(-status).name}"

@@ -1,8 +1,8 @@
 """A collection as the list of its shards in Chroma, written and searched as a single index.
 
-Records are divided by ``entries.shard_of``. A question goes to all shards, and the best hits of all are kept.
-The distance of a record to a question does not depend on the other records. The lexical index counts over the
-whole collection, so scores equal the scores of a collection in one piece.
+Records are divided by ``entries.shard_of``. A query goes to all shards, and the best hits of all are kept.
+Scores equal those of a collection without shards. The distance of a record to a query does not depend on
+other records, and the lexical index counts words over the whole collection.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Index)
 Answer = TypeVar("Answer")
-Ask = tuple[int, Callable[[], T]]  # a shard, and what is asked of it
+Ask = tuple[int, Callable[[], T]]  # number of a shard, and a function that sends it a request
 
-_AT_ONCE = 32  # requests of readers that are under way in this process
+_AT_ONCE = 32  # requests of readers to shards at the same time, in this process
 
 
 @contextmanager
 def blame(shard: int, shards: int) -> Iterator[None]:
-    """Note in errors which of several shards failed: that shard alone is damaged, or crashed the server."""
+    """Note in errors which shard failed: only that one is damaged, or crashed the server.
+
+    ``shard``: its number. ``shards``: number of shards; a single one is not noted.
+    """
     try:
         yield
     except (Torn, Gone, Transient) as error:
@@ -41,7 +44,7 @@ def blame(shard: int, shards: int) -> Iterator[None]:
 
 
 class Shards(Generic[Part]):
-    """An ``Index``. ``parts``: the shards in their order."""
+    """An ``Index`` over the shards of a collection. ``parts``: the shards, ordered by number."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
@@ -68,7 +71,7 @@ class Shards(Generic[Part]):
                 yield from part.ids()
 
     def facts(self) -> Mapping[str, object]:
-        """Return the facts of the first shard: all shards are on one server, and are restored together."""
+        """Return the facts of the first shard. All shards are on one server, and are restored together."""
         return self._ask(0, self.parts[0].facts)
 
     def note(self, facts: Mapping[str, str]) -> None:
@@ -85,7 +88,7 @@ class Shards(Generic[Part]):
         return _best(answers, n, lambda hit: (-hit[1], hit[0]))
 
     def _divide(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
-        """Return the items by shard, in the order of the shards that have any."""
+        """Return the items by the number of their shard, in the order of the numbers."""
         by_shard: dict[int, list[T]] = {}
         for item in items:
             number = shard_of(id_of(item), len(self.parts)) if len(self.parts) > 1 else 0
@@ -95,12 +98,15 @@ class Shards(Generic[Part]):
     def _ask_shares(
         self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
     ) -> list[Answer]:
-        """Return the answers of the shards that have any of the items, each asked for its own."""
+        """Call ``ask`` with each shard that has any of the items, and with these items.
+
+        Return the answers.
+        """
         shares = self._divide(items, id_of)
         return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in shares])
 
     def _each(self, question: Callable[[Part], T]) -> list[T]:
-        """Return the answer of every shard."""
+        """Call ``question`` with each shard, and return the answers."""
         return self._answers([(number, partial(question, part)) for number, part in enumerate(self.parts)])
 
     def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
@@ -112,9 +118,9 @@ class Shards(Generic[Part]):
 
 
 class SearchedShards(Shards[ChromaIndex]):
-    """The same for readers, with what a search asks besides.
+    """Shards for readers, with the queries of a search.
 
-    All shards are asked at the same time: readers wait for the slowest, and not for the sum.
+    Requests go to all shards at the same time, so that a reader waits for the slowest shard only.
     """
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
@@ -125,7 +131,10 @@ class SearchedShards(Shards[ChromaIndex]):
         return set().union(*self._ask_shares(ids, str, lambda part, some: part.filter_ids(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
-        """Return the first ``most`` records that a filter lets pass; of one shard if it names a document."""
+        """Return the first ``most`` records that pass a filter.
+
+        Only one shard is asked if the filter names a document, because a shard has whole documents.
+        """
         conditions = [where, *where.get("$and", ())]
         named = (one.get("document_id") for one in conditions)
         document = next((document for document in named if isinstance(document, str)), None)
@@ -133,7 +142,7 @@ class SearchedShards(Shards[ChromaIndex]):
         return [record for part in parts for record in part.select(where, most)][:most]
 
     def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
-        """Return all answers, or raise the error of the first shard that has one."""
+        """Send all requests at the same time. Raises the error of the first shard that has one."""
         if len(asks) < 2:
             return super()._answers(asks)
         answers = [_threads().submit(self._ask, number, question) for number, question in asks]
@@ -145,11 +154,11 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_AT_ONCE, "shard")
 
 
-os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has none of these threads
 
 
 def _best(answers: Sequence[list[list[T]]], n: int, order: Callable[[T], Any]) -> list[list[T]]:
-    """Merge the answers of all shards for each vector."""
+    """Merge the answers of all shards: for each vector, the first ``n`` hits in this order."""
     if len(answers) == 1:
         return answers[0]
     rows = zip(*answers, strict=True)

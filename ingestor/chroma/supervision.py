@@ -1,9 +1,10 @@
-"""Supervision of our Chroma server: its states, the table of their moves, the judgement of a look. Pure.
+"""Supervision of our Chroma server: its states, the table of their moves, the judgement of observations.
+Pure.
 
 A server that does not answer is loading or hanging, and its processor time tells which. A collection may take
 minutes to load, and a restart would begin with that again. After a full disk Chroma answers nothing but
-heartbeats, and spends next to nothing. The daemon examines all collections after each start (``starts``).
-The thread that writes owns the machine.
+heartbeats, and uses almost no processor time. The daemon examines all collections after each start
+(``starts``). Only the thread that writes may change the state.
 """
 
 from collections import Counter
@@ -13,30 +14,35 @@ from enum import Enum, auto
 
 from ingestor.core.entries import ChromaName
 
-LONGEST = 600.0  # seconds without an answer, after which no work is an excuse
-DEATHS = 4  # crashes over one collection, after which its files are suspected
-FORGIVEN = 600.0  # seconds since the last start, after which crashes no longer count
-_WORKING = 0.02  # of one processor: a busy server on a crowded machine has more, one that only waits has less
+LONGEST = 600.0  # seconds without an answer after which the server hangs, although it works
+DEATHS = 4  # crashes over one collection after which its files are suspected
+FORGIVEN = 600.0  # seconds since the last start after which earlier crashes no longer count
+# Part of one processor. A server that loads has more, even on a busy machine; one that only waits has less.
+_WORKING = 0.02
 
 
 class State(Enum):
-    DOWN = auto()  # no process, or one that is ending
-    STARTING = auto()  # it has not answered yet
+    """State of our server."""
+
+    DOWN = auto()  # no process runs, or it is ending
+    STARTING = auto()  # the process has not answered yet
     UP = auto()
-    LOADING = auto()  # it does not answer, and works
-    HANGING = auto()  # it does not answer, and does not work: only a restart helps
-    SUSPECT = auto()  # stopped: a private server tests whether a collection crashes it
+    LOADING = auto()  # the server does not answer, and works
+    HANGING = auto()  # the server does not answer, and does not work: only a restart helps
+    SUSPECT = auto()  # stopped, while a private server tests whether a collection crashes Chroma
 
 
 class ServerEvent(Enum):
+    """Event in the life of our server."""
+
     START = auto()  # a process is started
-    READY = auto()  # it answers for the first time
-    ANSWER = auto()  # to a heartbeat, or to a request for a collection
-    SILENCE = auto()  # no answer yet, which its work explains
-    STUCK = auto()  # no answer, which nothing explains; or the full disk that leads to this
-    END = auto()  # it ended, or its folder is gone
-    SUSPICION = auto()  # it crashed too often over the same collection
-    STOP = auto()  # we stop it, or a start failed
+    READY = auto()  # the process answers for the first time
+    ANSWER = auto()  # the server answers a heartbeat, or a request for a collection
+    SILENCE = auto()  # the server does not answer, but works
+    STUCK = auto()  # the server does not answer and does not work; or met a full disk, which leads to this
+    END = auto()  # the process ended, or its folder is gone
+    SUSPICION = auto()  # the server crashed too often over the same collection
+    STOP = auto()  # we stop the server, or a start failed
 
 
 _ALIVE: Mapping[ServerEvent, State] = {
@@ -62,15 +68,15 @@ MOVES: Mapping[State, Mapping[ServerEvent, State]] = {
 
 
 class BrokenMove(RuntimeError):
-    """Error: an event that cannot happen in this state, a defect of this program."""
+    """Error: an event happened that is impossible in this state, which is a defect of this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Observation of the server. ``at``: monotonic seconds.
+    """Observation of the server.
 
-    ``spent``: processor seconds of the server; None if unknown. ``fault``: reason why the server must be
-    restarted, or "".
+    ``at``: monotonic seconds. ``spent``: processor seconds that the server has used; None if unknown.
+    ``answers``: whether it answers a heartbeat. ``fault``: why it must be restarted in any case, or "".
     """
 
     at: float
@@ -80,9 +86,10 @@ class Look:
 
 
 def is_stuck(since: float, before: Look, now: Look) -> bool:
-    """Return whether a silence calls for a restart.
+    """Return whether a server without answers must be restarted, because it does not work.
 
-    ``since``: the first request without an answer. Between both looks nothing was answered.
+    ``since``: monotonic seconds of the first request without an answer. Nothing was answered between both
+    observations.
     """
     if now.at - since > LONGEST or before.spent is None or now.spent is None:
         return True
@@ -91,11 +98,11 @@ def is_stuck(since: float, before: Look, now: Look) -> bool:
 
 @dataclass(slots=True)
 class Supervision:
-    """The state of our server, and its record with each collection since it started.
+    """The state of our server, and its crashes and silences by collection.
 
-    ``hanging_after``: seconds without a heartbeat after which it is judged. ``loaded``: UUIDs of collections
-    for which it has answered; any thread adds to it. ``fatal``: collections that crashed it in a test, until
-    they are deleted.
+    ``hanging_after``: seconds without an answer to heartbeats after which its processor time is judged.
+    ``loaded``: UUIDs of collections for which it has answered since its start; any thread adds to this set.
+    ``fatal``: collections that crashed a private server in a test, until they are deleted.
     """
 
     hanging_after: float = 60.0
@@ -103,14 +110,16 @@ class Supervision:
     starts: int = 0
     loaded: set[str] = field(default_factory=set)
     fatal: set[ChromaName] = field(default_factory=set)
-    _why: str = "not started"  # it is down or hangs
-    _started: float = 0.0
-    _answered: float = 0.0
+    _why: str = "not started"  # why the server is down or hangs
+    _started: float = 0.0  # monotonic seconds
+    _answered: float = 0.0  # monotonic seconds of the last answer to a heartbeat
     _last: Look = field(default_factory=lambda: Look(0.0))
-    _silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)  # the first, and the last
+    # By collection: monotonic seconds of the first and of the last request without an answer.
+    _silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
     _deaths: Counter[ChromaName] = field(default_factory=Counter)
 
     def move(self, event: ServerEvent) -> None:
+        """Change the state by an event. Raises BrokenMove if the table has no such move."""
         if event not in MOVES[self.state]:
             raise BrokenMove(f"Chroma's server cannot meet {event} when it is {self.state}")
         self.state = MOVES[self.state][event]
@@ -118,14 +127,14 @@ class Supervision:
             self._why = "not started"
 
     def ready(self, now: Look) -> None:
-        """Note that a new process answers, which has loaded nothing yet."""
+        """Note that a new process answers. It has loaded no collection yet."""
         self.move(ServerEvent.READY)
         self.starts += 1
         self.loaded, self._silences = set(), {}
         self._last, self._answered, self._started = now, now.at, now.at
 
     def judge(self, now: Look) -> str | None:
-        """Return why the server needs a restart; None while it answers or works."""
+        """Return why the server needs a restart; None while it answers or works. ``now``: an observation."""
         if self.state not in (State.UP, State.LOADING):
             return self._why
         before, self._last = self._last, now
@@ -146,14 +155,15 @@ class Supervision:
         return self.stuck(f"no answer for {silence:.0f} s")
 
     def stuck(self, reason: str) -> str:
+        """Note that only a restart helps, for this reason. Return the reason."""
         self._why = reason
         self.move(ServerEvent.STUCK)
         return reason
 
     def note_silence(self, name: ChromaName, before: Look, now: Look) -> str | None:
-        """Note a collection without an answer between two looks. Return why a restart is needed, if it is.
+        """Note that a request for a collection got no answer between two observations.
 
-        Long after the last silence, another one begins.
+        Return why a restart is needed, or None. A silence long after the last one counts as a new silence.
         """
         first, last = self._silences.get(name, (before.at, before.at))
         first = before.at if before.at - last > LONGEST else first
@@ -164,6 +174,7 @@ class Supervision:
         return None
 
     def note_answer(self, name: ChromaName) -> None:
+        """Note an answer to a request for a collection, which ends its silence."""
         self.move(ServerEvent.ANSWER)
         self._silences.pop(name, None)
 
@@ -172,7 +183,10 @@ class Supervision:
         self._deaths[name] += 1
 
     def suspects(self, name: ChromaName) -> bool:
-        """Return whether a collection must be tested before it is opened; its crashes then count anew."""
+        """Return whether a collection must be tested before it is opened.
+
+        If so, count its crashes from zero.
+        """
         if self._deaths[name] < DEATHS:
             return False
         self._deaths[name] = 0

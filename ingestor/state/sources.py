@@ -352,9 +352,8 @@ class PageStore:
 
     def append(self, page: list[Differing]) -> None:
         packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
-        end = self._ends[
-            -1
-        ]  # not the end of the file: a part of a page may follow that did not fit on the disk
+        # The end of the last page, which may not be the end of the file: a page that did not fit may follow.
+        end = self._ends[-1]
         while packed:
             written = os.pwrite(self._open().fileno(), packed, end)
             packed, end = packed[written:], end + written

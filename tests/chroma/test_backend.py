@@ -143,7 +143,7 @@ def test_busy_server_gets_more_time_but_not_for_ever(
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
-    monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
+    monkeypatch.setattr(chroma_server, "_END_PATIENCE", 0.01)
     monkeypatch.setattr(chroma_server, "LAST_WORD", 0.2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))

@@ -116,7 +116,7 @@ def test_descriptions_of_collections_are_kept_in_memory(tmp_path):
 
 def test_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
-    monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
+    monkeypatch.setattr(chroma_server, "_END_PATIENCE", 0.01)
     with server(tmp_path) as running:
         running.supervision.hanging_after = 0.3
         first = running.pid
