@@ -1,7 +1,7 @@
-"""Unpacks archives, mailboxes and mails, also nested ones, one member after another.
+"""Unpacks archives, mailboxes and mails, also nested ones, one member after the other.
 
-A confined process runs this module (sandbox/work.py), because archives may be hostile. Nothing is written,
-and only one member of a container is in memory. Limits are checked against declared sizes, then against real
+A confined process runs this module (sandbox/work.py), because archives may be hostile. No file is written,
+and only one member of a container is in memory. Limits are compared with declared sizes, then with real
 sizes.
 """
 
@@ -46,15 +46,16 @@ from ingestor.ports import BadDocument
 
 
 class Unpacked:
-    """Members of opened containers. ``members``: by name. ``broken``: reasons of containers that stay closed.
+    """The members of an outermost container, whose bytes are in a temporary file.
 
-    The object closes itself when the last reference is gone.
+    ``members``: by name. ``broken``: by name of an inner container, why it could not be opened. The file is
+    deleted with the last reference to the object.
     """
 
     def __init__(self) -> None:
         self._spool = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
         self._starts: dict[str, int] = {}
-        self._size = self._count = 0  # of all members so far, also dropped ones
+        self._size = self._count = 0  # bytes and number of all members so far, also of dropped ones
         self.close = finalize(self, self._spool.close)
         self.members: dict[str, Member] = {}
         self.broken: dict[str, str] = {}
@@ -78,9 +79,9 @@ class Unpacked:
         self._write(content)
 
     def drop(self, name: str, reason: str) -> None:
-        """Remove the members of a container that turned out to be damaged.
+        """Remove the members of an inner container that turned out to be damaged, and keep the reason.
 
-        The container was added last, before its members. Raises BadDocument otherwise.
+        It must be the container that was added last, before its members. Otherwise BadDocument is raised.
         """
         inside = name + INSIDE
         last = next(reversed(self.members), None)
@@ -129,17 +130,17 @@ _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
 
 
 def may_hold(name: str, archives: bool) -> bool:
-    """Return whether a name is of a compressed file, mailbox or mail, or with ``archives`` of an archive."""
+    """Return whether a file with this name may have members. ``archives``: whether archives count, too."""
     return bool(_MAIL.search(name) or _SINGLE.search(name) or (archives and _ARCHIVE.search(name)))
 
 
 def is_document(name: str) -> bool:
-    """Return whether a container is also a document itself, as a mail is."""
+    """Return whether a container with this name is also a document, as a mail is."""
     return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
-    """Return whether the content may have members. Quick, and safe for any bytes."""
+    """Return whether the content may have members. It is quick, and safe for hostile bytes."""
     kind = detect.content_type(blob)
     if kind == "message/rfc822":
         return bool(_PARTS.search(blob.data))  # a mail without parts has no attachments
@@ -147,9 +148,9 @@ def holds_members(blob: Blob) -> bool:
 
 
 def unpack(blob: Blob, archives: bool) -> Iterator[FoundMember | BrokenContainer]:
-    """Yield members in order; members of an inner container follow the container. Raises BadDocument.
+    """Yield the members in order. Members of an inner container follow that container. Raises BadDocument.
 
-    ``archives``: whether inner archives are opened, not only mails.
+    ``archives``: whether inner archives are opened, and not only mails.
     """
     yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
 
@@ -236,7 +237,7 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _of_xz(data: bytes) -> Iterator[bytes]:
-    """Unpack with a limit of memory, because the header can demand any amount."""
+    """Yield the unpacked content. Memory is limited, because the header can demand any amount."""
     decompressor = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
     while not decompressor.eof:
         chunk = decompressor.decompress(data, _CHUNK)
@@ -247,10 +248,10 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
 
 
 def _of_zstd(data: bytes) -> Iterator[bytes]:
-    """Unpack frame by frame, in small parts, with a limit of memory.
+    """Yield the unpacked content, frame by frame.
 
-    A frame can demand any amount of memory. The data behind a frame is copied, and there may be a million
-    frames.
+    Memory is limited, because a frame can demand any amount. The input is read in small parts: the
+    decompressor copies the data behind a frame, and there may be a million frames.
     """
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -278,14 +279,14 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
 
 
 class _Stream:
-    """File object over chunks, read forwards only, with a limit for the size of a header."""
+    """A file object over chunks for tarfile, which reads forwards only and limits the size of a header."""
 
     def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
         self._chunks, self._budget = chunks, budget
         self._ahead, self._at = b"", 0
 
     def is_tar(self) -> bool:
-        """Return whether a tar header follows; the position stays."""
+        """Return whether a header of tar follows. The position stays."""
         while len(self._ahead) < _TAR_HEADER and (chunk := next(self._chunks, None)) is not None:
             self._budget.spend(0, len(chunk))
             self._ahead += chunk
@@ -306,7 +307,7 @@ class _Stream:
         return self.content(size)
 
     def content(self, size: int) -> bytes:
-        """Return ``size`` bytes; fewer at the end."""
+        """Return the next ``size`` bytes; fewer at the end."""
         parts: list[bytes] = []
         while size and (part := self._next(size)):
             parts.append(part)
@@ -343,7 +344,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Return whether a header is one of tar from before 1988: no magic bytes, but a checksum."""
+    """Return whether bytes are a header of tar from before 1988, which has a checksum but no magic bytes."""
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -352,7 +353,7 @@ def _is_old_tar(header: bytes) -> bool:
 
 
 def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
-    """Yield the single file of a compressed file; its name is the archive's without the last extension."""
+    """Yield the file in a compressed file. Its name is that of the compressed file without the extension."""
     content = stream.content(LARGEST + 1)
     while stream.content(_CHUNK):
         pass  # the budget ends an endless stream
@@ -372,7 +373,7 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
-    """Yield attachments of an Outlook message. Damage is reported when the message is parsed."""
+    """Yield the attachments of an Outlook message. Damage is reported when the message itself is parsed."""
     from olefile import OleFileIO
 
     from ingestor.parsers.office97 import (
@@ -432,7 +433,7 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Return the name of a member. Names are often UTF-8 without the mark for it."""
+    """Return the name of a member of a zip file, which is often UTF-8 without the flag for UTF-8."""
     if info.flag_bits & 0x800:
         return info.filename
     try:

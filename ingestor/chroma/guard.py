@@ -1,9 +1,10 @@
-"""The guard on Chroma's port: it checks every request, and forwards what its sender may ask.
+"""The guard on Chroma's port: it checks every request, and forwards the requests that its sender may make.
 
-A client connection is a coroutine, which takes one request after the other. Requests and responses are read
-and written by ``h11``: what Chroma gets was parsed, judged and written anew. The daemon's bodies, and what a
-writer writes, are forwarded piece by piece. Others' bodies with filters are held until they are whole, then
-checked. Beyond a limit of connections, or of bytes held, the connection that was idle longest is closed.
+A client connection is a coroutine, which handles one request after the other. ``h11`` reads and writes
+requests and responses, so that Chroma gets requests that were parsed, judged and written anew. Bodies of the
+daemon, and bodies without filters, are forwarded piece by piece. Other bodies with filters are buffered until
+they are complete, then checked. Beyond a limit of connections, or of buffered bytes, the connection that was
+idle longest is closed.
 """
 
 import asyncio
@@ -32,21 +33,26 @@ from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, gives_token
 from ingestor.http_server.peers import PeerUsers
 
 _COLLECTION = re.compile(rb"(/api/v2/tenants/[^/?]+/databases/[^/?]+/collections/[0-9a-fA-F-]{36})(?![^/?])")
-_PATIENCE = 600.0  # seconds for one collection; then requests are let through
+_PATIENCE = 600.0  # seconds to load one collection, after which requests are forwarded in any case
 
 
 class CollectionLoading:
-    """Loads of collections, bound to the event loop that created this object.
+    """Makes requests wait until their collection is loaded, one collection after the other.
 
-    ``port``: port of Chroma on 127.0.0.1.
+    Chroma loads a collection with the first request for it. If the client of this request gives up, the work
+    is lost, and several requests hinder each other (decision 0033). So the guard itself makes the first
+    request. An object belongs to the event loop that created it.
     """
 
     def __init__(self, port: int) -> None:
         self._port, self._turn = port, asyncio.Lock()
-        self._loads: dict[bytes, asyncio.Task[None]] = {}
+        self._loads: dict[bytes, asyncio.Task[None]] = {}  # by the path of the collection
 
     async def wait(self, target: bytes) -> None:
-        """Wait until the collection of a request is loaded, whoever gives up meanwhile."""
+        """Wait until the collection of a request is loaded. It is loaded also if the client gives up.
+
+        ``target``: path and query of the request.
+        """
         if (match := _COLLECTION.match(target)) is None:
             return
         if (path := match[1]) not in self._loads:
@@ -60,10 +66,11 @@ class CollectionLoading:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     loaded = await self._answers(path)
-        if not loaded:  # it does not exist, or Chroma cannot load it: the next request tries again
+        if not loaded:  # there is no such collection, or Chroma cannot load it: the next request tries again
             del self._loads[path]
 
     async def _answers(self, path: bytes) -> bool:
+        """Ask Chroma to count a collection, which loads it. Return whether that succeeds."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(b"GET %b/count HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path)
@@ -72,19 +79,20 @@ class CollectionLoading:
             writer.close()
 
 
-_CONNECTIONS = 2_000  # at the same time
+_CONNECTIONS = 2_000  # connections of clients at the same time
 _FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
-_PIECE = 262_144  # bytes read at once, and buffered for a side that does not read
-_HELD = 64 * 2**20  # bytes of bodies that are not whole yet, of all connections
+_PIECE = 262_144  # bytes that are read at once, and that are buffered for a side that does not read
+_HELD = 64 * 2**20  # bytes of incomplete bodies that are buffered for all connections
 _FAREWELL = 5.0  # seconds for a refused client to read the reason
 _PENALTY = 1.0  # seconds before a wrong token is answered
 _QUIET = 60.0  # seconds between two reports of wrong tokens
+
+# Called with the number of wrong tokens so far, and the address of the last client.
 WrongTokens = Callable[[int, str], object]
-"""Told how many wrong tokens there were so far, and the address of the last client."""
 
 
 class NotForwarded(Exception):
-    """A request that is not forwarded, with the ``refusal`` to answer."""
+    """Error: a request must not be forwarded. ``refusal``: the answer to its client."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -92,7 +100,7 @@ class NotForwarded(Exception):
 
 
 class Guard:
-    """State that all connections share."""
+    """The guard of a Chroma, with the state that all client connections share."""
 
     def __init__(
         self,
@@ -103,18 +111,18 @@ class Guard:
         limit: int,
         wrong: WrongTokens = lambda number, client: None,
     ) -> None:
-        """Prepare the guard of a Chroma that listens on its own port.
+        """Prepare the guard. ``port``: port of Chroma on 127.0.0.1.
 
-        ``port``: port of Chroma on 127.0.0.1. ``gone``: called when Chroma accepts no connections.
-        ``wrong``: called for wrong tokens, once a minute at most.
+        ``gone``: called when Chroma accepts no connections. ``limit``: number of client connections at the
+        same time. ``wrong``: called for wrong tokens, at most once in a minute.
         """
         self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
         self._report, self._wrong, self._reported = wrong, 0, -inf
         self.loading = CollectionLoading(port)
-        self._connections: dict[ClientConnection, None] = {}  # the one that was idle longest is the first
+        self._connections: dict[ClientConnection, None] = {}  # ordered by their last activity
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client until it ends, or until others need its place."""
+        """Serve a client until it ends, or is closed because there are too many connections."""
         if len(self._connections) >= self._limit:
             idle = (each for each in self._connections if not each.busy)
             self._end(next(idle, next(iter(self._connections))))
@@ -126,13 +134,14 @@ class Guard:
             self._connections.pop(client, None)
 
     def heard(self, client: "ClientConnection") -> None:
-        """Note that a client was active. Close others while all hold more bytes than there is room for."""
+        """Note that a client was active. Close other connections while too many bytes are buffered."""
         if client in self._connections:
             self._connections[client] = self._connections.pop(client)
         while client.held and sum(len(each.held) for each in self._connections) > _HELD:
             self._end(next((each for each in self._connections if each.held and each is not client), client))
 
     def count_wrong_token(self, client: str) -> None:
+        """Count a wrong token, and report it unless a report was just made. ``client``: its address."""
         self._wrong += 1
         if monotonic() - self._reported > _QUIET:
             self._reported = monotonic()
@@ -145,7 +154,7 @@ class Guard:
 
 
 class Peer:
-    """Side of an exchange: a connection, and its state by HTTP."""
+    """A connection to a client or to Chroma, and its state by HTTP."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: type[h11.CLIENT | h11.SERVER]
@@ -155,18 +164,18 @@ class Peer:
         writer.transport.set_write_buffer_limits(_PIECE)
 
     async def next(self) -> object:
-        """Return what the other side sends next. Raises h11.RemoteProtocolError."""
+        """Return the next event of h11 from the other side. Raises h11.RemoteProtocolError."""
         while (event := self.http.next_event()) is h11.NEED_DATA:
             self.http.receive_data(await self._reader.read(_PIECE))
         return event
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body of a message."""
+        """Yield the body of a message as it arrives."""
         while isinstance(event := await self.next(), h11.Data):
             yield bytes(event.data)
 
     async def send(self, head: h11.Event, body: AsyncIterator[bytes]) -> None:
-        """Send a message, its head together with the first piece of its body."""
+        """Send a message. Its head is written together with the first piece, which spares a system call."""
         written = self.http.send(head) or b""
         async for piece in body:
             self._writer.write(written + (self.http.send(h11.Data(data=piece)) or b""))
@@ -176,7 +185,7 @@ class Peer:
         await self._writer.drain()
 
     def is_reusable(self) -> bool:
-        """Return whether another exchange may follow, and prepare it."""
+        """Return whether another request may follow on this connection, and prepare for it."""
         ended = self.http.our_state is self.http.their_state is h11.DONE
         if ended:
             self.http.start_next_cycle()
@@ -190,7 +199,7 @@ class Peer:
 
 
 class ClientConnection(Peer):
-    """A client's connection. ``busy``: a request is under way. ``held``: a body that is not whole yet."""
+    """A client's connection. ``busy``: whether a request is under way. ``held``: an incomplete body."""
 
     def __init__(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer, h11.SERVER)
@@ -198,7 +207,10 @@ class ClientConnection(Peer):
         self._chroma: Peer | None = None  # opened for the first request that may pass
 
     async def serve(self) -> None:
-        """Answer one request after the other. A refusal, or a fault of either side, ends the connection."""
+        """Answer one request after the other.
+
+        A refusal, or a fault of client or Chroma, ends the connection.
+        """
         try:
             while isinstance(request := await self.next(), h11.Request):
                 self.busy = True
@@ -221,6 +233,7 @@ class ClientConnection(Peer):
             self._writer.close()
 
     async def _exchange(self, request: h11.Request) -> None:
+        """Judge and forward a request, then forward the response. Raises NotForwarded."""
         headers, target, method = list(request.headers), request.target, request.method
         treatment = await self._judge(request, headers)
         if self.http.they_are_waiting_for_100_continue:
@@ -238,6 +251,7 @@ class ClientConnection(Peer):
         await self._answer(chroma)
 
     async def _judge(self, request: h11.Request, headers: list[Header]) -> Treatment:
+        """Return how a request is forwarded. Raises NotForwarded."""
         if sum(len(name) + len(value) for name, value in headers) + len(request.target) > HEAD_LIMIT:
             raise NotForwarded(TOO_LARGE)
         if request.http_version not in (b"1.0", b"1.1") or request.method == b"CONNECT":
@@ -245,7 +259,7 @@ class ClientConnection(Peer):
         verdict = self._guard.access.judge(request.method, request.target, headers, self._is_ours)
         if isinstance(verdict, Treatment):
             return verdict
-        if verdict.status == 401 and gives_token(headers):  # answered late: tokens are not to be guessed fast
+        if verdict.status == 401 and gives_token(headers):  # answered late, so that guessing takes long
             self._guard.count_wrong_token(self._writer.get_extra_info("peername")[0])
             await asyncio.sleep(_PENALTY)
         raise NotForwarded(verdict)
@@ -256,6 +270,7 @@ class ClientConnection(Peer):
         return self._guard.peers.is_ours(peer[:2], here[:2])
 
     async def _whole_body(self) -> bytes:
+        """Return the body of the request when it is complete. Raises NotForwarded if it is too large."""
         async for piece in self.pieces():
             self.held += piece
             self._guard.heard(self)
@@ -266,7 +281,7 @@ class ClientConnection(Peer):
         return body
 
     async def _connect(self) -> Peer:
-        """Return the connection to Chroma, opened anew unless the last one can be used again."""
+        """Return a connection to Chroma: the last one, if it can be used again. Raises NotForwarded."""
         if self._chroma is not None:
             if self._chroma.is_reusable() and not self._chroma.has_ended():
                 return self._chroma
@@ -281,7 +296,7 @@ class ClientConnection(Peer):
         return self._chroma
 
     async def _answer(self, chroma: Peer) -> None:
-        """Forward Chroma's response. Raises ConnectionError if it is not whole."""
+        """Forward Chroma's response. Raises ConnectionError if the response is incomplete."""
         try:
             while isinstance(event := await chroma.next(), h11.InformationalResponse):
                 pass
@@ -294,18 +309,20 @@ class ClientConnection(Peer):
             raise ConnectionError("Chroma ended the connection within its response") from error
 
     async def _refuse(self, refusal: Refusal) -> None:
-        """Answer why a request is refused, unless its response has begun."""
+        """Answer why a request is refused, unless its response was begun, and close the connection."""
         if self.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             with suppress(OSError, TimeoutError):
                 self._writer.write(answer(refusal))
                 self._writer.write_eof()
-                async with asyncio.timeout(_FAREWELL):  # for a client that still sends
+                # A client that still sends would lose the answer if the connection were closed at once.
+                async with asyncio.timeout(_FAREWELL):
                     while await self._reader.read(_PIECE):
                         pass
         self.abort()
 
 
 def _respond(new: bytes | Refusal) -> bytes:
+    """Return a body or path, or raise NotForwarded for a refusal."""
     if isinstance(new, Refusal):
         raise NotForwarded(new)
     return new
@@ -323,9 +340,9 @@ async def serve(
     listening: Callable[[Callable[[], object]], None],
     wrong: WrongTokens,
 ) -> None:
-    """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
+    """Guard a listening socket until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never return.
 
-    ``listening``: called when the guard accepts connections, with a function that stops it from any thread.
+    ``listening``: called when the guard accepts connections, with a function by which any thread may stop it.
     ``wrong``: see Guard.
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -334,11 +351,14 @@ async def serve(
     listening(lambda: loop.call_soon_threadsafe(over.set))
     await over.wait()
     server.close()
-    await asyncio.Event().wait()  # running requests continue until the process ends
+    await asyncio.Event().wait()  # running requests continue until Chroma ends the process
 
 
 def _limit() -> int:
-    """Return the number of connections for which the descriptors suffice; each takes two."""
+    """Raise the limit of descriptors, and return for how many client connections they suffice.
+
+    A client connection takes two descriptors: its own, and that of its connection to Chroma.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 65_536 if most == resource.RLIM_INFINITY else min(most, 65_536)
     with suppress(OSError, ValueError):

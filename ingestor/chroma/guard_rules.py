@@ -1,8 +1,8 @@
-"""Rules of the guard: who may ask what of Chroma, and how heads and bodies are rewritten. Pure.
+"""Rules of the guard: who may make which request to Chroma, and how heads and bodies are rewritten. Pure.
 
-A head is rewritten from its parsed parts, with exactly one framing of its body. Bodies with filters are
-rewritten from their parsed values. So Chroma cannot understand a request differently from the guard (request
-smuggling). See decisions 0033, 0062 and 0160.
+A head is rewritten from its parsed parts, with exactly one header that frames the body. Bodies with filters
+are rewritten from their parsed values. So Chroma cannot understand a request differently from the guard,
+which would allow request smuggling. See decisions 0033, 0062 and 0160.
 """
 
 import json
@@ -21,7 +21,7 @@ from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, Refusal
 BODY_LIMIT = 8 * 2**20  # bytes of a body that the guard reads
 IDS = 20_000  # ids of a request; Chroma fails at 32,767
 
-# Headers of one connection, or for the guard alone. Chroma's own server needs no token.
+# Headers that concern one connection, or only the guard. Chroma itself needs no token.
 _NOT_PASSED_ON = {
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"http2-settings"),
     *(b"authorization", b"proxy-authorization", b"x-chroma-token"),
@@ -35,14 +35,14 @@ _REASONS = {
     421: "Misdirected Request", 422: "Unprocessable Entity", 431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }  # fmt: skip
-# Error names for which chromadb's client shows our message.
+# Error names for which chromadb's client shows the message; others it replaces by a text of its own.
 _ERRORS = {
     401: "AuthorizationError", 403: "AuthError", 421: "AuthError", 503: "InternalError"
 }  # fmt: skip
 
 
 def answer(refusal: Refusal) -> bytes:
-    """Return the whole response; it closes the connection."""
+    """Return the response of a refused request in bytes. It closes the connection."""
     error = _ERRORS.get(refusal.status, "InvalidArgumentError")
     body = json.dumps({"error": error, "message": refusal.message}).encode()
     asked = 'WWW-Authenticate: Bearer realm="chroma"\r\n' if refusal.status == 401 else ""
@@ -76,20 +76,24 @@ class Right(IntEnum):
 
     READ = auto()
     WRITE = auto()
-    ALL = auto()  # of the daemon: its bodies are forwarded unread
+    ALL = auto()  # right of the daemon, whose bodies are forwarded unread
 
 
 class Treatment(Enum):
-    """The way in which a request is forwarded: as it comes, or once its body was read."""
+    """The way in which a request is forwarded."""
 
-    STREAM = auto()
-    CHECK_FILTERS = auto()
-    FIND = auto()  # a reader's get_or_create is answered with the collection, which stays as it is
+    STREAM = auto()  # as it arrives
+    CHECK_FILTERS = auto()  # after its body was read and checked
+    FIND = auto()  # as a request for an existing collection: a reader's get_or_create must change nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Rights at the port. ``names``: see AccessRules. ``tokens``: by digest. ``anybody``: without one."""
+    """Rules of access to the port.
+
+    ``names``: names by which clients may address the server. ``tokens``: rights by the digest of the token.
+    ``anybody``: right without a token; None for none.
+    """
 
     names: AccessRules
     tokens: Mapping[bytes, Right]
@@ -98,7 +102,11 @@ class Access:
     def judge(
         self, method: bytes, target: bytes, headers: Sequence[Header], is_ours: Callable[[], bool]
     ) -> Treatment | Refusal:
-        """Decide how a request is forwarded. ``is_ours``: whether the daemon's own user or root sent it."""
+        """Decide how a request is forwarded, or why it is refused.
+
+        ``is_ours``: returns whether the daemon's own user or root sent it. It is called only if no token
+        decides, since it reads all connections of the machine.
+        """
         if refusal := self.names.judge(target, headers):
             return refusal
         given = [right for known, right in self.tokens.items() if has_token(headers, known)]
@@ -111,9 +119,10 @@ class Access:
 
 
 def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, str]]) -> Access:
-    """Build the rules of access, with tokens kept as digests.
+    """Build the rules of access, with digests in place of tokens.
 
-    ``secret``: the daemon's own, with all rights. ``tokens``: each with read or write; None is anybody.
+    ``secret``: token of the daemon, with all rights. ``tokens``: pairs of a token, or None for anybody
+    without a token, and ``read`` or ``write``.
     """
     given = [(token, Right.WRITE if may == "write" else Right.READ) for token, may in tokens]
     known = {digest(token.encode()): right for token, right in given if token is not None}
@@ -122,18 +131,19 @@ def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, s
 
 
 def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
+    """Decide how a request with this right is forwarded."""
     if right is Right.ALL or method in (b"GET", b"HEAD"):
         return Treatment.STREAM
     filtered = _FILTERED.fullmatch(path) if method == b"POST" else None
     if filtered and (right is Right.WRITE or filtered[1] != b"delete"):
         return Treatment.CHECK_FILTERS
-    if right is Right.WRITE and not path.endswith(b"/search"):  # which Chroma alone on a machine has not
+    if right is Right.WRITE and not path.endswith(b"/search"):  # Chroma on one machine has no such request
         return Treatment.STREAM
     return Treatment.FIND if method == b"POST" and _MADE.fullmatch(path) else _READ_ONLY
 
 
 def check_filters(body: bytes) -> bytes | Refusal:
-    """Return the body for Chroma, written from what was parsed, or why Chroma could not bear its filters."""
+    """Return the body written anew from its parsed values, or a refusal if its filters exceed a bound."""
     wanted = _parse(body)
     if isinstance(wanted, Refusal):
         return wanted
@@ -149,7 +159,10 @@ def check_filters(body: bytes) -> bytes | Refusal:
 
 
 def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
-    """Return the path of the collection that a get_or_create names; refuse to create any other."""
+    """Return the path of the collection that a get_or_create names, or a refusal of any other request.
+
+    ``target``: path and query of the request.
+    """
     wanted = _parse(body)
     if isinstance(wanted, Refusal):
         return wanted
@@ -168,9 +181,9 @@ def _parse(body: bytes) -> dict[str, Any] | Refusal:
 
 
 def headers_to_forward(headers: Sequence[Header], length: int | None = None) -> list[Header]:
-    """Return the headers to forward, with a single one that frames the body, if there is one.
+    """Return the headers to forward, with a single header that frames the body.
 
-    ``length``: of a body of JSON that was written anew; None: the body keeps its framing.
+    ``length``: bytes of a body of JSON that was written anew; None if the body is forwarded as it arrives.
     """
     passed = [(name, value) for name, value in headers if name not in _NOT_PASSED_ON]
     if length is not None:

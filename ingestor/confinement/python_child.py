@@ -1,7 +1,7 @@
-"""Starts Python child processes; all children of this program start here.
+"""Starts Python child processes. All children of this program that run Python start here.
 
 ``-P`` keeps the working directory and a script's folder off the search path. Environment variables are passed
-by name. Only the standard library is imported.
+by name, so that secrets do not reach children by accident. Only the standard library is imported.
 """
 
 import os
@@ -19,17 +19,13 @@ _PASSED = frozenset(
     }
 )
 _PYTHON = frozenset({"PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8"})
-_SEARCHED = (
-    "PATH",
-    "PYTHONPATH",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-)  # an empty entry means the working directory
+# Search paths, in which an empty entry means the working directory.
+_SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True)
 class PythonChild:
-    """Command and environment of a child that is not started yet."""
+    """The command and the environment of a child that is not started yet."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
@@ -45,10 +41,10 @@ def python_child(
     passed: frozenset[str] = frozenset(),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> PythonChild:
-    """Describe a child by the words after ``python -P`` and the variables that it sees.
+    """Describe a child by the words after ``python -P`` and its environment variables.
 
-    ``secrets``: pass all variables but Python's own, for children that resolve the config's ``${VAR}``.
-    ``passed``: further names to pass. ``variables``: further variables to set.
+    ``secrets``: pass all variables except Python's own, for children that resolve ``${VAR}`` in the config.
+    ``passed``: more names of variables to pass. ``variables``: more variables to set.
     """
     names = _PASSED | _PYTHON | passed
     kept = {

@@ -1,9 +1,9 @@
-"""System calls that a parsing process may make, as a program for the kernel's filter. Pure.
+"""The system calls that a confined process may make, as a program for the kernel's filter. Pure.
 
-The list names what is allowed; everything else fails. Threads, memory, time and reading are allowed. New
-sockets, new processes, other programs and opening for writing are not. Nor are mounts, kernel features such
-as bpf and io_uring, and signals, memory and limits of other processes. The filter needs no privilege and
-holds for the life of the process. See seccomp(2) and the kernel's networking/filter.rst.
+The table lists the allowed calls; all other calls fail. Threads, memory, time and reading are allowed. New
+sockets, new processes, other programs and opening for writing are not allowed. Nor are mounts, kernel
+features such as bpf and io_uring, and signals, memory and limits of other processes. The filter needs no
+privilege, and a process cannot remove it. See seccomp(2) and the kernel's networking/filter.rst.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,10 @@ _WHOLE = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Condition: the low 32 bits of an argument, masked, are one of ``values``."""
+    """A condition on a call: the low 32 bits of an argument, after ``mask``, must be one of ``values``.
+
+    ``argument``: its position, from 0.
+    """
 
     argument: int
     values: tuple[int, ...]
@@ -34,9 +37,9 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A processor architecture. ``audit``: its AUDIT_ARCH number.
+    """A processor architecture.
 
-    ``numbers``: numbers of its system calls.
+    ``audit``: its AUDIT_ARCH number. ``numbers``: numbers of the allowed system calls by name.
     """
 
     audit: int
@@ -44,11 +47,12 @@ class Architecture:
 
 
 def _table(text: str) -> dict[str, int]:
+    """Return numbers of system calls by name from text in which they alternate."""
     words = text.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
-# By the name that platform.machine() gives.
+# Architectures by the name that uname(2) gives.
 ARCHITECTURES = {
     "x86_64": Architecture(0xC000003E, _table("""
         read 0 write 1 open 2 close 3 stat 4 fstat 5 lstat 6 poll 7 lseek 8 mmap 9 mprotect 10 munmap 11
@@ -88,7 +92,7 @@ ARCHITECTURES = {
 
 
 def limits(process: int) -> dict[str, tuple[Test, ...]]:
-    """Return the tests of some calls' arguments. ``process``: id of the filtered process."""
+    """Return by system call the conditions on its arguments. ``process``: id of the confined process."""
     return {
         "clone": (Test(0, (_THREAD,), _THREAD | _NAMESPACES),),  # a thread, and no process
         "open": (Test(1, (0,), _WRITING),),
@@ -106,7 +110,7 @@ def limits(process: int) -> dict[str, tuple[Test, ...]]:
 
 
 def program(architecture: Architecture, process: int) -> bytes:
-    """Return the filter, as an array of struct sock_filter, for the process of that id."""
+    """Return the filter for the process of this id, as an array of struct sock_filter."""
     tests = limits(process)
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -122,6 +126,7 @@ def program(architecture: Architecture, process: int) -> bytes:
 
 
 def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
+    """Return the instructions that allow a call if all tests hold."""
     body: list[bytes] = []
     for test in tests:
         body += [_step(_LOAD, _ARGUMENTS + 8 * test.argument), _step(_AND, test.mask)]
@@ -132,5 +137,5 @@ def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
 
 
 def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    """Encode an instruction. ``then``, ``otherwise``: steps to skip if its test holds, or fails."""
+    """Encode an instruction. ``then``, ``otherwise``: instructions to skip if its test holds, or fails."""
     return operation.to_bytes(2, "little") + bytes([then, otherwise]) + value.to_bytes(4, "little")

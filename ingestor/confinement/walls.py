@@ -1,9 +1,9 @@
-"""Layers of confinement that a process enters before it reads hostile bytes; none needs privilege.
+"""Layers of confinement that a process enters before it reads hostile bytes. They need no privilege.
 
-Namespaces remove the network; Landlock removes every file except some readable ones; seccomp removes most
-system calls. A missing layer is reported with the reason, and does not affect the others. Only the standard
-library is imported: ``unshare`` needs a process of one thread, and some packages start threads when they are
-imported. See decision 0030.
+Namespaces remove the network, Landlock removes every file except some readable ones, and seccomp removes most
+system calls. A missing layer is reported with the reason, and does not affect the other layers. Only the
+standard library is imported: ``unshare`` needs a process with one thread, and some packages start threads
+when they are imported. See decision 0030.
 """
 
 import ctypes
@@ -22,11 +22,11 @@ _UTS, _IPC, _USER, _NET = 0x04000000, 0x08000000, 0x10000000, 0x40000000  # of u
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, on every architecture
 _PATH_BENEATH = 1
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # number of rights, by the version of Landlock
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # number of rights by the version of Landlock
 _CAPABILITIES = 0x20080522  # version 3 of capset(2)
 _READ_SEARCH = 1 << 2  # CAP_DAC_READ_SEARCH: root may have to read an installation that belongs to a user
 _CAPSET = {"x86_64": 126, "aarch64": 91}
-# Besides Python's own folders: shared libraries, fonts, time zones, and what libraries ask of the processor.
+# Readable besides Python's folders: shared libraries, fonts, time zones, and facts about the processor.
 _SYSTEM = (
     "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
     "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
@@ -36,19 +36,19 @@ _SYSTEM = (
 
 
 def hide() -> None:
-    """Forbid other processes of this user to read this process's memory or environment, or to trace it.
+    """Keep other processes of this user from this process's memory and environment, and from tracing it.
 
-    Only a process with CAP_SYS_PTRACE still may. Does nothing where the system is not Linux.
+    A process with CAP_SYS_PTRACE is still allowed to. Nothing happens on systems other than Linux.
     """
     with suppress(OSError):
         _prctl(_SET_DUMPABLE, 0)
 
 
 def confine(folders: Iterable[str]) -> dict[str, str]:
-    """Apply all layers. Return, by layer, "" or the reason why the layer is missing.
+    """Apply all layers to this process, which must have one thread.
 
-    Only for a process with one thread. ``folders``: folders to read besides Python, its packages and system
-    libraries.
+    Return by layer "", or why the layer is missing. ``folders``: readable folders besides those of Python,
+    its packages and the system's libraries.
     """
     missing = {"namespaces": detach()}
     missing |= restrict([*_SYSTEM, *_python(), *map(str, mimetypes.knownfiles), *folders])
@@ -58,7 +58,10 @@ def confine(folders: Iterable[str]) -> dict[str, str]:
 
 
 def detach() -> str:
-    """Leave the network. Return "", or the reason why that failed. The process must have one thread."""
+    """Leave the network by new namespaces.
+
+    Return "", or why that failed. The process must have one thread.
+    """
     others = _NET | _IPC | _UTS
     why = ""
     for flags in (others, _USER | others, _USER | _NET):
@@ -72,14 +75,14 @@ def detach() -> str:
 
 
 def restrict(readable: Iterable[str]) -> dict[str, str]:
-    """Apply Landlock and seccomp to this process. Return, by layer, "" or the reason why it is missing.
+    """Apply Landlock and seccomp to this process. Return by layer "", or why the layer is missing.
 
-    ``readable``: files and folders that may be read; they need not exist.
+    ``readable``: files and folders that may be read. They need not exist.
     """
     missing = dict.fromkeys(("landlock", "seccomp"), "")
     try:
         _drop_capabilities()
-        hide()  # the filter forbids it
+        hide()  # before the filter, which forbids the call
         _prctl(_SET_NO_NEW_PRIVS, 1)
     except OSError as error:
         return dict.fromkeys(missing, f"no_new_privs: {_reason(error)}")
@@ -95,24 +98,29 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
 
 
 def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
-    """Refuse Python's own sockets, if the system cannot remove the network."""
+    """Refuse sockets of Python. It is an audit hook for systems that cannot remove the network."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise PermissionError("this process has no network")
 
 
 def _python() -> list[str]:
+    """Return the folders of Python, its packages and its libraries."""
     libraries = [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
     return [*map(str, sys.path), *libraries, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
 
 
 def describe(layers: Mapping[str, str]) -> str:
-    """Describe the active layers, then the missing layers with reasons; "" if unknown."""
+    """Describe the active layers, then the missing layers with their reasons.
+
+    ``layers``: reasons by layer.
+    """
     held = ", ".join(name for name in layers if not layers[name])
     lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)
     return "; ".join(filter(None, (held, lost and f"without {lost}")))
 
 
 def _restrict_files(readable: Iterable[str]) -> None:
+    """Apply Landlock. Raises OSError."""
     version = _system(_CREATE_RULESET, None, 0, 1)
     rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
     handled = struct.pack("QQQ", rights, 3, 3)  # TCP: bind, connect; scopes: abstract sockets, signals
@@ -128,6 +136,7 @@ def _restrict_files(readable: Iterable[str]) -> None:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
+    """Add a file or folder with these rights to Landlock's rules, if it exists."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -141,6 +150,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def _filter_calls() -> None:
+    """Apply the filter of system calls. Raises OSError."""
     architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None or struct.calcsize("P") != 8:
         raise OSError(0, f"system calls of {os.uname().machine} are not known")
@@ -150,7 +160,7 @@ def _filter_calls() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop all capabilities: root's, and the ones that ``unshare`` grants in the new namespace."""
+    """Drop all capabilities: those of root, and those that ``unshare`` grants in a new namespace."""
     number = _CAPSET.get(os.uname().machine)
     if number is None:
         return
@@ -177,9 +187,9 @@ def _system(number: int, *arguments: object) -> int:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """Call a function of libc. Raises OSError, also if libc lacks the function or the system is not Linux.
+    """Call a function of libc. Raises OSError, also if libc lacks the function.
 
-    On other systems the same numbers mean other system calls.
+    Raises OSError on systems other than Linux, where the same numbers mean other system calls.
     """
     if sys.platform != "linux":
         raise OSError(0, f"{sys.platform} has no {name}")

@@ -1,8 +1,9 @@
-"""Process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
+"""A confined process, in which binary formats are parsed and containers are opened (sandbox/pool.py).
 
 Its standard input is a socket to the parent. When the parent ends for any reason, the socket and this process
-end, too. The order of the steps matters: namespaces need a process of one thread, and numpy starts threads
-when it is imported. So the process is confined before it imports anything outside the standard library.
+end, too. The order of the steps matters: only a process with one thread can enter namespaces, and NumPy
+starts threads when it is imported. So the process is confined before it imports anything outside the standard
+library.
 """
 
 import os
@@ -13,11 +14,15 @@ from contextlib import suppress
 
 from ingestor.confinement.walls import confine
 
-_MOST_WORDS = 2**16  # bytes of the reason why the process does not start
+_MOST_WORDS = 2**16  # bytes that the process may write to say why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
-    """Confine this process and serve requests. ``folders``: plugins' folders outside the search path."""
+    """Confine this process, and answer requests.
+
+    ``memory``: limit in bytes. ``folders``: folders of plugins outside the search path, which must be
+    readable.
+    """
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     # The kernel ends this process first, rather than the daemon or Chroma, when memory runs out.

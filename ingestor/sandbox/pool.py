@@ -1,4 +1,4 @@
-"""Pool of confined processes that parse binary formats and open archives and mails.
+"""A pool of confined processes that parse binary formats and open archives and mails.
 
 If a process hangs, crashes or takes all memory, one document fails and nothing else.
 
@@ -6,7 +6,7 @@ A process starts when the first document needs it, reads one document at a time,
 hundreds. It has limits of memory, CPU time and wall time, and loses files, network and most system calls
 before it reads anything (confinement/walls.py). It ends with this process. Every parser runs there, unless
 the class that its plugin builds has ``isolated = False`` (never) or ``"large"`` (only for large documents).
-This process imports the parser's module, but only the child runs it.
+This process imports the parser's module, but only the confined process runs it.
 """
 
 import json
@@ -42,13 +42,15 @@ T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
 _MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # batches of one container
-_HARMLESS = 100_000  # bytes of text that a parser may read in the daemon
-_FIRST_SHARE, _LEAST_FIRST = 12, 1.0  # see Isolation.take_turns; CPU seconds
-_SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
+_HARMLESS = 100_000  # bytes of a document that a parser with ``isolated = "large"`` reads in the daemon
+# A first attempt at a document has this part of its CPU time, but no fewer seconds: see Isolation.take_turns.
+_FIRST_SHARE, _LEAST_FIRST = 12, 1.0
+# The smallest container has this part of the CPU time, and one of this number of bytes has all of it.
+_SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6
 
 
 class Defect(Exception):
-    """Error: a parser raised an unexpected exception; a note has its traceback."""
+    """Error: a parser raised an unexpected exception. A note of the error has its traceback."""
 
 
 class TookTooLong(BadDocument):
@@ -56,14 +58,14 @@ class TookTooLong(BadDocument):
 
 
 class TurnLost(Transient):
-    """Error: the document did not get its CPU time; a retry may."""
+    """Error: the machine was too busy to give the document its CPU time. A retry may succeed."""
 
 
 class Isolation:
-    """Pool of confined processes.
+    """A pool of confined processes.
 
-    At most ``limits.processes`` parse at once; one more opens a container. Slow documents have turns of their
-    own after ``take_turns``.
+    At most ``limits.processes`` parse at the same time, and one more opens a container. After ``take_turns``,
+    slow documents wait for each other and not for quick ones.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -72,14 +74,14 @@ class Isolation:
         self._lock = Lock()
         self._layers: dict[str, str] = {}
         self._running: set[Process] = set()
-        self._free = _lane(limits.processes + 1)  # one process is always left for quick documents
+        self._free = _lane(limits.processes + 1)  # slow documents never take the last one
         self._quick = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
         self._slow = ProcessTurns(limits.processes, self._stopped.is_set, TICK)
-        self._first: float | None = None  # CPU seconds of a first attempt; None: no special limit
+        self._first: float | None = None  # CPU seconds of a first attempt; None for the limit of all attempts
         self._known_slow: set[Digest] = set()
         self._resting: Callable[[], AbstractContextManager[None]] = nullcontext
         self._behind: Callable[[], bool] = lambda: False
-        self._opening = _lane(1)  # separate, so that listings do not wait for slow documents
+        self._opening = _lane(1)  # a process of its own, so that listings do not wait for slow documents
 
     @property
     def level(self) -> str:
@@ -87,19 +89,15 @@ class Isolation:
         return describe(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
-        """Parse a blob in a confined process.
+        """Parse a blob in a confined process. ``kind``, ``options``: of the parser.
 
-        Raises BadDocument, also if a limit is exceeded or the process crashes; Defect for any other exception
-        of the parser. Raises Transient if no process can be started or the machine is too busy, Slow if
-        another attempt may have more time, Stopped after ``stop``.
+        Raises BadDocument, also if a limit is exceeded or the process crashes, and Defect for any other
+        exception of the parser. Raises Transient if no process can be started or the machine is too busy.
+        Raises Slow if the next attempt will have more time, and Stopped after ``stop``.
         """
         request = [
-            "parse",
-            kind,
-            pack_options(options),
-            blob.name,
-            blob.content_type,
-            blob.configured_type,
+            *("parse", kind, pack_options(options)),
+            *(blob.name, blob.content_type, blob.configured_type),
         ]
 
         def ask(process: Process, seconds: float) -> dict[str, Any]:
@@ -115,16 +113,20 @@ class Isolation:
         resting: Callable[[], AbstractContextManager[None]] = nullcontext,
         behind: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Limit a document's first attempt to a twelfth of the CPU time; after that it ends with Slow.
+        """Limit the first attempt at a document to a twelfth of the CPU time, after which it ends with Slow.
 
-        Slow documents then leave one process to the others, and cannot block everything. ``resting``: context
-        that a thread enters while it waits for a process. ``behind``: whether the thread works for a
-        collection that readers do not see yet; such work waits for all other work.
+        So slow documents always leave a process to the others. ``resting``: a context that a thread enters
+        while it waits for a process. ``behind``: returns whether the calling thread works for a collection
+        that readers do not see yet. Such work waits for all other work.
         """
         self._resting, self._behind = resting, behind
         self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
 
     def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
+        """Call ``ask`` with a process and the CPU seconds of this attempt.
+
+        Raises Slow after a first attempt.
+        """
         whole, first = self._limits.seconds, self._first
         if first is None or first >= whole:
             return self._wait_and_run(self._quick, lambda process: ask(process, whole))
@@ -197,14 +199,15 @@ class Isolation:
             self._running.discard(process)
 
     def _seconds(self, size: int) -> float:
-        """Return the CPU seconds for a container: a document's limit from 20 MB on, a twentieth for the
-        smallest.
+        """Return the CPU seconds for a container of ``size`` bytes.
 
-        A listing waits for the container, and a small container that takes long is hostile.
+        The smallest has a twentieth of a document's limit, and one from 20 MB on has all of it. A listing
+        waits for the container, and a small container that takes long is hostile.
         """
         return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
 
     def _run(self, lane: _Lane, ask: Callable[[Process], T]) -> T:
+        """Call ``ask`` with a process of the lane, and put the process back unless it ended."""
         process = lane.get()
         kept = process
         try:
@@ -220,7 +223,10 @@ class Isolation:
         return result
 
     def _ask_fresh(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Call a process; if it dies, perhaps of an earlier document, call a fresh process."""
+        """Call a process. If it dies, perhaps because of an earlier document, call a fresh process.
+
+        Return the process if it can be used again, and the answer.
+        """
         try:
             if process is not None:
                 try:
@@ -239,7 +245,7 @@ class Isolation:
             raise BadDocument(str(died)) from None
 
     def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Call a process; return the process if it can be used again, and its answer."""
+        """Call a process. Return the process if it can be used again, and the answer."""
         try:
             result = ask(process)
         except BaseException:
@@ -268,22 +274,28 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """Opener of containers. ``limits``: as text; other limits may open a container that these refuse."""
+    """An opener of containers.
+
+    ``limits``: the limits of the processes as text. With other limits a refused container may be opened.
+    """
 
     _open: Callable[[Blob, bool], Unpacked | None]
     limits: str
 
     def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
-        """Unpack an archive, mailbox or mail, with nested containers; None if the blob can't have members.
+        """Unpack an archive, mailbox or mail, with nested containers. None if the blob cannot have members.
 
-        ``archives``: whether archives are opened, not only mails.
-        Raises the errors of ``Isolation.parse``, and OSError.
+        ``archives``: whether archives are opened, and not only mails. Raises the errors of
+        ``Isolation.parse``, and OSError.
         """
         return self._open(blob, archives)
 
 
 def pack_options(options: Options) -> str:
-    """Return options as JSON with their secrets, which pydantic hides: a parser needs its own password."""
+    """Return options as JSON.
+
+    It has the secrets that pydantic hides, since a parser may need its password.
+    """
 
     def plain(value: object) -> object:
         return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)
@@ -292,30 +304,30 @@ def pack_options(options: Options) -> str:
 
 
 class Isolated:
-    """Parser that works in another process."""
+    """A parser that works in a confined process."""
 
     def __init__(self, kind: str, options: Options, isolation: Isolation) -> None:
         self._kind, self._options, self._isolation = kind, options, isolation
 
     def parse(self, blob: Blob) -> Document:
-        """Raises what Isolation.parse raises."""
+        """Parse a blob. Raises the errors of ``Isolation.parse``."""
         return self._isolation.parse(self._kind, self._options, blob)
 
 
 class IsolatedIfLarge:
-    """Parser that works in another process, unless the content is small enough to be harmless."""
+    """A parser that works in a confined process, unless the content is small enough to be harmless."""
 
     def __init__(self, here: Parser, elsewhere: Isolated) -> None:
         self._here, self._elsewhere = here, elsewhere
 
     def parse(self, blob: Blob) -> Document:
-        """Raises what Isolation.parse raises."""
+        """Parse a blob. Raises the errors of ``Isolation.parse``."""
         parser: Parser = self._here if len(blob.data) <= _HARMLESS else self._elsewhere
         return parser.parse(blob)
 
 
 def _lane(processes: int) -> _Lane:
-    """Return a pool of processes, of which the last used one is taken first."""
+    """Return a lane: room for processes, of which the last used one is taken first. None is one to start."""
     lane: _Lane = LifoQueue(processes)
     for _ in range(processes):
         lane.put(None)
@@ -334,7 +346,10 @@ def _idle(lane: _Lane) -> Iterator[Process]:
 
 
 def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
-    """Add members in order; a broken container follows the members that were read from it."""
+    """Add members with their bytes. A broken container follows the members that were read from it.
+
+    ``listed``: fields of members, or name and reason of broken containers, as the process sent them.
+    """
     members: list[Member] = []
     rest = memoryview(content)
     for row in listed:
@@ -349,7 +364,7 @@ def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
 
 
 def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
-    """Add the members, and return the content that belongs to later members."""
+    """Add members with their part of the content. Return the content of later members."""
     size = sum(member.size for member in members if not member.problem)
     unpacked.add(members, content[: max(size, 0)])
     return content[max(size, 0) :]
@@ -365,6 +380,7 @@ def _member(
 
 
 def _raise_problem(answer: dict[str, Any]) -> dict[str, Any]:
+    """Raise the error that a process reports, or return its answer."""
     if "bad" in answer:
         raise BadDocument(str(answer["bad"]))
     if "defect" in answer:

@@ -1,6 +1,6 @@
-"""Starts, calls, watches and ends a confined process; runs in the daemon.
+"""Starts, calls, watches and ends a confined process. This module runs in the daemon.
 
-Answers of the process are not trusted, because the process has read hostile bytes.
+Answers of the process are not trusted, because it has read hostile bytes.
 """
 
 import errno
@@ -36,7 +36,7 @@ from ingestor.sandbox.wire import (
 )
 
 _START = 120.0  # seconds in which a process must start
-_WORKS = 0.03  # share of a busy processor's time that a working parser gets at least
+_WORKS = 0.03  # least part of a processor that a working parser gets on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Limits:
 
 
 class Died(Exception):
-    """Error: the process ended without an answer. The message gives the reason."""
+    """Error: the process ended without an answer. The message has the reason and the remedy."""
 
 
 class TooSlow(Died):
-    """Error: the document took too long, and a retry would, too."""
+    """Error: the document took too long, and would do so again."""
 
 
 class Starved(Died):
@@ -61,24 +61,27 @@ class Starved(Died):
 
 
 class Killed(Died):
-    """Error: another program killed the process, most likely the system because memory is short."""
+    """Error: somebody else killed the process, most likely the system because memory is short."""
 
 
 class Process:
-    """Running child. ``over``: whether it can't be used again. ``layers``: see confinement/walls.py."""
+    """A running confined process.
+
+    ``over``: whether it cannot be used again. ``layers``: reasons of missing layers of confinement, by layer.
+    """
 
     def __init__(self, limits: Limits, stopped: Event) -> None:
-        """Start the child. Raises Stopped, or Transient if the child does not start."""
+        """Start the process. Raises Transient if it does not start, and Stopped when ``stopped`` is set."""
         self._limits, self._stopped = limits, stopped
         self._seconds, self._deadline = _START, time.monotonic() + _START
         self._used, self._extensions, self._begun = 0.0, 0, time.monotonic()
         self.over = False
-        hide()  # it runs as the same user, who may otherwise read and write our memory
+        hide()  # the process runs as the same user, who may otherwise read and write our memory
         try:
             self._start()
         except OSError as error:
             remedy = describe(error)
-            if error.errno == errno.ENOENT and error.filename is None:  # tempfile has no folder
+            if error.errno == errno.ENOENT and error.filename is None:  # tempfile found no folder
                 remedy = f"{error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
             raise Transient(f"the process that reads binary formats can't be started: {remedy}") from error
         try:
@@ -91,6 +94,7 @@ class Process:
             raise
 
     def _start(self) -> None:
+        """Start the child with a socket as its standard input. Raises OSError."""
         words = ["-m", "ingestor.sandbox.child", str(self._limits.memory), *_plugin_folders()]
         child = python_child(*words, variables={"OPENBLAS_NUM_THREADS": "1"})  # enough to load numpy
         with ExitStack() as undo:
@@ -105,7 +109,10 @@ class Process:
             undo.pop_all()
 
     def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
-        """Send a request with a limit of CPU seconds; ``frame`` returns the answers. Raises Died."""
+        """Send a request with its data, and a limit of CPU seconds for it. Raises Died.
+
+        ``request``: ``parse`` or ``unpack``, and its arguments. ``answer`` and ``frame`` return the answers.
+        """
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
@@ -122,14 +129,20 @@ class Process:
             ) from None
 
     def answer(self, most: int) -> dict[str, Any]:
-        """Read the next frame of JSON, of at most ``most`` bytes. Raises Died, Stopped."""
+        """Return the next frame as parsed JSON.
+
+        ``most``: its largest size in bytes. Raises Died or Stopped.
+        """
         reply: dict[str, Any] = json.loads(self.frame(most))
         if reply.pop("last", False):
             self.end()
         return reply
 
     def frame(self, most: int) -> bytes:
-        """Return the next frame. Raises Died or Stopped soon after the deadline or the stop."""
+        """Return the next frame. ``most``: its largest size in bytes.
+
+        Raises Died soon after the deadline, and Stopped soon after ``stopped`` is set.
+        """
         try:
             return receive(self._pipe, most, self._watch)
         except Oversized as error:
@@ -139,6 +152,10 @@ class Process:
             raise self._cause_of_end() from None
 
     def _watch(self) -> None:
+        """End the process after the deadline or a stop.
+
+        Extend the deadline while the parser lacks CPU time.
+        """
         if self._stopped.is_set():
             self.end()
             raise Stopped
@@ -152,10 +169,11 @@ class Process:
             raise late
 
     def kill(self) -> None:
-        """Kill the process, from any thread. A waiting caller gets Stopped."""
+        """Kill the process. Any thread may call. A waiting caller gets Stopped."""
         self._child.kill()
 
     def end(self) -> None:
+        """Kill the process and wait for its end."""
         self.over = True
         self._pipe.close()
         self._errors.close()
@@ -163,7 +181,7 @@ class Process:
         self._child.wait()
 
     def _cause_of_end(self) -> Died:
-        """Return the cause of the child's end. Raises Stopped."""
+        """Return why the process ended. Raises Stopped."""
         if self._stopped.is_set():
             self.end()
             raise Stopped
@@ -176,7 +194,7 @@ class Process:
         lines = [line.strip() for line in self._errors.read().decode(errors="replace").split("\n")]
         reason = next(filter(None, reversed(lines)), "")
         self.end()
-        if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code that gets no memory aborts
+        if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code aborts if it gets no memory
             sure = "" if status == OUT_OF_MEMORY else "crashed (SIGABRT), most likely because it "
             most = f"{self._limits.memory / 1e9:g} GB of memory"
             return Died(f"{sure}needed more than {most}; raise parsing.memory, or exclude it")
@@ -188,7 +206,7 @@ class Process:
         return Died(f"the parser crashed ({what}{f': {reason}' if reason else ''}); exclude it")
 
     def _late(self) -> Died:
-        """Return why the deadline passed: the process lacks CPU time, or hangs."""
+        """Return why the deadline passed: the process lacked CPU time (Starved), or hangs (TooSlow)."""
         used = (processor_seconds(self._child.pid) or 0.0) - self._used
         if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
             return self._too_slow()
@@ -200,7 +218,7 @@ class Process:
 
 @cache
 def _plugin_folders() -> list[str]:
-    """Return the folders of installed parsers, also outside the search path, which the child may read."""
+    """Return the folders of installed parsers, which the process must be allowed to read."""
     tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
     folders: list[str] = []
     for spec in filter(None, map(find_spec, sorted(tops))):

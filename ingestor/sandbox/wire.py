@@ -1,6 +1,6 @@
-"""Frames of bytes between the daemon and a parsing process.
+"""Frames of bytes between the daemon and a confined process.
 
-Frames are never pickles: answers come from a process that has read hostile bytes.
+Frames are never pickles, because answers come from a process that has read hostile bytes.
 """
 
 import socket
@@ -8,14 +8,14 @@ import struct
 from collections.abc import Callable
 from typing import IO
 
-OUT_OF_MEMORY = 77  # exit status of the process that parses
-EXTENSIONS = 14  # further periods of the same length, while the document's parser works
+OUT_OF_MEMORY = 77  # exit status of a confined process that got no memory
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
+EXTENSIONS = 14  # extensions of a deadline, each as long as the first period, while a parser works
 TICK = 0.5  # seconds until a wait notices a stop
 LARGEST = 2**30  # bytes of a document
-# Of one frame of JSON, which the daemon reads: bytes.
-GREETING = 2**16
-DESCRIPTIONS = 4 * 10**6  # descriptions of members, or the result of opening
+# The largest frames of JSON that the daemon reads, in bytes.
+GREETING = 2**16  # the state of the confinement
+DESCRIPTIONS = 4 * 10**6  # descriptions of members, or the result of opening a container
 DOCUMENT = 400 * 10**6
 BATCH = 2**18  # bytes of members, or of their descriptions, that are sent together
 CROWD = 1000  # members that are sent together
@@ -34,7 +34,7 @@ def send(pipe: socket.socket, *frames: bytes) -> None:
 
 
 def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes) -> None:
-    """Send frames. ``watch``: called at least every ``TICK`` seconds; may raise to end the sending."""
+    """Send frames. ``watch``: called at least every ``TICK`` seconds; its exceptions end the sending."""
     for frame in frames:
         for part in (_LENGTH.pack(len(frame)), frame):
             rest = memoryview(part)
@@ -48,7 +48,7 @@ def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes)
 
 
 def take(stream: IO[bytes]) -> bytes:
-    """Read the next frame without a second copy in memory. Raises EOFError if the other side has ended."""
+    """Return the next frame. It is never twice in memory. Raises EOFError if the other side has ended."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -60,12 +60,10 @@ def take(stream: IO[bytes]) -> bytes:
 
 
 def receive(pipe: socket.socket, most: int, watch: Callable[[], None]) -> bytes:
-    """Read the next frame, of at most ``most`` bytes.
+    """Return the next frame. ``most``: its largest size in bytes.
 
-    ``watch``: called after each part of the frame, and every ``TICK`` seconds; its exceptions end the
-    waiting.
-
-    Raises Oversized, or EOFError if the other side has ended.
+    ``watch``: called after each part of the frame, and at least every ``TICK`` seconds; its exceptions end
+    the waiting. Raises Oversized, or EOFError if the other side has ended.
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size, watch))
     if length > most:

@@ -1,7 +1,8 @@
-"""Work of a confined process: parses one document, or opens one container, at a time.
+"""The work of a confined process: it parses one document, or opens one container, at a time.
 
 A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. The members of a
-container come before it, in batches: a frame of JSON that describes them and a frame with their bytes.
+container are sent before the answer, in batches: a frame of JSON that describes them, and a frame with their
+bytes.
 """
 
 import gc
@@ -25,16 +26,16 @@ from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
 from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, EXTENSIONS, OUT_OF_MEMORY, PATIENCE, send, take
 
-_DOCUMENTS = 200  # documents until the process is replaced, because libraries leak memory
-_ALLOCATIONS = 100_000  # between two garbage collections: a growing document has no cycles to collect
-_TEXT = 100_000_000  # characters
-_LONGEST_REASON = 10_000  # characters of a reason, or of a traceback
+_DOCUMENTS = 200  # documents after which the process is replaced, because libraries leak memory
+_ALLOCATIONS = 100_000  # between two garbage collections: a document that grows has no cycles to collect
+_TEXT = 100_000_000  # characters of a document's text
+_LONGEST_REASON = 10_000  # characters of a reason or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
-    """Answer requests until the process must be replaced, a request is too large, or the parent ends.
+    """Answer requests until the process must be replaced, gets no memory, or the parent ends.
 
-    ``layers``: state of the confinement, for the parent.
+    ``memory``: limit of the process in bytes. ``layers``: state of the confinement, which the parent is sent.
     """
     collect_rarely()
     try:
@@ -46,6 +47,7 @@ def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def collect_rarely() -> None:
+    """Make garbage collections rare, since each one walks over a document that grows."""
     gc.set_threshold(_ALLOCATIONS)
 
 
@@ -72,7 +74,7 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def _allow(seconds: float) -> None:
-    """Limit CPU time from now on, and elapsed time in case the parent has ended."""
+    """Limit the CPU time of a request, and its elapsed time in case the parent has ended."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
     signal.alarm(math.ceil(seconds * PATIENCE * (1 + EXTENSIONS)) + 10)
@@ -87,7 +89,7 @@ def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> di
         return {"bad": "is nested too deeply; exclude it"}
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
-    except Exception as error:  # noqa: BLE001 - a defect of the parser: the parent says so
+    except Exception as error:  # noqa: BLE001 - a defect of the parser, which the parent reports
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         if any(isinstance(each, OSError) for each in (error, error.__cause__, error.__context__)):
             reason += "; no parser has files, network or programs, unless its class sets `isolated = False`"
@@ -141,7 +143,7 @@ def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None
 def _memory_used() -> int:
     """Return the bytes of memory that this process uses now; 0 if the system does not report them.
 
-    Not ru_maxrss, which starts with the parent's memory.
+    ``ru_maxrss`` would not do, because it starts with the memory of the parent.
     """
     try:
         with open("/proc/self/statm") as file:

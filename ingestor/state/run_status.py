@@ -220,13 +220,8 @@ def read_checks(state: Path) -> list[CheckResult]:
 
 
 CONFIG_NAME = "config-in-force.json"
-_AT_START = (
-    "state",
-    "chroma",
-    "http",
-    "parsing",
-    "workers",
-)  # keys of the config that take effect at a start
+# Keys of the config that take effect at a start only.
+_AT_START = ("state", "chroma", "http", "parsing", "workers")
 _DEFAULT_STATE = str(Settings.model_fields["state"].default)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
