@@ -82,7 +82,8 @@ class Budget:
         total = self._bytes + unpacked
         if self._members + members > MOST_MEMBERS:
             raise TooMuch(
-                f"the archive holds more than {MOST_MEMBERS:,} files; unpack it there, or exclude it"
+                f"the archive holds more than {MOST_MEMBERS:,} files; unpack it into the folder, or "
+                "exclude it"
             )
         if total > MOST_BYTES or total > max(_FREE, _RATIO * self._packed):
             raise TooMuch(
@@ -93,7 +94,7 @@ class Budget:
 
 def refusal(size: int) -> str | None:
     """Return why a member of ``size`` bytes is too large, or None."""
-    return f"{size:,} bytes; members of archives may have {LARGEST:,}" if size > LARGEST else None
+    return f"has {size:,} bytes; members of archives may have {LARGEST:,}" if size > LARGEST else None
 
 
 def is_wanted(name: str) -> bool:

@@ -215,7 +215,7 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
                         content = b"".join(iter(lambda: stream.read(_STEP), b""))
             except _DAMAGED as error:
                 content = b""
-                problem = f"damaged in its archive ({error}); replace the archive by an intact one"
+                problem = f"is damaged in its archive ({error}); replace the archive by an intact one"
             budget.spend(1, len(content))
             yield _member_of(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
 
@@ -426,9 +426,9 @@ def _member_of(
 
 def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
     if info.flag_bits & 1:
-        return "encrypted in its archive; put it there without a password, or beside it"
+        return "is encrypted in its archive; pack it without a password, or put it beside the archive"
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "compressed by an unsupported method; zip it with the usual one (deflate)"
+        return "is compressed by an unsupported method; zip it with the usual one (deflate)"
     return refusal(info.file_size)
 
 

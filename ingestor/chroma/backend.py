@@ -370,7 +370,7 @@ class Collections:
         collection = self._client.get_collection(name)
         if not self._client.count(collection.id):
             self._client.delete_collection(name)
-            return "deleted, for it was empty"
+            return "deleted, since it was empty"
         aside = f"{name}--aside-{str(collection.id)[:8]}"
         self._client.change_collection(collection.id, "name", aside)
         return f"kept, as {aside}"

@@ -255,7 +255,7 @@ class ClientConnection(Peer):
         if sum(len(name) + len(value) for name, value in headers) + len(request.target) > HEAD_LIMIT:
             raise NotForwarded(TOO_LARGE)
         if request.http_version not in (b"1.0", b"1.1") or request.method == b"CONNECT":
-            raise NotForwarded(Refusal(400, "only HTTP/1.0 and HTTP/1.1 are understood here"))
+            raise NotForwarded(Refusal(400, "this server understands only HTTP/1.0 and HTTP/1.1"))
         verdict = self._guard.access.judge(request.method, request.target, headers, self._is_ours)
         if isinstance(verdict, Treatment):
             return verdict
@@ -291,7 +291,7 @@ class ClientConnection(Peer):
         except OSError as error:
             if isinstance(error, ConnectionRefusedError):
                 self._guard.gone()
-            raise NotForwarded(Refusal(503, f"Chroma takes no connection: {error.strerror}")) from error
+            raise NotForwarded(Refusal(503, f"Chroma accepts no connection: {error.strerror}")) from error
         self._chroma = Peer(*opened, h11.CLIENT)
         return self._chroma
 

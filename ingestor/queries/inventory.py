@@ -114,7 +114,10 @@ def _why_kept(info: CollectionInfo, config: Config) -> str | None:
             f"{in_words(config.rechunk.grace)} after that change took effect (rechunk.grace)"
         )
     if info.in_config:
-        return f"collection {info.name!r} is what readers see, and sources in the config feed it"
+        return (
+            f"collection {info.name!r} is what readers see, and sources in the config feed it: remove these "
+            "sources from the config first"
+        )
     if info.documents:
         return (
             f"collection {info.name!r} holds {quantity(info.documents, 'document')} of sources "

@@ -192,7 +192,9 @@ class VectorCache:
                 with _transaction(self._db, begin):
                     return work(self._db)
             except sqlite3.OperationalError as error:
-                self._log_once(f"the cache {self._path} cannot be used now: {error}")
+                self._log_once(
+                    f"the cache {self._path} cannot be used now: {error}; results are computed again"
+                )
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not _is_damage(error):
                     raise
@@ -240,7 +242,9 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 def _renew(path: Path) -> sqlite3.Connection:
     log.warning(
-        "damaged or foreign cache %s is deleted and created again", path, extra=event("cache_trouble")
+        "cache %s is damaged, or of another program: it is deleted and created again",
+        path,
+        extra=event("cache_trouble"),
     )
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -263,7 +263,7 @@ class Editions:
         if select(untried, (building,)):
             return ""
         for key, _, reason in select(due, (building, live)):
-            return f"{key}: {reason}; it is tried again"
+            return f"{key}: {reason}; the document is retried"
         for (source,) in select(f"{missing} ORDER BY old.source", (live, building)):
             return f"documents of {source} are missing; if that source left the config, run: ingestor apply"
         return None

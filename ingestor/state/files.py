@@ -132,14 +132,14 @@ def _require_own(folder: Path) -> None:
     if status.st_uid != user:
         raise NeedsHuman(
             f"{folder} belongs to {_name(status.st_uid)}, who can change ingestor's files in it: run "
-            f"ingestor as that user, or take the folder over (chown -R {_name(user)} {folder}), or configure "
-            "another"
+            f"ingestor as that user, or take the folder over (chown -R {_name(user)} {folder}), or set "
+            "another folder in the config"
         )
     shared = status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
     if status.st_mode & stat.S_IWOTH or shared:
         raise NeedsHuman(
             f"other users can write to {folder}, and change its files: remove what is not yours, "
-            f"then close it (chmod go-w {folder}), or configure another folder"
+            f"then close it (chmod go-w {folder}), or set another folder in the config"
         )
 
 
@@ -288,7 +288,10 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
                 raise
             if not logged:
                 log.info(
-                    "waiting up to %.0f s: %s", seconds, error, extra=event("waiting", reason=str(error))
+                    "waiting up to %.0f s for another process: %s",
+                    seconds,
+                    error,
+                    extra=event("waiting", reason=str(error)),
                 )
             logged = True
             time.sleep(0.1)

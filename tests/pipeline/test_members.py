@@ -77,7 +77,7 @@ def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.Monke
     assert isinstance(found, FoundMember)
     assert (found.data, found.member.problem) == (
         b"",
-        "1,001 bytes; members of archives may have 1,000",
+        "has 1,001 bytes; members of archives may have 1,000",
     )
     monkeypatch.setattr("ingestor.archives.members.MOST_BYTES", 10**6)
     for bomb in (zstd.compress(bytes(10**7)), gzip.compress(bytes(10**7)), zstd.compress(b"a" * 10**6) * 2):
