@@ -1,9 +1,10 @@
 """The process that runs Chroma and the guard in front of it. It ends with its parent (chroma/server.py).
 
 It is a script, with the folder of Chroma's data as argument and a socket to the parent as standard input. The
-parent sends ``GuardSettings`` as a line of JSON. When the guard listens, the process answers with a line
-about how the port is guarded. Lines about wrong tokens follow, at most one in a minute. When the parent ends
-for any reason, the socket ends.
+parent sends a line of JSON: ``listener`` (descriptor of a bound socket that does not listen yet), ``names``
+(see http_server/access.py), ``secret`` (the daemon's token) and ``tokens`` (see guard_rules.py). When the
+guard listens, the process answers with a line about how the port is guarded. Lines about wrong tokens follow,
+at most one in a minute. When the parent ends for any reason, the socket ends.
 
 The guard has the listening socket, which the parent opened in the machine's network. Chroma listens in a
 network namespace of this process, if the system allows one. Guard and Chroma are one process, so that neither
@@ -22,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ingestor.chroma.processes import free_port, listens
 from ingestor.confinement.walls import detach
@@ -76,39 +77,45 @@ _KEPT_COLLECTIONS = {
 _FAILED = 70  # exit status: the guard ended by a fault
 
 
-class GuardSettings(NamedTuple):
-    """Settings from the parent.
-
-    ``listener``: descriptor of a bound socket that does not listen yet. ``names``: see http_server/access.py.
-    ``secret``: token of the daemon. ``tokens``: see guard_rules.py.
-    """
-
-    listener: int
-    names: list[str]
-    secret: str
-    tokens: list[tuple[str | None, str]]
-
-
 def main(path: str) -> NoReturn:
+    """Run guard and Chroma. ``path``: folder of Chroma's data."""
     os.umask(0o077)  # Chroma's files quote documents
     parent = socket.socket(fileno=os.dup(0))
-    settings = GuardSettings(**json.loads(_line(parent)))
+    line = parent.makefile("rb").readline()
+    if not line.endswith(b"\n"):
+        sys.exit("the process that started Chroma is gone")
+    settings = json.loads(line)
     peers = PeerUsers()  # before the namespace is entered, since it reads the machine's connections
     missing = {"without_users": peers.missing, "without_namespace": enter_private_network()}
     closing: list[Callable[[], object]] = []
     port = free_port(_LOCAL)
 
-    def tell(message: object) -> None:
+    def send(message: object) -> None:
         parent.sendall(json.dumps(message).encode() + b"\n")
 
     def announce(close: Callable[[], object]) -> None:
         closing.append(close)
-        tell({**missing, "port": port})
+        send({**missing, "port": port})
 
     def guard() -> None:
-        """Run the guard, and end the process if the guard ends."""
+        """Run the guard as soon as Chroma listens, and end the process if the guard ends."""
         try:
-            _guard(settings, peers, port, announce, lambda number, client: tell([number, client]))
+            sys.modules["ssl"] = None  # type: ignore[assignment]  # spares 5 ms: asyncio needs no TLS here
+            import asyncio
+
+            from ingestor.chroma.guard import serve
+            from ingestor.chroma.guard_rules import access
+            from ingestor.http_server.access import rules
+
+            while listens(os.getpid(), port) is False:  # another process could answer before Chroma does
+                time.sleep(_MOMENT)
+            while not _answers(port):
+                time.sleep(_MOMENT)
+            listener = socket.socket(fileno=settings["listener"])
+            who = access(rules(settings["names"], None), settings["secret"], settings["tokens"])
+            asyncio.run(
+                serve(who, peers, listener, port, announce, lambda number, client: send([number, client]))
+            )
         except Exception:  # noqa: BLE001 - printed into Chroma's log
             traceback.print_exc()
         os._exit(_FAILED)
@@ -136,16 +143,6 @@ def _options(path: str, port: int) -> list[str]:
     return [f"/proc/self/fd/{file}"]
 
 
-def _line(parent: socket.socket) -> bytes:
-    """Return the line with the settings. Ends the process if the parent has ended."""
-    line = b""
-    while not line.endswith(b"\n"):
-        line += (more := parent.recv(65_536))
-        if not more:
-            sys.exit("the process that started Chroma is gone")
-    return line
-
-
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
     """Wait for the end of the parent, then end Chroma with time to persist its memory."""
     with suppress(OSError):  # a connection reset: the parent was killed before it read our answer
@@ -158,31 +155,8 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _guard(
-    settings: GuardSettings,
-    peers: PeerUsers,
-    port: int,
-    announce: Callable[[Callable[[], object]], None],
-    wrong: Callable[[int, str], object],
-) -> None:
-    """Wait until Chroma listens, then run the guard. The parameters are those of ``guard.serve``."""
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # spares 5 ms of asyncio's import: there is no TLS
-    import asyncio
-
-    from ingestor.chroma.guard import serve
-    from ingestor.chroma.guard_rules import access
-    from ingestor.http_server.access import rules
-
-    while listens(os.getpid(), port) is False:  # another process could answer on the port before Chroma does
-        time.sleep(_MOMENT)
-    while not _answers(port):
-        time.sleep(_MOMENT)
-    listener = socket.socket(fileno=settings.listener)
-    who = access(rules(settings.names, None), settings.secret, settings.tokens)
-    asyncio.run(serve(who, peers, listener, port, announce, wrong))
-
-
 def _answers(port: int) -> bool:
+    """Return whether a process on this machine accepts a connection at the port."""
     try:
         socket.create_connection((_LOCAL, port), 5).close()
     except OSError:
