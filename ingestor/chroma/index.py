@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from struct import pack
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import orjson
@@ -401,15 +401,7 @@ PLACES = 5  # positions in the collection from which these records come
 OUT_OF_REACH = 1 / 400  # part of these records that search may miss before the collection is unhealthy
 
 
-class Searched(Protocol):
-    """A record with its text and vector. ``vector``: an array, or numbers as Chroma returned them."""
-
-    @property
-    def id(self) -> RecordId: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def vector(self) -> Any: ...
+Searched = Record | PlainRecord
 
 
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
@@ -467,7 +459,8 @@ def _reach(index: Index, records: Sequence[Searched], depth: int) -> set[RecordI
     vectors out of reach, and no reader could tell them apart. Only texts of records with an equal vector are
     read, because Chroma takes six times as long to return the texts of all hits.
     """
-    answers = index.nearest([record.vector for record in records], depth)
+    vectors: list[Any] = [record.vector for record in records]
+    answers = index.nearest(vectors, depth)
     near = {record.id: hits for record, hits in zip(records, answers, strict=True)}
     reached = {id_ for id_, hits in near.items() if any(hit == id_ and score > ITSELF for hit, score in hits)}
     left = {record.id: record.text for record in records if record.id not in reached}

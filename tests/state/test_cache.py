@@ -78,12 +78,6 @@ def test_last_put_counts(cache):
     assert np.array_equal(cache.get(ONE, [digest])[digest], vectors_of(["b"])[0])
 
 
-def test_contains_agrees_with_get(cache):
-    digests = fill(cache, ["a", "b"])
-    assert cache.get(ONE, [*digests, text_digest("c")]).keys() == set(digests)
-    assert cache.get(ONE, []) == {}
-
-
 def test_answers_are_kept_by_their_key(path, cache):
     assert cache.get_answer("k") is None
     cache.put_answer("k", "first")
