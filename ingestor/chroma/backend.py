@@ -162,7 +162,7 @@ class Collections:
         self.connection, self._client, self._owner = connection, connection.client, owner
         self._models = dict[str, Model]()  # by UUID of the collection
         self._refused = set[str]()  # UUIDs of collections whose records could not be deleted
-        self._looks = 0
+        self._checks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
         """Return an edition by the UUIDs of its shards, over the connection for readers. Any thread."""
@@ -411,8 +411,8 @@ class Collections:
                     words,
                     extra=event("collection_changed_elsewhere", collection=str(name)),
                 )
-        self._looks += 1
-        return probe(index, self._looks)
+        self._checks += 1
+        return probe(index, self._checks)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request for a collection, met a full disk, or hangs."""

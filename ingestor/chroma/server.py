@@ -20,7 +20,7 @@ from pathlib import Path
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
 from ingestor.chroma.folder import REMEDY, claim, is_damage, is_full
-from ingestor.chroma.supervision import Look, ServerEvent, Supervision
+from ingestor.chroma.supervision import Observation, ServerEvent, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import describe
@@ -43,8 +43,8 @@ _PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", 
 _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 LOCAL = "127.0.0.1"
 PATIENCE = 60.0  # seconds that a request may take
-LOOK_EVERY = 5.0  # seconds between two observations of the server
-LAST_WORD = 15.0  # seconds to answer a small request, after another request timed out
+OBSERVE_EVERY = 5.0  # seconds between two observations of the server
+SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request timed out
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start; seconds after which no further attempt is made
 UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
@@ -73,7 +73,7 @@ class ChromaServer:
         self.secret = secrets.token_hex(32)  # in our own requests: nobody else may change anything
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self.supervision = Supervision()
-        self._looked, self._complaint = time.monotonic(), ""
+        self._observed, self._complaint = time.monotonic(), ""
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: socket.socket | None = None  # the child ends when this socket closes
@@ -111,24 +111,28 @@ class ChromaServer:
                 client,
                 extra=event("request_failed", client=str(client)),
             )
-        return self.supervision.judge(self._look())
+        return self.supervision.judge(self._examine())
 
-    def _look(self) -> Look:
+    def _examine(self) -> Observation:
         """Observe the server, with a heartbeat."""
         if self._process is None:
-            return Look(time.monotonic())
+            return Observation(time.monotonic())
         if self._lock is not None and self._lock.is_lost:
-            return Look(time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced")
+            return Observation(
+                time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced"
+            )
         if self._process.poll() is None and self._answers():
-            return self.look(answers=True)
+            return self.observe(answers=True)
         with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
-            return Look(time.monotonic(), fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}")
-        return self.look()
+            return Observation(
+                time.monotonic(), fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}"
+            )
+        return self.observe()
 
-    def look(self, *, answers: bool = False) -> Look:
+    def observe(self, *, answers: bool = False) -> Observation:
         """Return an observation without a heartbeat. ``answers``: whether the server just answered."""
         spent = processor_seconds(self.pid) if self.pid else None
-        return Look(time.monotonic(), spent, answers)
+        return Observation(time.monotonic(), spent, answers)
 
     def _truncate_log(self) -> None:
         """Truncate Chroma's log if it is too large."""
@@ -227,7 +231,7 @@ class ChromaServer:
                 raise NeedsHuman(f"{reason}; {REMEDY}") if is_damage(reason) else Transient(reason)
             answer += self._heard(_MOMENT)
             if answer.endswith(b"\n") and self._answers():
-                self.supervision.ready(self.look(answers=True))
+                self.supervision.ready(self.observe(answers=True))
                 self.level = _level(self.tokens, **json.loads(answer))
                 return
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
@@ -292,9 +296,9 @@ class ChromaServer:
         return self.start()
 
     def tick(self) -> None:
-        """Restart the server if it died or hangs. Called often; it observes every LOOK_EVERY seconds."""
-        if time.monotonic() - self._looked >= LOOK_EVERY:
-            self._looked = time.monotonic()
+        """Restart the server if it died or hangs. Called often; it observes every OBSERVE_EVERY seconds."""
+        if time.monotonic() - self._observed >= OBSERVE_EVERY:
+            self._observed = time.monotonic()
             self.revive()
 
     def revive(self) -> str | None:
@@ -318,10 +322,10 @@ class ChromaServer:
             full = is_full(self.path)
             reason = self.supervision.stuck("the disk was full" if full else "the database is not writable")
         if reason is None and isinstance(error, Unanswered):
-            before = self.look()
+            before = self.observe()
             if self._answers_request(ask):
                 self.supervision.note_answer(name)
-            elif (reason := self.supervision.note_silence(name, before, self.look())) is None:
+            elif (reason := self.supervision.note_silence(name, before, self.observe())) is None:
                 log.info(
                     "Chroma is busy with collection %s: waiting longer for an answer",
                     name,
@@ -332,7 +336,7 @@ class ChromaServer:
 
     def _answers_request(self, ask: Callable[[Client], object]) -> bool:
         """Return whether the server answers a small request in time, also with an error."""
-        with self.connect(LAST_WORD) as client:
+        with self.connect(SMALL_TIMEOUT) as client:
             try:
                 ask(client)
             except Unanswered:

@@ -50,19 +50,19 @@ class Shards(Generic[Part]):
         self.parts = tuple(parts)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        self._ask_shares(records, lambda record: record.id, lambda part, some: part.upsert(some))
+        self._ask_by_shard(records, lambda record: record.id, lambda part, some: part.upsert(some))
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        self._ask_shares(metadata, lambda row: row[0], lambda part, some: part.patch(some))
+        self._ask_by_shard(metadata, lambda row: row[0], lambda part, some: part.patch(some))
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        self._ask_shares(ids, str, lambda part, some: part.drop(some))
+        self._ask_by_shard(ids, str, lambda part, some: part.drop(some))
 
     def count(self) -> int:
         return sum(self._each(lambda part: part.count()))
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        answers = self._ask_shares(ids, str, lambda part, some: part.read(some, vectors=vectors))
+        answers = self._ask_by_shard(ids, str, lambda part, some: part.read(some, vectors=vectors))
         return [record for answer in answers for record in answer]
 
     def ids(self) -> Iterator[RecordId]:
@@ -95,15 +95,15 @@ class Shards(Generic[Part]):
             by_shard.setdefault(number, []).append(item)
         return sorted(by_shard.items())
 
-    def _ask_shares(
+    def _ask_by_shard(
         self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
     ) -> list[Answer]:
         """Call ``ask`` with each shard that has any of the items, and with these items.
 
         Return the answers.
         """
-        shares = self._divide(items, id_of)
-        return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in shares])
+        divided = self._divide(items, id_of)
+        return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in divided])
 
     def _each(self, question: Callable[[Part], T]) -> list[T]:
         """Call ``question`` with each shard, and return the answers."""
@@ -124,11 +124,11 @@ class SearchedShards(Shards[ChromaIndex]):
     """
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        answers = self._ask_shares(ids, str, lambda part, some: part.vectors(some))
+        answers = self._ask_by_shard(ids, str, lambda part, some: part.vectors(some))
         return {id_: vector for answer in answers for id_, vector in answer.items()}
 
     def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        return set().union(*self._ask_shares(ids, str, lambda part, some: part.filter_ids(some, where)))
+        return set().union(*self._ask_by_shard(ids, str, lambda part, some: part.filter_ids(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """Return the first ``most`` records that pass a filter.

@@ -72,7 +72,7 @@ class BrokenMove(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """Observation of the server.
 
     ``at``: monotonic seconds. ``spent``: processor seconds that the server has used; None if unknown.
@@ -85,7 +85,7 @@ class Look:
     fault: str = ""
 
 
-def is_stuck(since: float, before: Look, now: Look) -> bool:
+def is_stuck(since: float, before: Observation, now: Observation) -> bool:
     """Return whether a server without answers must be restarted, because it does not work.
 
     ``since``: monotonic seconds of the first request without an answer. Nothing was answered between both
@@ -113,7 +113,7 @@ class Supervision:
     _why: str = "not started"  # why the server is down or hangs
     _started: float = 0.0  # monotonic seconds
     _answered: float = 0.0  # monotonic seconds of the last answer to a heartbeat
-    _last: Look = field(default_factory=lambda: Look(0.0))
+    _last: Observation = field(default_factory=lambda: Observation(0.0))
     # By collection: monotonic seconds of the first and of the last request without an answer.
     _silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
     _deaths: Counter[ChromaName] = field(default_factory=Counter)
@@ -126,14 +126,14 @@ class Supervision:
         if event is ServerEvent.STOP:
             self._why = "not started"
 
-    def ready(self, now: Look) -> None:
+    def ready(self, now: Observation) -> None:
         """Note that a new process answers. It has loaded no collection yet."""
         self.move(ServerEvent.READY)
         self.starts += 1
         self.loaded, self._silences = set(), {}
         self._last, self._answered, self._started = now, now.at, now.at
 
-    def judge(self, now: Look) -> str | None:
+    def judge(self, now: Observation) -> str | None:
         """Return why the server needs a restart; None while it answers or works. ``now``: an observation."""
         if self.state not in (State.UP, State.LOADING):
             return self._why
@@ -160,7 +160,7 @@ class Supervision:
         self.move(ServerEvent.STUCK)
         return reason
 
-    def note_silence(self, name: ChromaName, before: Look, now: Look) -> str | None:
+    def note_silence(self, name: ChromaName, before: Observation, now: Observation) -> str | None:
         """Note that a request for a collection got no answer between two observations.
 
         Return why a restart is needed, or None. A silence long after the last one counts as a new silence.

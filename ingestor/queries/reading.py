@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ingestor.search.rerankers import Reranker
 
 UNDECODED = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
-LOOKED_AT = 300  # records whose headings may be suggested as questions
+SUGGESTED_FROM = 300  # records whose headings may be suggested as questions
 LONGEST = 60  # characters of a suggested question
 
 
@@ -185,7 +185,7 @@ def suggest(collections: Collections, edition: Edition, number: int) -> tuple[st
     with suppress(Transient, Gone, Torn, NeedsHuman):
         index = collections.edition(edition)
         if index is not None:
-            records = index.read(list(islice(index.ids(), LOOKED_AT)))
+            records = index.read(list(islice(index.ids(), SUGGESTED_FROM)))
             titles = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]
             return rank(line(str(title)) for title in titles if title)[:number]
     return ()

@@ -130,7 +130,7 @@ def test_server_that_leaves_requests_unanswered_is_started_again(
         backend.trouble("docs", Unanswered("it took its time, once"))
         assert server_of(backend).pid == first
         monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
-        monkeypatch.setattr(chroma_server, "LAST_WORD", 0.5)
+        monkeypatch.setattr(chroma_server, "SMALL_TIMEOUT", 0.5)
         monkeypatch.setattr(chroma_server, "STOP_PATIENCE", 0.2)
         os.kill(first, signal.SIGSTOP)
         backend.trouble("docs", Unanswered("nor did it ever again"))
@@ -144,7 +144,7 @@ def test_busy_server_gets_more_time_but_not_for_ever(
     caplog.set_level(logging.INFO, "ingestor")
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_END_PATIENCE", 0.01)
-    monkeypatch.setattr(chroma_server, "LAST_WORD", 0.2)
+    monkeypatch.setattr(chroma_server, "SMALL_TIMEOUT", 0.2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         monkeypatch.setattr(chroma_server, "STOP_PATIENCE", 0.2)
@@ -195,7 +195,7 @@ def test_server_that_cannot_start_is_retried_and_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
-    monkeypatch.setattr(chroma_server, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(chroma_server, "OBSERVE_EVERY", 0.0)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         server_of(backend).stop()

@@ -12,7 +12,7 @@ from ingestor.chroma.supervision import (
     LONGEST,
     MOVES,
     BrokenMove,
-    Look,
+    Observation,
     ServerEvent,
     State,
     Supervision,
@@ -29,7 +29,7 @@ def up(at: float = SINCE) -> Supervision:
     """A server that answers since then."""
     machine = Supervision()
     machine.move(ServerEvent.START)
-    machine.ready(Look(at, 1.0, answers=True))
+    machine.ready(Observation(at, 1.0, answers=True))
     return machine
 
 
@@ -81,42 +81,42 @@ def test_move_outside_the_table_raises(state: State, event: ServerEvent) -> None
 def test_silence_without_work_or_beyond_the_longest_is_stuck(
     waited: float, spent: float, expected: bool
 ) -> None:
-    before, now = Look(SINCE + waited - 15, 7.0), Look(SINCE + waited, 7.0 + spent)
+    before, now = Observation(SINCE + waited - 15, 7.0), Observation(SINCE + waited, 7.0 + spent)
     assert is_stuck(SINCE, before, now) is expected
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, 7.0), (7.0, None), (None, None)])
 def test_silence_without_known_work_is_stuck(before: float | None, now: float | None) -> None:
-    assert is_stuck(SINCE, Look(SINCE, before), Look(SINCE + 15, now))
+    assert is_stuck(SINCE, Observation(SINCE, before), Observation(SINCE + 15, now))
 
 
 def test_heartbeats_without_answer_are_loading_then_hanging() -> None:
     machine = up()
-    assert machine.judge(Look(SINCE + 50, 1.0)) is None
+    assert machine.judge(Observation(SINCE + 50, 1.0)) is None
     assert machine.state is State.LOADING
-    assert machine.judge(Look(SINCE + 100, 40.0)) is None, "it works"
-    assert machine.judge(Look(SINCE + 120, 40.0, answers=True)) is None
+    assert machine.judge(Observation(SINCE + 100, 40.0)) is None, "it works"
+    assert machine.judge(Observation(SINCE + 120, 40.0, answers=True)) is None
     assert machine.state is State.UP
-    assert machine.judge(Look(SINCE + 190, 40.0)) == "no answer for 70 s"
+    assert machine.judge(Observation(SINCE + 190, 40.0)) == "no answer for 70 s"
     assert machine.state is State.HANGING
-    assert machine.judge(Look(SINCE + 195, 40.0, answers=True)) == "no answer for 70 s"
+    assert machine.judge(Observation(SINCE + 195, 40.0, answers=True)) == "no answer for 70 s"
 
 
 def test_fault_is_the_reason_until_the_next_start() -> None:
     machine = Supervision()
-    assert machine.judge(Look(SINCE)) == "not started"
+    assert machine.judge(Observation(SINCE)) == "not started"
     machine = up()
     for _ in range(2):
-        assert machine.judge(Look(SINCE + 1, fault="it ended by SIGKILL")) == "it ended by SIGKILL"
+        assert machine.judge(Observation(SINCE + 1, fault="it ended by SIGKILL")) == "it ended by SIGKILL"
     machine.move(ServerEvent.START)
-    machine.ready(Look(SINCE + 2, 0.0, answers=True))
-    assert machine.judge(Look(SINCE + 3, 0.0, answers=True)) is None
+    machine.ready(Observation(SINCE + 2, 0.0, answers=True))
+    assert machine.judge(Observation(SINCE + 3, 0.0, answers=True)) is None
     assert machine.starts == 2
 
 
 def asked(machine: Supervision, name: ChromaName, start: float, end: float) -> bool:
     """Whether a request without an answer, over which the server works, calls for a restart."""
-    reason = machine.note_silence(name, Look(start, 0.0), Look(end, 1000.0))
+    reason = machine.note_silence(name, Observation(start, 0.0), Observation(end, 1000.0))
     if reason is not None:
         machine.state = State.UP
     return reason is not None
@@ -139,7 +139,7 @@ def test_start_forgets_silences_and_loaded_collections() -> None:
     assert not asked(machine, DOCS, 100, 115)
     machine.move(ServerEvent.STOP)
     machine.move(ServerEvent.START)
-    machine.ready(Look(120, 0.0, answers=True))
+    machine.ready(Observation(120, 0.0, answers=True))
     assert machine.loaded == set()
     assert not asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
 
@@ -155,7 +155,7 @@ def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None
     machine.move(ServerEvent.STOP)
     assert machine.state is State.SUSPECT
     machine.move(ServerEvent.START)
-    machine.ready(Look(SINCE, 0.0, answers=True))
+    machine.ready(Observation(SINCE, 0.0, answers=True))
     assert not machine.suspects(DOCS)
 
 
@@ -163,7 +163,7 @@ def test_deaths_do_not_count_after_a_long_time_without_restart() -> None:
     machine = up()
     for _ in range(DEATHS):
         machine.note_death(DOCS)
-    machine.judge(Look(SINCE + FORGIVEN + 1, 1.0, answers=True))
+    machine.judge(Observation(SINCE + FORGIVEN + 1, 1.0, answers=True))
     assert not machine.suspects(DOCS)
 
 
