@@ -133,7 +133,7 @@ class Guard:
         finally:
             self._connections.pop(client, None)
 
-    def heard(self, client: "ClientConnection") -> None:
+    def note_activity(self, client: "ClientConnection") -> None:
         """Note that a client was active. Close other connections while too many bytes are buffered."""
         if client in self._connections:
             self._connections[client] = self._connections.pop(client)
@@ -154,7 +154,7 @@ class Guard:
 
 
 class Peer:
-    """A connection to a client or to Chroma, and its state by HTTP."""
+    """An HTTP connection to a client or to Chroma, with its state in ``http``."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: type[h11.CLIENT | h11.SERVER]
@@ -214,7 +214,7 @@ class ClientConnection(Peer):
         try:
             while isinstance(request := await self.next(), h11.Request):
                 self.busy = True
-                self._guard.heard(self)
+                self._guard.note_activity(self)
                 await self._exchange(request)
                 self.busy = False
                 if not self.is_reusable():
@@ -273,7 +273,7 @@ class ClientConnection(Peer):
         """Return the body of the request when it is complete. Raises NotForwarded if it is too large."""
         async for piece in self.pieces():
             self.held += piece
-            self._guard.heard(self)
+            self._guard.note_activity(self)
             if len(self.held) > BODY_LIMIT:
                 raise NotForwarded(BODY_TOO_LARGE)
         body = bytes(self.held)

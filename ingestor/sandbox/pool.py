@@ -327,7 +327,10 @@ class IsolatedIfLarge:
 
 
 def _lane(processes: int) -> _Lane:
-    """Return a lane: room for processes, of which the last used one is taken first. None is one to start."""
+    """Return a lane: a queue from which the last used process is taken first.
+
+    It begins with None for each process, which stands for a process that is not started yet.
+    """
     lane: _Lane = LifoQueue(processes)
     for _ in range(processes):
         lane.put(None)

@@ -96,7 +96,11 @@ def checksum(key: Key, content: Content) -> int:
 
 
 class VectorCache:
-    """The cache. ``max_bytes`` bounds the file: the least recently used rows are deleted first, by day."""
+    """The cache of vectors, parsed documents and answers of language models, in one file.
+
+    ``max_bytes``: bound of the file. The rows with the longest time since their last use, in days, are
+    deleted first. ``clock``: returns POSIX seconds.
+    """
 
     def __init__(self, path: Path, max_bytes: int, clock: Callable[[], float] = time) -> None:
         self._path, self._max_bytes, self._clock = path, max_bytes, clock
@@ -135,7 +139,7 @@ class VectorCache:
         self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
-        """Return the document that ``put_document`` stored last, or None."""
+        """Return the stamp and the packed document of an item, as ``put_document`` stored them, or None."""
         return next(((stamp, data) for stamp, data in self._get(DOCUMENTS, [_item_key(item)]).values()), None)
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
@@ -222,7 +226,7 @@ class VectorCache:
 
 
 class _Foreign(sqlite3.DatabaseError):
-    """A valid SQLite file that is not ours, or of another version."""
+    """Error: another program, or another version of this one, wrote the SQLite file."""
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

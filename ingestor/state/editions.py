@@ -200,9 +200,10 @@ class Editions:
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
     ) -> None:
-        """Change all these roles in one transaction. ``now``: POSIX seconds.
+        """Change roles of editions in one transaction. ``roles``: pairs of an edition and its new role.
 
-        ``rebuilt``: the collection whose rebuild, if one is under way, ends with that.
+        ``now``: POSIX seconds. ``rebuilt``: the collection whose rebuild, if one is under way, ends with
+        that.
         """
         with self._journal.transaction() as db:
             db.executemany(
