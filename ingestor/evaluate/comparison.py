@@ -347,6 +347,6 @@ def _cost(pick: int, than: int, facts: Facts) -> str:
 
 
 def _round(count: int) -> int:
-    """Round to two digits."""
+    """Round a number of questions up to two significant digits."""
     unit = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // unit) * unit

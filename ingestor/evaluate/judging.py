@@ -34,7 +34,7 @@ CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """Verdict on an answer. ``correctness``: 1 to 5."""
+    """A language model's verdict on an answer. ``correctness``: from 1 (wrong) to 5 (right and complete)."""
 
     correctness: int
     relevant: bool

@@ -491,7 +491,7 @@ def _turn_person(question: str) -> str:
 
 
 def _third_person(verb: str) -> str:
-    """Return the form of a verb after "the company"."""
+    """Return the third person of a verb: "measure" becomes "measures"; other verb forms stay unchanged."""
     known = {"are": "is", "have": "has", "do": "does", "were": "was"}
     is_fixed = verb in _FINITE or verb.endswith(("ed", "ly", "s"))
     return known.get(verb) or (verb if is_fixed else f"{verb}s")
@@ -499,7 +499,7 @@ def _third_person(verb: str) -> str:
 
 def _relate(text: str, lower: set[str]) -> str:
     """Return a question about two noun phrases of a sentence; "" if it has fewer than two."""
-    phrases = dict.fromkeys(_as_object(_singular(match["np"]), lower) for match in _NOUNS.finditer(text))
+    phrases = dict.fromkeys(_as_object(_omit_verb(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
     heaviest = {
@@ -532,7 +532,7 @@ def _is_plain_phrase(phrase: str) -> bool:
     )
 
 
-def _singular(phrase: str) -> str:
+def _omit_verb(phrase: str) -> str:
     """Omit the last word of a phrase with ``a`` or ``an`` if it is a verb: "a rock asks"."""
     words = phrase.split()
     is_verb = words[0].lower() in ("a", "an") and re.search(r"[^sui]s$", words[-1]) and " of " not in phrase

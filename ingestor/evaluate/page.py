@@ -148,7 +148,10 @@ def select_questions(evaluation: Evaluation) -> list[int]:
 
 
 def render(evaluation: Evaluation, at: int) -> str:
-    """Render a question that readers can unfold."""
+    """Render a question with its recall by strategy, which unfolds into excerpts and chunks.
+
+    ``at``: number of the question.
+    """
     budget = evaluation.request.budgets[0]
     shares = "".join(
         f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'

@@ -22,7 +22,7 @@ _LEAST = 8  # letters and digits; a shorter quotation must match exactly
 
 
 class Searchable:
-    """Text in which quotations are searched."""
+    """A text in which quotations are found exactly, or without regard to spaces and punctuation."""
 
     def __init__(self, text: str) -> None:
         self.text = text

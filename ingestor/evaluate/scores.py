@@ -59,7 +59,7 @@ class ChunkPlace:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Scores of one question, each from 0 to 1."""
+    """Scores of one question, each from 0 to 1. ``iou``: intersection over union."""
 
     recall: float
     precision: float
@@ -67,7 +67,7 @@ class Score:
 
 
 def score(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Score:
-    """Score the chunks that one question retrieved."""
+    """Return recall, precision and intersection over union of retrieved chunks and a question's excerpts."""
     hit, wanted = common(excerpts, places), length(excerpts)
     retrieved = sum(place.length for place in places)
     return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))

@@ -37,7 +37,7 @@ class StrategyExtras:
     rerank: Rerank | None = None
 
     def read(self, source: SourceConfig) -> SourceConfig:
-        """Return the source with these parser options."""
+        """Return a source's config, changed so that its documents are parsed by these settings."""
         parsers = {choice.plugin.kind: choice for choice in source.parsing}
         for choice in self.parsing:
             parsers[choice.plugin.kind] = _over(parsers.get(choice.plugin.kind), choice)

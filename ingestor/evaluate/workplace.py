@@ -78,7 +78,7 @@ class Workplace:
         return most_common_strategy({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
-        """Read the sample again, with other options of parsers."""
+        """Read the documents of the sample again, by a strategy's own parser settings."""
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = replace(self.parts, config=other), Parses(self.cache, learns=False)

@@ -83,7 +83,7 @@ class Planner:
         self._plan = ShownPlan(time.time())
 
     def latest(self) -> ShownPlan | None:
-        """Return the running plan, or the last one."""
+        """Return the plan that is being computed, or the last one; None before the first request."""
         plan, process, output = self._plan, self._process, self._output
         if plan is None or plan.text is not None or process is None or output is None:
             return plan
@@ -103,7 +103,7 @@ class Planner:
         return self._plan
 
     def close(self) -> None:
-        """Kill the process that makes a plan."""
+        """Kill the process that computes a plan, if it still runs."""
         if self._process is not None:
             with suppress(OSError):
                 self._process.kill()
@@ -218,5 +218,5 @@ def resume(config: Config, form: Form) -> FormResult:
 
 
 def _back(form: Form) -> str:
-    """Return the page of the form."""
+    """Return the address of the page that has the form, to which its result leads back."""
     return keep_local(form.get("back", HERE)).partition("?")[0]

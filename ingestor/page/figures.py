@@ -81,7 +81,7 @@ class ShownSource:
 
     @property
     def problem(self) -> str | None:
-        """Return the most important message about the source."""
+        """Return the message about the source that a person should read first; None if all is well."""
         return self.hold or self.notes.row.trouble or self.notes.warning
 
 

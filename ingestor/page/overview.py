@@ -271,5 +271,5 @@ def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Ma
 
 
 def evaluations(daemon: DaemonView) -> frozenset[str]:
-    """Return the collections that have an evaluation."""
+    """Return the names of the collections that have a stored report of an evaluation."""
     return frozenset(stored_report.read(daemon.folders["state"]))

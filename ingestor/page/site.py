@@ -133,7 +133,7 @@ class Sessions:
 
 
 def _passwords(headers: Sequence[Header]) -> list[bytes]:
-    """Return the passwords of HTTP basic authentication (RFC 7617)."""
+    """Return the passwords in the headers of HTTP basic authentication (RFC 7617)."""
     passwords = []
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
@@ -230,7 +230,7 @@ class Site:
         return Response(await self._turns.run(made), status, HEADERS, "text/html")
 
     def frame(self, request: Request) -> Values:
-        """Return the values for the frame of a page."""
+        """Return the values of every page: address, form token, obstacle, and the last form's result."""
         admitted = self.sessions.admits(request)
         return {
             "path": request.url.path,

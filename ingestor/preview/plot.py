@@ -142,7 +142,7 @@ def _png(values: Floats) -> str:
 
 
 def _peaks(values: Floats, each: int) -> Floats:
-    """Return the greatest of each ``each`` values."""
+    """Return the greatest value of each group of ``each`` consecutive values."""
     return np.maximum.reduceat(values, np.arange(0, len(values), each)) if len(values) else values
 
 

@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Contents of a chunk's margin."""
+    """Facts about a chunk that are shown in the margin beside its text."""
 
     tokens: str  # "120 tokens"
     lines: str  # "lines 3-9", or "page iv, lines 3-9"

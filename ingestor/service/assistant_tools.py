@@ -104,7 +104,7 @@ def over_http(made: MCPServer, most: int) -> Starlette:
 
 def _answers(ask: Ask) -> Answers:
     async def answers(method: str, path: str, body: object = None) -> Any:
-        """Return the daemon's answer. Raises ToolError."""
+        """Return the parsed body of the daemon's answer. Raises ToolError with a remedy if it refuses."""
         try:
             status, content = await ask(method, path, body)
         except DaemonAway as error:
@@ -129,7 +129,7 @@ def _escape(value: Any) -> Any:
 
 
 def _unescape(name: str) -> str:
-    """Return the document of an escaped name."""
+    """Return the name of a document from the escaped form that tools return."""
     return raw(name) if "\\u" in name else name
 
 

@@ -103,7 +103,7 @@ def _next(store: Store, document: str, records: Sequence[Record], end: int) -> i
 
 
 def _integer(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """Return a number from the address's query. Raises RequestProblem."""
+    """Return a number from the query of the address. Raises RequestProblem if it is no number in range."""
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
     if not least <= number <= most:

@@ -71,7 +71,7 @@ def _texts(given: object, key: str) -> list[str]:
 
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:
-    """Return a text of the request, or None. Raises RequestRefused for any other value."""
+    """Return the text under a key of the request; None without it. Raises RequestRefused if it is no text."""
     value = asked.get(key)
     if value is None or isinstance(value, str):
         return value

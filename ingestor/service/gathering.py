@@ -99,7 +99,7 @@ def _collections(
 
 
 def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
-    """Return the bytes of each folder."""
+    """Return the bytes that each folder takes on the disk."""
     sizes = dict[str, int]()
     for name, folder in folders.items():
         sizes[name] = 0

@@ -78,7 +78,7 @@ def _headline(status: Status, now: float) -> Text:
 
 
 def _work(status: Status, now: float) -> Iterator[str]:
-    """Yield a phrase for each kind of pending work."""
+    """Yield phrases about pending work, sources that were not listed, and collections being changed."""
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
@@ -212,7 +212,7 @@ def _print_collections(status: Status) -> None:
 
 
 def print_skipped(skipped: Sequence[Skipped]) -> None:
-    """Print each kind of unsupported documents with one reason."""
+    """Print the documents that no parser reads: their number by kind, and one reason for each kind."""
     if not skipped:
         return
     total = sum(kind.documents for kind in skipped)
