@@ -130,12 +130,12 @@ def test_bad_strategy_is_not_recommended_by_real_questions(report: Report) -> No
 def test_made_questions_order_strategies_as_real_ones_do(report: Report) -> None:
     """By recall at 600 tokens; the benchmark has more strategies, of which none is planted.
 
-    The chat logs give some thirty questions, which are too few to order ten strategies.
+    The chat logs and the speech give under a hundred questions, which are too few to order ten strategies.
     """
     ours = make_questions([each.document for each in report.sample.documents], 10_000)
     for number, name in enumerate(report.sample.names):
         kinds = [[q for q in kind if q.excerpts[0].document == number] for kind in (ours, report.questions)]
-        if len(kinds[0]) < 50:
+        if len(kinds[0]) < 100:
             continue
         orders = [
             [float(scores_of(kind[:150], cut).at[BUDGET].mean()) for cut in report.cuts.values()]
