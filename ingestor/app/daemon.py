@@ -382,7 +382,7 @@ class Loop:
         return self._counted
 
     def _remember_rate(self) -> None:
-        """Note the embedding rate for plans, if enough was embedded to measure it."""
+        """Store the embedding rate, by which `plan` estimates times, if enough texts were embedded."""
         embedded = self.running.embedding.counts()
         if embedded.tokens >= ENOUGH:
             rate = embedded.tokens / max(embedded.seconds, 1e-6)

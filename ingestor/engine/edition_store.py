@@ -329,7 +329,7 @@ class EditionStore:
         return set()
 
     def serves(self, name: EditionName) -> str:
-        """Return the name that readers use."""
+        """Return the name by which readers find the edition's collection."""
         return str(self._editions.of_name(name).serves)
 
 

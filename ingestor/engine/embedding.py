@@ -47,7 +47,7 @@ class Busy(Transient):
 
 
 class Rank(IntEnum):
-    """Order of requests, the first ones first."""
+    """Order in which requests for vectors are answered: the lowest first."""
 
     QUESTION = auto()
     DOCUMENT = auto()
@@ -178,7 +178,7 @@ class Embedding:
 
     @property
     def questions(self) -> int:
-        """Number of requests of readers that wait."""
+        """Return how many requests of readers wait."""
         with self._changed:
             return sum(rank is Rank.QUESTION for rank, *_ in self._queue)
 
@@ -187,7 +187,7 @@ class Embedding:
         return replace(self._counts, busy_for=0.0 if since is None else monotonic() - since)
 
     def stop(self) -> None:
-        """End every waiting request with Stopped."""
+        """Raise Stopped in all callers that wait for vectors, when the program ends."""
         with self._changed:
             self._stopped.set()
             self._changed.notify()
@@ -434,11 +434,11 @@ class Embeddings:
         return self._by_recipe[recipe]
 
     def open_stream(self, recipe: str) -> Embedding | None:
-        """Return the open stream of that recipe. Any thread."""
+        """Return the stream of an embedder by its recipe; None if no stream is open. Any thread."""
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close the streams of all other recipes, after a config was applied."""
+        """Close the streams of all embedders except these. Call this after a config was applied."""
         self._requested.clear()
         self._close(self._by_recipe.keys() - recipes)
 

@@ -30,7 +30,7 @@ _QUIET = 60.0  # seconds between two lines of the log about such a document
 
 
 class Phase(Enum):
-    """Phase of a document."""
+    """Phase of a document between two states of the journal."""
 
     IDLE = auto()  # not in flight: the journal has its state
     BEGUN = auto()  # submitted: waits for a worker
@@ -141,7 +141,7 @@ class InFlight:
         self.phase = to
 
     def move_at_work(self, to: Phase) -> None:
-        """Move the document on its worker. Raises Stopped if the document was cancelled."""
+        """Move the document to a phase, on its worker. Raises Stopped if the document was cancelled."""
         if self.cancelled:
             raise Stopped
         self.move(to)

@@ -117,7 +117,7 @@ class CollectionHealth:
             self.of[name].trouble = None
 
     def retry_now(self) -> None:
-        """Retry paused collections at once."""
+        """End the pauses of all collections, so that their writes are retried at once."""
         for health in self.of.values():
             health.not_before = 0.0
 

@@ -408,7 +408,10 @@ def _no_predecessor(new: Entry, content: str) -> Entry | None:
 
 
 class DocumentFlow:
-    """Moves documents from a worker's outcome to the writer, or lands them."""
+    """Decides what follows from the outcome of a document's preparation.
+
+    The document is queued for the writer, or its flight ends and it is retried later.
+    """
 
     def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
         self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
@@ -506,7 +509,7 @@ class DocumentFlow:
         log.log(level, words, *fit_line(words, entry, reason), extra=about)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
-        """Land a document that keeps its records and is retried."""
+        """Retry a document later, with its present records, and end its flight."""
         entry = document.entry
         self.writer.counts.add_retry(entry.source, failure.reason)
         self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)

@@ -349,7 +349,7 @@ class Scanner:
         watch.move(WatchPhase.FAILED)
 
     def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
-        """Log a problem of a source once, and its end."""
+        """Log a problem of a source when it appears, and once more when it is over."""
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)

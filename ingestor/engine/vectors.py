@@ -94,7 +94,7 @@ class LocalVectors:
         return Answered(vectors)
 
     def _steps(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Yield vectors by steps of similar text lengths, as embedders batch them."""
+        """Embed texts in steps of similar lengths, as embedders pad the texts of a batch to one length."""
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
         for start in range(0, len(texts), STEP):
             step = longest_first[start : start + STEP]
@@ -136,9 +136,9 @@ class RemoteVectors:
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:
-        """Return the error of a server that runs another model, by its vector of the fixed word; else None.
+        """Compare the server's vector of the fixed word with the cached one; cache the first one.
 
-        The first vector of the word is cached.
+        Return an error if the server runs another model, else None.
         """
         digest = text_digest(HARMLESS)
         before = self._cache.get(self._recipe, [digest]).get(digest)

@@ -266,7 +266,7 @@ def name_all(entries: Sequence[Entry]) -> str:
 
 
 def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
-    """Log a batch, except documents of which only the receipt was renewed."""
+    """Log a written batch, without documents whose records did not change."""
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if not touched:
         return

@@ -154,7 +154,7 @@ class TextBudget:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Raise Stopped in waiting threads."""
+        """Raise Stopped in threads that wait for room, when the program ends."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -108,7 +108,7 @@ def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
-    """Return the config with these choices in place of its own. Raises NotReproducible."""
+    """Return the config with stored choices in place of its own. Raises NotReproducible."""
     if choices.get("detection") != detection:
         raise NotReproducible("the detection of formats changed")
     embedding = _choice("embedders", choices["embedding"], config.embedding)

@@ -376,7 +376,7 @@ def situation(
 
 
 def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
-    """Return why a rebuild is requested or under way, or None."""
+    """Return why all records must be written into another collection; None without such a request."""
     return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
 
 
