@@ -233,18 +233,14 @@ BUILT = Edition(EditionName("docs--2"), C, "staging", NEW)
         ),
         (now(building=NEW, wanted=OLD, editions=(LIVE, BUILT)), SWAP, [EditionSetup(C, LIVE.name, OLD)]),
         (now(chunks=11, editions=(LIVE,)), ASKING, [EditionSetup(C, LIVE.name, OLD)]),
+        (  # choices that are unknown
+            now(None, embedder="x", editions=(replace(LIVE, choices=None),)),
+            SWAP,
+            [EditionSetup(C, LIVE.name, None), EditionSetup(C, None, NEW, building=True)],
+        ),
     ],
 )
 def test_editions_to_keep_in_step_follow_from_the_decision(
     situation: CollectionSituation, rechunk: Rechunk, setups: list[EditionSetup]
 ) -> None:
     assert editions_of(situation, decide(situation, rechunk)) == setups
-
-
-def test_edition_of_unknown_choices_is_kept_beside_its_replacement() -> None:
-    unknown = Edition(LIVE.name, C, "live", None)
-    situation = now(None, embedder="x", editions=(unknown,))
-    assert editions_of(situation, decide(situation, SWAP)) == [
-        EditionSetup(C, LIVE.name, None),
-        EditionSetup(C, None, NEW, building=True),
-    ]
