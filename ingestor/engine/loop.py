@@ -31,7 +31,7 @@ from ingestor.engine.workers import BEGUN, Lane, Outcome, Pool
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName
 from ingestor.pipeline.limits import StageTimes
-from ingestor.pipeline.listing import Source, want
+from ingestor.pipeline.listing import Source, store_feeds
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Preparing, prepare, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.backlog import Backlog, Queued, as_queued, predecessor, still_wanted
@@ -117,7 +117,7 @@ class Engine:
         self.losing = {source.name for source in sources if source.only_loses}
         self._one_source = ONE_SOURCE if len({source.name for source in sources}) > 1 else 1.0
         self._queried = None, 0.0, 0.0
-        want(self.journal, sources, leaving)
+        store_feeds(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
         self._background = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
         self.flow.configure(self.sources, self._background)

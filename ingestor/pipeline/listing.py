@@ -52,7 +52,7 @@ class Source:
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 
-def want(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> None:
+def store_feeds(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> None:
     """Store which editions sources feed, and by which recipes: documents with another recipe become due.
 
     ``leaving``: sources whose documents are removed.

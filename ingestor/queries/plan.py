@@ -248,7 +248,7 @@ class Rehearsal:
             for source in sources
             if source.collection in self.replaced
         ]
-        listing.want(self.journal, [*sources, *beside], going)
+        listing.store_feeds(self.journal, [*sources, *beside], going)
         # All are listed before one is read, and all are read before removals are counted: a document that
         # moved to another source is neither new nor gone.
         listed = [(source, n) for source in sources if (n := self._list(source)) is not None]

@@ -182,7 +182,7 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
             except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
                 report = replace(report, unseen={**report.unseen, source.name: describe_unlisted(error)})
                 continue
-            listing.want(journal, [source])
+            listing.store_feeds(journal, [source])
             listing.observe(journal, source, observations(scan))
             unsettled = Unsettled(journal)
             examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
