@@ -58,7 +58,7 @@ def copy(tmp_path: Path, journal: Journal) -> Iterator[Journal]:
     tools = SimpleNamespace(recipe=lambda parser: "new")
     source = Source(SOURCE, EDITION, cast(Any, Listed()), cast(Any, tools))
     found = listing.take(source, Scope(), [LastListing(copy, source.feed)])
-    listing.want(copy, [source])
+    listing.store_feeds(copy, [source])
     listing.observe(copy, source, observations(found))
     yield copy
     copy.close()
