@@ -131,7 +131,10 @@ class DoublePassOptions(GrowingOptions):
 
 
 class Stretches:
-    """Vectors of runs of neighbouring units [first, end), encoded or pooled as the options demand."""
+    """Vectors of stretches: runs [first, end) of neighbouring units, encoded or pooled as the options demand.
+
+    ``spans``: the units, which are sentences or paragraphs.
+    """
 
     def __init__(self, task: CutTask, spans: Sequence[Span]) -> None:
         text = task.document.text
@@ -139,31 +142,34 @@ class Stretches:
         self._sums: list[int] = [0, *np.cumsum(self.tokens).tolist()]
         self.units = embed_parts(task, spans) if task.options.vectors == "pooled" else None
         self._text, self._embed = text, task.embed
-        self._known: dict[Segment, Fixed] = {}
+        self._vectors: dict[Segment, Fixed] = {}
         self._noted: set[Segment] | None = None
         self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
 
-    def rows(self, wanted: Sequence[Segment]) -> Fixed:
-        """Return a unit vector for each stretch, as rows."""
+    def rows(self, stretches: Sequence[Segment]) -> Fixed:
+        """Return a unit vector for each stretch; shape (stretches, dimensions)."""
         if self.units is None:
-            return to_fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
-        result = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
-        for part in blocks(len(wanted)):
-            result[part] = unit(sum_by_weight(self.units.vectors, self.units.tokens, wanted[part]))
+            return to_fixed(self._embed([self._text[a:b] for a, b in map(self.span, stretches)]))
+        result = np.empty((len(stretches), self.units.vectors.shape[1]), np.int32)
+        for part in blocks(len(stretches)):
+            result[part] = unit(sum_by_weight(self.units.vectors, self.units.tokens, stretches[part]))
         return result
 
-    def fetch(self, wanted: Sequence[Segment]) -> None:
-        """Embed stretches in one batch before ``alike`` needs them. Forget all other stretches."""
-        kept = {stretch: self._known[stretch] for stretch in wanted if stretch in self._known}
-        missing = [stretch for stretch in wanted if stretch not in kept]
-        self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
+    def fetch(self, stretches: Sequence[Segment]) -> None:
+        """Embed these stretches in one batch, before ``alike`` compares them.
+
+        Forget the vectors of all others.
+        """
+        kept = {stretch: self._vectors[stretch] for stretch in stretches if stretch in self._vectors}
+        missing = [stretch for stretch in stretches if stretch not in kept]
+        self._vectors = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
     def rehearse(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
-        """Return the result of ``walk``, with most of its stretches embedded in large batches.
+        """Return the result of ``walk``, which calls ``alike``, with its stretches embedded in large batches.
 
-        A rehearsal treats missing stretches as having similarity 0, and notes them. All of them are embedded
-        together before the next rehearsal. The last walk embeds missing stretches one by one. The result is
-        the same, at the cost of a few more texts.
+        A rehearsal is a walk in which stretches without a vector count as unlike, and are noted. The noted
+        ones are embedded together before the next rehearsal. The last walk embeds missing stretches one by
+        one. The result is the same as without rehearsals, at the cost of a few more texts.
         """
         for _ in range(_REHEARSALS if self.units is None else 0):
             self._noted = set()
@@ -171,18 +177,18 @@ class Stretches:
             noted, self._noted = sorted(self._noted), None
             if not noted:
                 return result
-            self._known |= zip(noted, self.rows(noted), strict=True)
+            self._vectors |= zip(noted, self.rows(noted), strict=True)
         return walk()
 
     def alike(self, first: Segment, second: Segment) -> float:
-        """Return the cosine of two stretches."""
+        """Return the cosine of two stretches; -inf for a stretch that a rehearsal notes."""
         if self._noted is not None:
-            missing = [stretch for stretch in (first, second) if stretch not in self._known]
+            missing = [stretch for stretch in (first, second) if stretch not in self._vectors]
             self._noted.update(missing)
             if missing:
                 return -math.inf
         one, other = (
-            self._known[stretch] if stretch in self._known else self._passing(stretch)
+            self._vectors[stretch] if stretch in self._vectors else self._passing(stretch)
             for stretch in (first, second)
         )
         return int(one @ other) / math.sqrt(max(int(one @ one) * int(other @ other), 1))
@@ -191,7 +197,7 @@ class Stretches:
         return np.array([1 - self.alike(one, other) for one, other in pairs], np.float64)
 
     def alone(self) -> list[Segment]:
-        """Return each unit as a stretch."""
+        """Return each unit as a stretch of its own."""
         return [(at, at + 1) for at in range(len(self.spans))]
 
     def size(self, stretch: Segment) -> int:
@@ -234,7 +240,7 @@ class Breakpoint:
 
 
 def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Iterable[Segment]]) -> Chunking:
-    """Make chunks of the runs of units that ``cut`` returns, within the limits."""
+    """Return the chunks of a document, within the limits. ``cut``: returns the chunks as runs of units."""
     if not spans:
         return Chunking(())
     stretches, limits = Stretches(task, spans), task.options
@@ -244,12 +250,12 @@ def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Ite
 
 
 def windows(count: int, buffer: int) -> list[Segment]:
-    """Return each of ``count`` units with its neighbours."""
+    """Return a stretch for each of ``count`` units: the unit with ``buffer`` neighbours on either side."""
     return [(max(at - buffer, 0), min(at + buffer + 1, count)) for at in range(count)]
 
 
 def values_and_bound(distances: Values, tokens: Integers, options: BreakpointOptions) -> tuple[Values, float]:
-    """Return the values between units, and the bound above which there is a cut."""
+    """Return the values between units, distances or their gradient, and the bound above which to cut."""
     steep = options.threshold == "gradient" and len(distances) > 1
     values = np.gradient(distances) if steep else distances
     bound = threshold(distances, options.threshold, options.amount)
@@ -277,7 +283,7 @@ def threshold(distances: Values, kind: Threshold, amount: float | None = None) -
 
 
 def ends(values: Values, bound: float) -> list[int]:
-    """Return the end after each unit whose value exceeds the bound, and the end after the last unit."""
+    """Return the ends of chunks: after each unit whose value exceeds the bound, and after the last unit."""
     return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
 
 
@@ -325,7 +331,7 @@ class Similarity:
 
 
 def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
-    """Yield the chunks in order, as runs of units."""
+    """Yield the chunks of ``similarity`` in order, as runs of units."""
     count = len(stretches.spans)
     stretches.fetch(stretches.alone())
     first = 0
@@ -338,7 +344,7 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Semantic double-pass merging: sentences into chunks, then chunks across short insertions."""
+    """Semantic double-pass merging: joins sentences to chunks, then chunks across short insertions."""
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -384,9 +390,9 @@ def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Se
 
 
 def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
-    """Yield the chunks of the second pass over the chunks of the first.
+    """Yield the chunks of the second pass, merged from ``opened``, the chunks of the first.
 
-    This pass has no rehearsal: its stretches are long, and unneeded embeddings cost more time than batches
+    This pass has no rehearsal: its stretches are long, so needless embeddings would cost more than batches
     save.
     """
     current, at = opened[0], 1

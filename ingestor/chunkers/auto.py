@@ -1,8 +1,8 @@
 """Strategy ``auto``: picks a strategy by a document's kind, which is short, code, table, headings or prose.
 
-The first kind that fits decides. ``short`` has at most ``short_tokens``. ``code`` is text in a language for
-programs or configuration. ``table`` is CSV or TSV, or consists mostly of tables. ``headings`` has two
-headings or more. All other documents are ``prose``. A chunk's ``picked`` names its strategy.
+The first kind that fits decides. A ``short`` document has at most ``short_tokens``. ``code`` is text in a
+language for programs or configuration. A ``table`` is CSV or TSV, or consists mostly of tables. ``headings``
+means two headings or more. All other documents are ``prose``. A chunk's ``picked`` names its strategy.
 
 ``context``, ``neighbours`` and the limits are set beside the picks, and apply to every picked strategy. No
 picked strategy keeps a statistic of the collection (``scope: document``), so a document's chunks depend on no
@@ -51,7 +51,7 @@ class AutoOptions(ChunkerOptions):
     @model_validator(mode="before")
     @classmethod
     def _hand_down(cls, data: Any) -> Any:
-        """Pass auto's own options on to the picks; a pick's own limits override them."""
+        """Pass the options of ``auto`` on to each pick, whose own options override them."""
         if not isinstance(data, Mapping):
             return data
         own = ChunkerOptions.model_fields
@@ -62,7 +62,7 @@ class AutoOptions(ChunkerOptions):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Check that options of the pipeline are the same for all picks."""
+        """Require the same ``context`` and ``neighbours`` for all picks, since the pipeline applies them."""
         for kind in KINDS:
             options = getattr(self, kind).options
             pooled = getattr(options, "vectors", "encoded") == "pooled"
@@ -77,7 +77,7 @@ class AutoOptions(ChunkerOptions):
 
 
 class Auto:
-    """Chunker that picks a strategy for each document. ``chunkers``: a chunker for each kind of document."""
+    """Chunker that picks another chunker for each document, by the document's kind."""
 
     def __init__(self, options: AutoOptions, tokens: Tokens, chunkers: Mapping[Kind, Chunker]) -> None:
         self._options, self._tokens, self._chunkers = options, tokens, chunkers
@@ -96,6 +96,7 @@ class Auto:
 
 
 def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
+    """Return the kind of a document, which decides its strategy."""
     text = document.text
     if len(text) <= short_tokens * _WORDY and tokens.count(text) <= short_tokens:
         return "short"
@@ -108,13 +109,15 @@ def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
 
 
 def build(options: AutoOptions, tokens: Tokens) -> Auto:
-    """Build ``auto``. Raises NeedsHuman for a strategy that can't be picked."""
+    """Return the chunker of ``auto``. Raises NeedsHuman for a strategy that can't be picked."""
     chunkers: dict[Kind, Chunker] = {}
     for kind in KINDS:
         pick: Pick = getattr(options, kind)
         chunkers[kind] = find("chunkers", pick.strategy).build(pick.options, tokens)
         if isinstance(chunkers[kind], Collective):
-            raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: auto can't pick it")
+            raise NeedsHuman(
+                f"{pick.strategy} keeps a statistic of the collection: choose another strategy for {kind}"
+            )
     return Auto(options, tokens, chunkers)
 
 

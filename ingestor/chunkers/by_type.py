@@ -1,7 +1,7 @@
 """Strategies by content type: a config's main strategy, and others for the types that ``by_type`` names.
 
-A document of a named type is chunked as if its strategy were the config's: its own share of neighbours is
-mixed in. The document takes no part in a statistic of the collection. The key ``picked`` names the strategy.
+A document of a named type is chunked as if its strategy were the config's main one, with that strategy's
+``neighbours``. It does not count in a statistic of the collection. The key ``picked`` names the strategy.
 """
 
 from collections.abc import Mapping
@@ -23,19 +23,21 @@ _Key = TypeVar("_Key", bound=str)
 
 @runtime_checkable
 class Looking(Protocol):
-    """A chunker that can report the values by which it cuts."""
+    """A chunker that can return the values which decide its cuts, to show to people."""
 
     def look(self, document: Document, embed: Embed) -> "Seen | None":
-        """Return the values behind the cuts, as if the document were alone in its collection.
+        """Return the values that decide the cuts, as if the document were alone in its collection.
 
-        Cuts that a minimum size later removes are included. Return None if the document is cut without
-        vectors.
+        Cuts that a minimum size later removes are included. None if the document is cut without vectors.
         """
         ...
 
 
 class ByType:
-    """Chunker that leaves documents of some content types to ``others``, by key of ``by_type``."""
+    """Chunker that passes documents of some content types to other strategies.
+
+    ``own``: chunker of the main strategy. ``others``: chunkers by key of ``by_type``.
+    """
 
     def __init__(self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) -> None:
         self._options, self._own, self._others = options, own, others
@@ -63,7 +65,7 @@ class ByType:
 
 
 class CollectiveByType(ByType):
-    """Strategies by type, of which the main one keeps a statistic of the collection."""
+    """``ByType`` whose main strategy depends on a statistic of the collection."""
 
     def __init__(
         self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker], collective: Collective
@@ -74,6 +76,7 @@ class CollectiveByType(ByType):
 
 
 def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key, Chunker]:
+    """Return the chunkers. The questions of those that ask a language model go through ``answers``."""
     return {
         key: chunker.through(answers) if isinstance(chunker, Asking) else chunker
         for key, chunker in chunkers.items()
@@ -81,6 +84,7 @@ def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key
 
 
 def name_strategy(made: Chunking, pick: Pick) -> tuple[Chunk, ...]:
+    """Return the chunks with the name of their strategy in the key ``picked``."""
     return tuple(replace(chunk, extra=(*chunk.extra, ("picked", pick.strategy))) for chunk in made.chunks)
 
 
@@ -91,7 +95,7 @@ def _wrap(options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) 
 
 
 def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
-    """Build the chunker of a config. Raises NeedsHuman for a strategy that ``by_type`` cannot name."""
+    """Return the chunker of a config. Raises NeedsHuman for a strategy that ``by_type`` cannot name."""
     own: Chunker = plugin.build(options, tokens)
     if not isinstance(options, ChunkerOptions) or not options.by_type:
         return own
@@ -99,5 +103,5 @@ def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
     for key, pick in options.by_type.items():
         others[key] = find("chunkers", pick.strategy).build(options.options_of(key), tokens)
         if isinstance(others[key], Collective):
-            raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: by_type can't name it")
+            raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: choose another for {key}")
     return _wrap(options, own, others)

@@ -13,8 +13,8 @@ their context in front (see text/context.py). Such a piece may be half as large 
 the collection, or over each document by itself (``scope``). With a number as price no document depends on
 others. Chunk vectors are pooled unless ``vectors: encoded``.
 
-The collection's price moves as documents come and go. A document is cut again if the new price changes its
-cuts. ``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before that.
+The collection's price moves when documents are added or removed. A document is cut again if the new price
+changes its cuts. ``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before that.
 
 Configs are checked without NumPy, which takes long to import: functions import what needs it.
 """
@@ -99,7 +99,7 @@ class ChangepointOptions(SemanticOptions):
 
 
 class Changepoint:
-    """Change-point chunker of scope ``document``, or with a fixed penalty."""
+    """Chunker ``changepoint`` whose price depends on the document alone, or is fixed by the config."""
 
     def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
         self._options, self._tokens = options, tokens
@@ -152,13 +152,16 @@ class Changepoint:
         return parts.Seen("piece", spans, vectors, 1 - parts.cosines(vectors), None, meaning)
 
     def _tables(self, document: Document) -> "list[Span]":
-        """Return the document's tables if vectors are pooled; otherwise none."""
+        """Return the spans of the document's tables if vectors are pooled; otherwise none."""
         pooled = self._options.vectors == "pooled"
         return [(block.start, block.end) for block in document.blocks if pooled and block.kind == "table"]
 
 
 class CollectiveChangepoint(Changepoint):
-    """Change-point chunker of scope ``collection``, with a penalty found from the collection."""
+    """Chunker ``changepoint`` whose price depends on the whole collection.
+
+    ``statistic``: name of the sum over all documents.
+    """
 
     def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
         super().__init__(options, tokens)

@@ -1,14 +1,14 @@
 """Strategy ``cluster``: joins adjacent segments that are more similar than the average of the collection.
 
-The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to
-max_tokens / min_tokens neighbouring pieces, and the best of all divisions is computed
-(segmentation/cluster.py). [ClusterSemanticChunker: Smith & Troynikov, Chroma technical report, 2024.] Unlike
-the published code, no chunk exceeds the limit. A chunk of a word or two joins a neighbour.
+The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to max_tokens /
+min_tokens neighbouring pieces, and the best of all divisions is computed (segmentation/cluster.py).
+[ClusterSemanticChunker: Smith & Troynikov, Chroma technical report, 2024.] Unlike in the published code, no
+chunk exceeds the limit. A chunk of a word or two is joined with a neighbour.
 
-``scope: collection`` compares with all documents of the collection, as published: each added or removed
-document moves the mean for all. Exactly the documents whose cuts change are cut again, so the collection
-equals a fresh one. ``drift`` lets the mean move further, for fewer rewritten chunks; a document's chunks then
-depend on the history. ``scope: document`` compares each document with itself only.
+``scope: collection`` compares with all documents of the collection, as published. Each added or removed
+document moves the mean for all documents, and those whose cuts change are cut again. So the collection equals
+a fresh one. ``drift`` lets the mean move further, for fewer rewritten chunks; a document's chunks then depend
+on the history. ``scope: document`` compares each document with itself only.
 """
 
 from typing import Literal, Self
@@ -32,7 +32,7 @@ _LEAST = 5  # a chunk under a fifth of a piece is joined with a neighbour, if bo
 
 
 class ClusterOptions(SemanticOptions):
-    """Options of ``cluster``. ``min_tokens``: greatest size of a piece; a chunk has at least one piece."""
+    """Options of ``cluster``. ``min_tokens`` limits a piece; a chunk has one or more pieces."""
 
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
     min_tokens: int = Field(
@@ -58,7 +58,7 @@ class ClusterOptions(SemanticOptions):
 
 
 class Cluster:
-    """Cluster chunker of scope ``document``."""
+    """Chunker ``cluster`` that compares each document with itself alone (scope ``document``)."""
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -99,9 +99,10 @@ class Cluster:
 
 
 class CollectiveCluster(Cluster):
-    """Cluster chunker of scope ``collection``.
+    """Chunker ``cluster`` that compares with the whole collection (scope ``collection``).
 
-    Documents with pieces of one size share a sum, whatever the limit.
+    ``statistic``: name of the sum over all documents. Chunkers with pieces of one size share a sum, whatever
+    their ``max_tokens``.
     """
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
@@ -113,7 +114,7 @@ class CollectiveCluster(Cluster):
 
 
 def solvable(units: Units, options: ClusterOptions) -> Programme:
-    """Build the dynamic programme. Raises BadDocument if there is too much to compare."""
+    """Return the dynamic programme of a document. Raises BadDocument if there is too much to compare."""
     longest = options.max_tokens // options.min_tokens
     allowed = sums_of_runs(units.tokens, longest) <= options.max_tokens
     allowed[:, 0] = True

@@ -1,8 +1,8 @@
-"""Strategy ``dynamic``: each chunk ends at the best place between a minimum and a maximum of tokens.
+"""Strategy ``dynamic``: each chunk ends at the best position between a minimum and a maximum of tokens.
 
-The best place is the last end of a paragraph in that range, else of a sentence, else of a clause, else of a
-word. The end of a heading is never chosen. So short paragraphs stay whole, and long ones are cut at a pause.
-The maximum is at least twice the minimum; so only a short document gives a chunk under the minimum.
+The best position is the last end of a paragraph in that range, else of a sentence, else of a clause, else of
+a word. The end of a heading is never chosen. So short paragraphs are not divided, and long ones are cut at a
+pause. The maximum is at least twice the minimum, so only a short document gives a chunk under the minimum.
 """
 
 import re
@@ -54,13 +54,14 @@ class Dynamic:
             [match.end() for match in _CLAUSE.finditer(text)],
         )
         whole = trim(text, (0, len(text)))
-        spans = _grown(Ruler(text, whole, tokens), whole, pauses, options.min_tokens, options.max_tokens)
+        spans = _grow(Ruler(text, whole, tokens), whole, pauses, options.min_tokens, options.max_tokens)
         return Chunking(chunks(text, settle(document, spans, tokens, options.min_tokens, options.max_tokens)))
 
 
-def _grown(
+def _grow(
     ruler: Ruler, whole: Span, pauses: Sequence[Sequence[int]], least: int, most: int
 ) -> Iterator[Span]:
+    """Yield the chunks of the text in order."""
     start, last = whole
     while start < last:
         end = _best_end(ruler, pauses, start, least, most)
@@ -70,16 +71,20 @@ def _grown(
 
 
 def _best_end(ruler: Ruler, pauses: Sequence[Sequence[int]], start: int, least: int, most: int) -> int:
-    """Choose an end above ``start`` that leaves nothing, or at least ``least`` tokens."""
+    """Return the best end of a chunk that begins at ``start``, with ``least`` to ``most`` tokens.
+
+    ``pauses``: ends of paragraphs, of sentences and of clauses. The rest of the text is empty, or has at
+    least ``least`` tokens.
+    """
     furthest = ruler.fit(start, most, soft=False)
     if furthest == ruler.end:
         return furthest
     nearest = ruler.past(start, least)
     furthest = min(furthest, max(ruler.at(len(ruler.edges) - least), nearest))
-    for places in pauses:
-        place = owner(places, furthest)
-        if place >= 0 and places[place] >= nearest and is_boundary(ruler.text, places[place]):
-            return places[place]
+    for ends in pauses:
+        last = owner(ends, furthest)
+        if last >= 0 and ends[last] >= nearest and is_boundary(ruler.text, ends[last]):
+            return ends[last]
     between_words = break_before(ruler.text, furthest, nearest)
     return between_words or boundary(ruler.text, furthest, start)
 

@@ -1,7 +1,7 @@
 """Strategy ``hierarchical``: small chunks to search, larger passages to read ("small to big").
 
 The document is cut into sections, sections into passages, passages into groups of sentences. Only the last
-level is indexed. Every chunk names its passage, the parent, in ``extra``:
+level is indexed. Every chunk has the metadata of its passage, the parent:
 
  - ``level``, ``parent_level``: names of the chunk's level and of its parent's level.
 
@@ -40,10 +40,7 @@ _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
 
 
 class Level(Options):
-    """A level of chunks.
-
-    ``unit``: kind of text packed up to ``max_tokens``; sections are never packed together.
-    """
+    """A level of the hierarchy: units of text, packed up to ``max_tokens``."""
 
     name: str = Field(min_length=1, description="what the chunks' metadata calls the level")
     unit: UnitName = Field(
@@ -88,7 +85,7 @@ class HierarchicalOptions(ChunkerOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A span of one level. ``above``: ancestors, outermost first, as (name, index, start, end)."""
+    """A span of one level. ``above``: spans around it, outermost first, as (level, index, start, end)."""
 
     span: Span
     above: tuple[tuple[str, int, int, int], ...] = ()
@@ -118,9 +115,9 @@ class Hierarchical:
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
     def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
-        """Return the spans of one level within a span of the level above.
+        """Return the spans of one level, packed from units inside one span of the level above.
 
-        The strategy's limits apply to the last level.
+        ``last``: whether it is the indexed level, to which the limits of all strategies apply.
         """
         text = tails.document.text
         most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens

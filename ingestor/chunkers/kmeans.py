@@ -76,7 +76,7 @@ class Kmeans:
 
 
 def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
-    """Return the cluster of each row, numbered in no order; at most ``clusters`` of them."""
+    """Return the number of each row's cluster, for at most ``clusters`` clusters; shape (rows,)."""
     points = np.asarray(vectors, np.float64)
     centres = points[_farthest_points(points, clusters)]
     labels = np.full(len(points), -1)
@@ -88,12 +88,13 @@ def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
         sums = np.zeros_like(centres)
         np.add.at(sums, labels, points)
         sizes = np.bincount(labels, minlength=len(centres))
-        held = sizes > 0  # a centre without points stays where it is
-        centres[held] = sums[held] / sizes[held, None]
+        filled = sizes > 0  # a centre without points is not moved
+        centres[filled] = sums[filled] / sizes[filled, None]
     return labels
 
 
 def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
+    """Return the first centres: positions of at most ``most`` points that lie far from one another."""
     chosen = [int(np.square(points - points.mean(axis=0)).sum(axis=1).argmax())]
     distance = np.square(points - points[chosen[0]]).sum(axis=1)
     while len(chosen) < most and distance.max() > 0:
@@ -103,7 +104,7 @@ def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
 
 
 def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the members in order, as groups of at most ``most`` tokens."""
+    """Yield the sentences of a cluster in order, in groups of at most ``most`` tokens."""
     run: _Group = []
     total = 0
     for member, size in zip(members, tokens.counts([text[start:end] for start, end in members]), strict=True):
@@ -116,7 +117,7 @@ def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Gr
 
 
 def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the run, halved until each part has at most ``most`` tokens or one sentence."""
+    """Yield a group, halved until each part has at most ``most`` tokens or a single sentence."""
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
         return
@@ -126,9 +127,9 @@ def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Join groups under ``least`` tokens with the next group if both fit.
+    """Return the groups, those under ``least`` tokens joined with the next group if both fit in ``most``.
 
-    A small last group is joined with the previous group.
+    A small last group is joined with the previous one.
     """
     kept: list[_Group] = []
 

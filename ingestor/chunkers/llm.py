@@ -2,7 +2,7 @@
 
 The text is cut into numbered pieces of at most 50 tokens. The model reads a window of pieces and answers
 after which to split; the next window begins after the last split. [LLMSemanticChunker: Smith & Troynikov,
-Chroma technical report, 2024.] Windows also restart at anchors (text/sections.py), so that an edit repeats
+Chroma technical report, 2024.] Windows never cross the stretches of text/sections.py, so that an edit repeats
 only the requests near it.
 
 A window without a valid answer is cut by the strategy in ``fallback``, and its chunks have the key
@@ -52,7 +52,7 @@ _ANSWER = re.compile(r"split_after\W*(\d{1,9}(?:[\s,;]+\d{1,9})*)", re.I)
 class LlmOptions(AskingOptions):
     max_tokens: int = Field(default=400, ge=SMALLEST, description="most tokens of a chunk")
     answer_tokens: int = Field(
-        default=100, ge=1, description="the longest answer; one cut off by it does not count"
+        default=100, ge=1, description="longest answer; a truncated answer does not count"
     )
     window: int = Field(
         default=800, ge=2 * _PIECE, description="tokens of text in one request, approximately"
@@ -85,7 +85,10 @@ class Llm:
         return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
 
     def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:
-        """Yield chunks in order, with True; yield a window without a valid answer, with False."""
+        """Yield chunks in order, each with True, or a window without a valid answer, with False.
+
+        ``sizes``: tokens of each span.
+        """
         at = 0
         while len(spans) - at > _FEW:
             end = at + _count_that_fit(sizes[at:], self._options.window)
@@ -99,7 +102,7 @@ class Llm:
             yield _reach(spans, at, len(spans)), True
 
     def _cut_without_model(self, document: Document, part: Span, embed: Embed) -> list[Span]:
-        """Cut a part of the document by the fallback strategy."""
+        """Return a part of the document in chunks of the fallback strategy."""
         start, end = part
         cut = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
         return [(start + chunk.start, start + chunk.end) for chunk in cut]
@@ -119,13 +122,16 @@ class Llm:
 
 
 def question(text: str, spans: Sequence[Span]) -> Messages:
-    """Return the request for a window. Its pieces are numbered from 1, so that equal windows are cached."""
+    """Return the request for a window. Pieces are numbered from 1, so that equal windows hit the cache."""
     shown = (f"<start_chunk_{i}>{text[a:b]}<end_chunk_{i}>" for i, (a, b) in enumerate(spans, 1))
     return ("system", _TASK), ("user", "\n".join(shown))
 
 
 def read(answer: str, count: int) -> list[int]:
-    """Parse the numbers of pieces after which to split. Raises ValueError with a message for the model."""
+    """Parse an answer about ``count`` pieces: the numbers of those after which to split.
+
+    Raises ValueError with a message for the model.
+    """
     lines = _ANSWER.findall(answer)
     if not lines:
         raise ValueError("there is no line of the form split_after: 3, 5")
@@ -138,7 +144,7 @@ def read(answer: str, count: int) -> list[int]:
 
 
 def _count_that_fit(sizes: Sequence[int], most: int) -> int:
-    """Return how many of the first sizes fit into ``most`` tokens; at least two."""
+    """Return how many pieces, from the first on, fit into ``most`` tokens, but two or more."""
     total = 0
     for count, size in enumerate(sizes):
         total += size
@@ -148,6 +154,7 @@ def _count_that_fit(sizes: Sequence[int], most: int) -> int:
 
 
 def _reach(spans: Sequence[Span], first: int, end: int) -> Span:
+    """Return the span from the start of piece ``first`` to the end of the piece before ``end``."""
     return spans[first][0], spans[end - 1][1]
 
 

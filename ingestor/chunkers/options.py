@@ -6,7 +6,7 @@ The pipeline applies ``context`` and ``neighbours``, and ``by_type.build_chunker
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
 
@@ -18,7 +18,10 @@ from ingestor.text.limits import SMALLEST
 
 
 class Pick(Options):
-    """A strategy and its options, as one mapping in the config; a bare strategy has its defaults."""
+    """Strategy of some documents, with its options.
+
+    The config has it as one mapping, or as the strategy's name alone.
+    """
 
     strategy: str
     options: Options
@@ -40,7 +43,7 @@ class Pick(Options):
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
-    """Check the options of a strategy. Raises ValueError with a message for the user."""
+    """Return the checked options of a strategy. Raises ValueError with a message for the user."""
     if strategy == "auto" or given.pop("by_type", None):
         raise ValueError("must be another strategy than auto, without by_type")
     try:
@@ -53,13 +56,13 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
         raise ValueError(f"{strategy} is of version {plugin.version}")
     fixed: dict[str, Any] = {"scope": "document"} if "scope" in plugin.options.model_fields else {}
     none: dict[str, Any] = {"by_type": {}} if "by_type" in plugin.options.model_fields else {}
-    with _words_of(strategy):
+    with _first_error(strategy):
         return plugin.options.model_validate({**fixed, **given, **none})
 
 
 @contextmanager
-def _words_of(place: str) -> Iterator[None]:
-    """Raise the first error of a nested validation as a ValueError that names the place."""
+def _first_error(place: str) -> Iterator[None]:
+    """Turn a ValidationError into a ValueError with its first error. ``place``: beginning of the message."""
     try:
         yield
     except ValidationError as error:
@@ -71,7 +74,7 @@ def _words_of(place: str) -> Iterator[None]:
 class ChunkerOptions(Options):
     """Options of all strategies.
 
-    ``min_tokens``, ``max_tokens``: limits of a chunk's text, in cl100k tokens (text/limits.py).
+    ``min_tokens`` and ``max_tokens`` limit a chunk's text, in cl100k tokens (text/limits.py).
     """
 
     context: Context = Field(
@@ -101,15 +104,16 @@ class ChunkerOptions(Options):
     )
 
     def of_type(self, content_type: str) -> str | None:
-        """Return the first key of ``by_type`` that matches a content type."""
+        """Return the first key of ``by_type`` that matches a content type; None if none does."""
         is_code = code_language(content_type) is not None
         keys = (key for key in self.by_type if (is_code if key == "code" else fnmatchcase(content_type, key)))
         return next(keys, None)
 
     def options_of(self, key: str) -> Options:
-        """Return the options of a strategy of ``by_type``, with this strategy's context and limits.
+        """Return the options of the strategy that ``by_type`` has under ``key``.
 
-        The smaller ``max_tokens`` applies. Raises ValidationError if minimum and maximum exclude each other.
+        Context and limits that are set here apply to it, too, and the smaller ``max_tokens`` of the two.
+        Raises ValidationError if minimum and maximum exclude each other.
         """
         options = self.by_type[key].options
         names = [name for name in ("context", "min_tokens", "max_tokens") if name in self.model_fields_set]
@@ -136,7 +140,7 @@ class ChunkerOptions(Options):
     @model_validator(mode="after")
     def _picks_agree(self) -> "ChunkerOptions":
         for key in self.by_type:
-            with _words_of(f"by_type: {key}"):
+            with _first_error(f"by_type: {key}"):
                 options = self.options_of(key)
             if getattr(options, "context", self.context) != self.context:
                 raise ValueError(f"by_type: {key}: context must be the same for all; set it beside by_type")
@@ -150,7 +154,12 @@ class ChunkerOptions(Options):
 
 
 class OverlapOptions(ChunkerOptions):
-    """Options of chunkers whose chunks may repeat the end of the previous chunk. Units differ by chunker."""
+    """Options of chunkers whose chunks may repeat the end of the previous chunk.
+
+    The unit of ``overlap`` differs by chunker. ``size_option``: option with a chunk's size in that unit.
+    """
+
+    size_option: ClassVar[str] = "size"
 
     overlap: int = Field(default=0, ge=0, description="units of a chunk's end that the next chunk repeats")
 
@@ -160,22 +169,25 @@ class OverlapOptions(ChunkerOptions):
             raise ValueError("neighbours needs overlap: 0 (repeated text would count twice)")
         return self
 
-
-def require_smaller(small: str, value: int | None, large: str, bound: int | None) -> None:
-    """Raise ValueError unless ``value`` is below ``bound``; None is no bound."""
-    if value is not None and bound is not None and value >= bound:
-        raise ValueError(f"{small} ({value}) must be smaller than {large} ({bound})")
+    @model_validator(mode="after")
+    def _overlap_is_smaller(self) -> "OverlapOptions":
+        size: int = getattr(self, self.size_option)
+        if self.overlap >= size:
+            raise ValueError(f"overlap ({self.overlap}) must be smaller than {self.size_option} ({size})")
+        return self
 
 
 def smaller(first: int, second: int | None) -> int:
-    """Return the tighter of a limit and an optional limit."""
+    """Return the smaller of a limit and an optional limit."""
     return first if second is None else min(first, second)
 
 
-_SHARE = 0.3  # of neighbours in pooled vectors
+_SHARE = 0.3  # default of ``neighbours`` for pooled vectors
 
 
 class SemanticOptions(ChunkerOptions):
+    """Options of strategies that compare vectors of a text's parts."""
+
     vectors: Literal["encoded", "pooled"] = Field(
         default="encoded",
         description="`encoded`: embed the text of each chunk; `pooled`: mean of the vectors of its segments",
@@ -196,7 +208,7 @@ class GrowingOptions(SemanticOptions):
     @model_validator(mode="before")
     @classmethod
     def _fit_minimum(cls, data: Any) -> Any:
-        """Lower the default minimum to half of a smaller maximum."""
+        """Lower the default of ``min_tokens`` to half of ``max_tokens``, if that is less."""
         least = cls.model_fields["min_tokens"].default
         most = data.get("max_tokens") if isinstance(data, dict) else None
         if isinstance(most, int) and "min_tokens" not in data and most < 2 * least:

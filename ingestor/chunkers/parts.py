@@ -1,5 +1,8 @@
 """Parts of a document that semantic strategies compare, prices of cuts between them, and vectors of chunks.
 
+A *part* is a span that a strategy embeds: a sentence, a paragraph or a piece. A *price* is what a cut costs
+in the strategy ``changepoint``; strong borders of the text's structure cost less.
+
 ``vectors: encoded`` embeds every chunk, which is a second pass over the text. ``vectors: pooled`` averages
 the vectors of a chunk's parts by tokens, and mixes in its neighbours' vectors (``neighbours``, default 0.3).
 Pooling needs no second pass, and an edit changes the vectors of at most two chunks on either side.
@@ -29,19 +32,19 @@ from ingestor.text.sentences import paragraphs, sentences
 from ingestor.text.spans import Span, chunks, owner, union
 from ingestor.text.tokens import Tokens
 
-# Prices of a cut, as shares of the full price, which a cut within a paragraph costs. They were chosen on
-# three manuals and held on others (docs/decisions/0052-meaning-and-structure.md).
+# Prices before a heading, between blocks, and inside a list, table or code, as shares of the price of a cut
+# within a paragraph. Chosen on three manuals, and checked on others (decision 0052).
 HEADING, BLOCK, INSIDE = 0.6, 0.9, 1.3
-_FEWEST = 2  # headings, or pages
+_FEWEST = 2  # headings or pages; fewer do not count as structure
 _FRONT = 2  # how often a token in front of a chunk counts: context lines are short and informative
 
 Values = npt.NDArray[np.float64]  # shape (n - 1,): between each part and the next
-Place = tuple[int, int]  # numbers of a section and a page
+Place = tuple[int, int]  # number of the section, and number of the page
 
 
 @dataclass(frozen=True, slots=True)
 class CutTask:
-    """A document to cut, with the options, model and tokenizer for its parts."""
+    """A document to cut, with the options, embedder and tokenizer for its parts."""
 
     document: Document
     options: SemanticOptions
@@ -53,7 +56,8 @@ class CutTask:
 class Units:
     """Parts of a text in order, with a vector each.
 
-    ``tokens``: tokens of each part and the whitespace before it; sums approximate the counts of longer texts.
+    ``tokens``: tokens of each part and of the whitespace before it, so that sums approximate the counts of
+    longer texts. ``in_context``: positions of parts that were embedded with their context in front.
     """
 
     spans: Sequence[Span]
@@ -64,26 +68,23 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Values that a strategy compared, to show to people.
-
-    ``distances[i]`` (1 - cosine) lies between parts i and i + 1. ``bounds``: distances above which the
-    strategy cuts; None if it has no such bound.
-    """
+    """Values that a strategy compared, to show to people beside the cuts."""
 
     unit: str  # name of a part, such as "sentence"
     spans: Sequence[Span]
     vectors: Fixed  # one for each part
-    distances: Values
-    bounds: Values | None
-    meaning: str  # of the curve, in a sentence
+    distances: Values  # 1 - cosine of each part and the next
+    bounds: Values | None  # distances above which the strategy cuts; None if it has no such bound
+    meaning: str  # explanation of the distances, in a sentence
 
 
 def small_pieces(
     document: Document, tokens: Tokens, size: int, most: int, tables: Sequence[Span] = ()
 ) -> list[Span]:
-    """Cut the document into pieces of at most ``size`` tokens, also before each heading or label.
+    """Return the document in pieces of at most ``size`` tokens; a heading or label begins a piece.
 
-    ``most``: limit for a label with its text. ``tables``: pieces inside them may have half of ``most``.
+    A label is joined with the text after it if together they have at most ``most`` tokens. ``tables``: spans
+    inside which pieces may have half of ``most`` tokens.
     """
     starts = (start for start, _ in label_spans(document))
     cut = pieces(document.text, tokens, size, starts, document.language, tables, max(size, most // 2))
@@ -91,19 +92,25 @@ def small_pieces(
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's sentences; a sentence over ``most`` tokens is divided."""
+    """Return the document's sentences, with labels joined to the text after them.
+
+    A sentence over ``most`` tokens is divided.
+    """
     spans = sentences(document.text, language=document.language)
     return join_labels(document, split_large(document.text, spans, tokens, most), tokens, most)
 
 
 def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's paragraphs; a paragraph over ``most`` tokens is divided."""
+    """Return the document's paragraphs, with labels joined to the text after them.
+
+    A paragraph over ``most`` tokens is divided.
+    """
     spans = paragraphs(document.text)
     return join_labels(document, split_large(document.text, spans, tokens, most), tokens, most)
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Join each span to the headings and labels before it, if together they have at most ``most`` tokens.
+    """Return the spans, each joined with headings and labels before it if ``most`` tokens allow that.
 
     text/bonds.py defines which text belongs to the text after it.
     """
@@ -122,7 +129,7 @@ def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most:
 
 
 def embed_parts(task: CutTask, spans: Sequence[Span], tables: Sequence[Span] = ()) -> Units:
-    """Embed each span, with its context in front if the span lies inside one of the ``tables``."""
+    """Return the spans with their vectors. A span inside one of the ``tables`` is embedded in its context."""
     text, starts = task.document.text, [start for start, _ in tables]
     owners = [owner(starts, end - 1) for _, end in spans]
     inside = [at for at, own in enumerate(owners) if own >= 0 and spans[at][1] <= tables[own][1]]
@@ -140,14 +147,15 @@ def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
 
 
 def join(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
-    """Join the parts of each segment, given the part after which it ends."""
+    """Return the span of each run of parts. ``cuts``: number of parts up to the end of each run."""
     return [(spans[first][0], spans[end - 1][1]) for first, end in zip((0, *cuts), cuts, strict=False)]
 
 
 def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: bool = False) -> Chunking:
-    """Make a chunk of each span, with a vector pooled from the units if the options demand pooling.
+    """Return the chunks of a document, with pooled vectors if the options demand pooling.
 
-    ``by_place``: whether a chunk takes nothing from neighbours in another section or page.
+    ``units``: parts to pool from, if they were embedded. ``by_place``: whether vectors of neighbours in
+    another section or page are not mixed in.
     """
     document, options = task.document, task.options
     made = chunks(document.text, spans)
@@ -171,17 +179,17 @@ def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: 
 
 
 def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
-    """Return, for each ordered span except the first, whether the span starts a section."""
+    """Return for each span, in order, whether it starts a section; False for the first span."""
     starts = [heading.start for heading in headings(document)]
     owners = [owner(starts, start) for start, _ in spans]
-    return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(owners))]
+    return [*(False for _ in spans[:1]), *(own != before for before, own in pairwise(owners))]
 
 
 def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) -> Integers:
-    """Return the price of the cut after each span, in units of 1 / WHOLE.
+    """Return the price of the cut after each span, in units of 1 / WHOLE; shape (spans,).
 
     All cuts cost the same in a document with fewer than two headings, where a blank line is a weak sign.
-    ``begins``: see ``starts_section``.
+    ``begins``: result of ``starts_section``.
     """
     result = np.full(len(spans), WHOLE, np.int64)
     if len(headings(document)) < _FEWEST:
@@ -200,7 +208,7 @@ def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) ->
 
 
 def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
-    """Return, for each span, the section and page of its start and of its end; [] if all are equal."""
+    """Return section and page of each span's start and of its end; [] if the document has no structure."""
     sections = [heading.start for heading in headings(document)]
     if len(sections) < _FEWEST:
         sections = []

@@ -59,13 +59,16 @@ class PropositionOptions(AskingOptions):
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Statements and the passages they come from. ``title``: "" if the model gave none."""
+    """A chunk in the making: statements, and the passages that they come from.
+
+    ``title`` and ``summary``: by the model, or "". ``fallback``: reason if the model's answer was invalid.
+    """
 
     statements: tuple[str, ...]
     passages: tuple[Span, ...]
     title: str = ""
     summary: str = ""
-    fallback: str = ""  # reason, if the model's answer was invalid
+    fallback: str = ""
 
     @property
     def text(self) -> str:
@@ -74,7 +77,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Statements and their chunk: the number of an existing chunk, or None and title and summary."""
+    """Numbers of statements that belong in one chunk.
+
+    ``chunk``: number of an existing chunk; None for a new one with title and summary.
+    """
 
     chunk: int | None
     statements: tuple[int, ...]
@@ -117,7 +123,7 @@ class Proposition:
         return gathered
 
     def _place(self, gathered: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """Return the chunks with the statements added to existing or new chunks by the model's choice."""
+        """Return the chunks after the model added the statements of a passage to existing or new ones."""
         open_ = [at for at, one in enumerate(gathered) if one.title and self._has_room(one)][-_LATEST:]
         messages = placement_request(statements, [gathered[at] for at in open_])
         placements = ask_until_valid(
@@ -140,7 +146,7 @@ class Proposition:
         return self._tokens.count(one.text) < self._options.max_tokens
 
     def _join_small(self, gathered: Sequence[Gathered]) -> Iterator[Gathered]:
-        """Yield the chunks; join a chunk below the minimum with the model's next chunk if both fit."""
+        """Yield the chunks; a chunk below the minimum size is joined with the next one if both fit."""
         least, last = self._options.min_tokens or 0, None
         for one in gathered:
             if last and last.statements and one.statements and self._tokens.count(last.text) < least:
@@ -155,7 +161,7 @@ class Proposition:
             yield last
 
     def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
-        """Yield the gathered statements as one chunk, or as several if they exceed the limit."""
+        """Yield the statements as one chunk, or as several if they exceed the limit of tokens."""
         extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
         if not one.statements:
             (passage,) = one.passages
@@ -169,7 +175,7 @@ class Proposition:
             yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
 
     def _packs(self, statements: Iterable[str]) -> Iterator[str]:
-        """Yield texts of whole statements, one a line, up to the limit; cut a longer statement."""
+        """Yield texts of statements, one a line, up to the limit of tokens. A longer statement is cut."""
         most, pack = self._options.max_tokens, ""
         for statement in statements:
             longer = f"{pack}\n{statement}" if pack else statement
@@ -186,18 +192,20 @@ class Proposition:
 
 
 def _with(one: Gathered, statements: tuple[str, ...], passages: tuple[Span, ...]) -> Gathered:
+    """Return the chunk with further statements and their passages."""
     new = tuple(passage for passage in passages if passage not in one.passages)
     return replace(one, statements=one.statements + statements, passages=one.passages + new)
 
 
 def placement_request(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
+    """Return the request to put statements into these chunks or new ones."""
     known = "\n".join(f"Chunk {i}: {one.title}. {one.summary}" for i, one in enumerate(chunks, 1))
     listed = "\n".join(f"Statement {i}: {statement}" for i, statement in enumerate(statements, 1))
     return ("system", _PLACE), ("user", f"{known or 'There are no chunks yet.'}\n\n{listed}")
 
 
 def statements_of(answer: str) -> list[str]:
-    """Parse statements. Raises ValueError with a message for the model."""
+    """Parse an answer that is a list of statements. Raises ValueError with a message for the model."""
     gathered = json_list(answer)
     if not all(isinstance(item, str) for item in gathered):
         raise ValueError("the list must hold texts only")
@@ -208,9 +216,9 @@ def statements_of(answer: str) -> list[str]:
 
 
 def placements_of(answer: str, count: int, chunks: int) -> list[Placement]:
-    """Parse the placings of ``count`` statements into ``chunks`` known chunks or new ones.
+    """Parse an answer that puts ``count`` statements into ``chunks`` existing chunks or new ones.
 
-    Raises ValueError if the answer is malformed or does not name each statement exactly once.
+    Raises ValueError with a message for the model, also unless it names each statement once.
     """
     placements = [_placement(item, chunks) for item in json_list(answer)]
     named = sorted(number for one in placements for number in one.statements)

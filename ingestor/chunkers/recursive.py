@@ -1,5 +1,4 @@
-"""Strategy ``recursive``: splits at the coarsest separator first, and at finer ones where parts are too
-large.
+"""Strategy ``recursive``: splits at coarse separators first, and parts that are too large at finer ones.
 
 A text is split at the first separator that occurs in it; each part begins with its separator. Parts under
 ``size`` are packed greedily, and larger parts are split by the next separators. The empty separator splits
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from ingestor.chunkers.options import OverlapOptions, require_smaller, smaller
+from ingestor.chunkers.options import OverlapOptions, smaller
 from ingestor.model import Chunking, Document
 from ingestor.registry import Plugin
 from ingestor.text.bonds import settle
@@ -53,7 +52,6 @@ class RecursiveOptions(OverlapOptions):
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "RecursiveOptions":
-        require_smaller("overlap", self.overlap, "size", self.size)
         if self.min_tokens is not None and self.min_tokens > self.size:
             raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed size ({self.size})")
         return self
@@ -72,7 +70,7 @@ class Recursive:
 
 
 def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
-    """Cut a span into trimmed pieces of at most ``size`` tokens, without overlap."""
+    """Return a span in trimmed pieces of at most ``size`` tokens, without overlap."""
     return limit(text, pack(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 

@@ -1,11 +1,11 @@
 """Strategy ``structure``: chunks are sections under headings, or functions and statements of code.
 
-A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins the
-next. In code small neighbours are packed, and large units are opened: a class into methods, a function into
-statements. A chunk that begins inside a function or class has its signature in the key ``signature``, which
-is also the chunk's context. Other units over the limit are split by ``recursive``, which cuts a table between
-rows. Code without a grammar is cut at blank lines and by indentation, and its chunks have the key
-``fallback``.
+A section's blocks are packed up to ``max_tokens``, never across a heading. A section without a body is joined
+with the next. In code small neighbours are packed, and large units are divided: a class into methods, a
+function into statements. A chunk that begins inside a function or class has its signature in the key
+``signature``, which is also the chunk's context. Other units over the limit are split by ``recursive``, which
+cuts a table between rows. Code without a grammar is cut at blank lines and by indentation, and its chunks
+have the key ``fallback``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ingestor.ports import Embed
     from ingestor.text.tokens import Tokens
 
-_INEXACT = 12  # tokens by which a sum of counts, or a count inside a longer text, may be off
+_INEXACT = 12  # tokens by which a sum of counts, or a count inside a longer text, may be wrong
 
 Extra = tuple[tuple[str, Scalar], ...]
 
@@ -95,7 +95,7 @@ class Structure:
         )
 
     def _pack(self, text: str, units: Sequence[Span]) -> list[Span]:
-        """Pack units by exact counts; split units over the limit."""
+
         tokens, most = self._tokens, self._options.max_tokens
         parts, spans, total = split_large(text, units, tokens, most), list[Span](), 0
         for part, size in zip(parts, sizes(text, parts, tokens), strict=True):
@@ -113,7 +113,7 @@ class Structure:
 
 
 def _symbols(units: Sequence[Unit], span: Span) -> Extra:
-    """Name the functions and classes that a span touches."""
+    """Return the metadata ``symbol``: the names of the functions and classes that a span touches."""
     first = bisect_right(units, span[0], key=attrgetter("start")) - 1
     end = bisect_left(units, span[1], key=attrgetter("start"))
     names = [unit.symbol for unit in units[max(first, 0) : end] if unit.symbol]
@@ -122,7 +122,7 @@ def _symbols(units: Sequence[Unit], span: Span) -> Extra:
 
 
 def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Extra]:
-    """Yield, for each ordered span, the signatures of the functions and classes around its start."""
+    """Yield the metadata ``signature`` of each span: the functions and classes around its start."""
     around: list[Opened] = []
     waiting = sorted(opened, key=attrgetter("start"), reverse=True)
     for start, _ in spans:

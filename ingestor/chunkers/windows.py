@@ -1,8 +1,8 @@
 """Strategies that pack a text's units into windows: ``fixed``, ``sentence``, ``paragraph`` and ``hybrid``.
 
-``fixed`` packs tokens or characters and ignores words: the cheapest strategy, and the simplest baseline. A
-window has ``size`` tokens of the whole text. It has a few fewer if its own text would count more, or if its
-end would split a user-perceived character.
+``fixed`` packs tokens or characters, and may cut words: the cheapest strategy, and the simplest baseline. A
+window has ``size`` tokens of the text as a whole. It has a few fewer if its own text counts more tokens, or
+if its end would split a user-perceived character.
 
 ``sentence`` cuts only a sentence over ``max_tokens``. ``paragraph`` packs paragraphs, which blank lines
 separate, and splits longer ones by ``recursive``. ``hybrid`` packs paragraphs up to a size in characters, and
@@ -13,11 +13,11 @@ previous chunk, up to ``overlap`` characters, if the first new unit leaves room.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ingestor.chunkers.options import OverlapOptions, require_smaller
+from ingestor.chunkers.options import OverlapOptions
 from ingestor.chunkers.recursive import split_large
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
@@ -35,14 +35,11 @@ class FixedOptions(OverlapOptions):
         default="tokens", description="unit of `size` and `overlap`"
     )
 
-    @model_validator(mode="after")
-    def _sizes_in_order(self) -> "FixedOptions":
-        require_smaller("overlap", self.overlap, "size", self.size)
-        return self
-
 
 class SentenceOptions(OverlapOptions):
     """Options of windows of sentences. ``overlap`` is in sentences."""
+
+    size_option: ClassVar = "max_sentences"
 
     max_sentences: int = Field(default=10, ge=1, description="most sentences of a chunk")
     overlap: int = Field(default=2, ge=0, description="sentences at a chunk's end that the next one repeats")
@@ -50,14 +47,11 @@ class SentenceOptions(OverlapOptions):
         default=250, ge=SMALLEST, description="most tokens of a chunk; `null`: no limit"
     )
 
-    @model_validator(mode="after")
-    def _sizes_in_order(self) -> "SentenceOptions":
-        require_smaller("overlap", self.overlap, "max_sentences", self.max_sentences)
-        return self
-
 
 class ParagraphOptions(OverlapOptions):
     """Options of windows of paragraphs. ``overlap`` is in paragraphs."""
+
+    size_option: ClassVar = "max_paragraphs"
 
     max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs of a chunk")
     overlap: int = Field(default=1, ge=0, description="paragraphs at a chunk's end that the next one repeats")
@@ -65,14 +59,11 @@ class ParagraphOptions(OverlapOptions):
         default=250, ge=SMALLEST, description="most tokens of a chunk; `null`: no limit"
     )
 
-    @model_validator(mode="after")
-    def _sizes_in_order(self) -> "ParagraphOptions":
-        require_smaller("overlap", self.overlap, "max_paragraphs", self.max_paragraphs)
-        return self
-
 
 class HybridOptions(OverlapOptions):
     """Options of packed paragraphs. ``max_size`` and ``overlap`` are in characters."""
+
+    size_option: ClassVar = "max_size"
 
     max_size: int = Field(default=1000, ge=50, description="most characters of a chunk")
     overlap: int = Field(
@@ -81,14 +72,9 @@ class HybridOptions(OverlapOptions):
         description="characters of whole sentences that the next chunk repeats",
     )
 
-    @model_validator(mode="after")
-    def _sizes_in_order(self) -> "HybridOptions":
-        require_smaller("overlap", self.overlap, "max_size", self.max_size)
-        return self
-
 
 class Fixed:
-    """Windows of a fixed size, also across words. The cheapest strategy, and the simplest baseline."""
+    """Windows of a fixed size, which may cut words. The cheapest strategy, and the simplest baseline."""
 
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -136,7 +122,7 @@ class Paragraph:
 
 
 class Hybrid:
-    """Paragraphs packed up to a size in characters. A larger paragraph is packed sentence by sentence."""
+    """Paragraphs packed up to a number of characters. A larger paragraph is packed by sentences."""
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -156,7 +142,10 @@ class Hybrid:
 
 
 def _paragraphs_or_sentences(text: str, sentences: Sequence[Span], size: int) -> Iterator[Span]:
-    """Yield paragraphs of up to ``size`` characters; of longer paragraphs the sentences, cut to ``size``."""
+    """Yield each paragraph of at most ``size`` characters, and the sentences of longer paragraphs.
+
+    A sentence over ``size`` is cut.
+    """
     starts = [start for start, _ in sentences]
     for paragraph in paragraphs(text):
         if paragraph[1] - paragraph[0] <= size:
@@ -170,7 +159,11 @@ def _paragraphs_or_sentences(text: str, sentences: Sequence[Span], size: int) ->
 
 
 def _pack_characters(units: Sequence[Span], starts: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
-    """Yield spans from one of ``starts`` to the end of a unit; together they cover every unit."""
+    """Yield spans of at most ``size`` characters, which together cover every unit.
+
+    A span begins at one of ``starts``, at most ``overlap`` characters before the previous span's end. Only a
+    single unit may exceed ``size``.
+    """
     new = 0  # index of the first unit that no span covers yet
     begin = end = units[0][0] if units else 0
     while new < len(units):

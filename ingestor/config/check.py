@@ -1,4 +1,4 @@
-"""Turn a parsed config file into a ``Config``, or into the list of all its problems."""
+"""Check of a whole config: turns a parsed file into a ``Config``, or into a list of all its problems."""
 
 import os
 import re
@@ -33,14 +33,7 @@ from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, find, kinds
 
-_ELSEWHERE = {
-    "host",
-    "ssl",
-    "tenant",
-    "database",
-    "headers",
-    "quotas",
-}  # options of a server that runs already
+_REMOTE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # options of a server that runs already
 _MODEL = "language_model"
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
@@ -66,15 +59,20 @@ class Listening(Protocol):
 class Paid(Protocol):
     """Options of an embedder that may cost money."""
 
-    price: float  # for a million tokens
+    price: float  # of a million tokens
 
 
 class _Types(Options):
+    """The key ``types`` of a source's ``parsing``."""
+
     types: TextTypes
 
 
 def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
-    """Return the config of a tree, or its problems by line. ``folder``: base of relative paths."""
+    """Return the config of a parsed file, or its problems, sorted by line.
+
+    ``folder``: base of relative paths.
+    """
     result = Check(tree, folder, list(tree.problems))
     config = None
     if isinstance(tree.data, dict):
@@ -144,7 +142,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
 
 
 def _require_folder(check: Check, at: Where, path: Path) -> None:
-    """Report a path that is a file, or lies below a file, though it must be a folder."""
+    """Report a path that must be a folder but is a file, or lies below a file."""
     file = next((each for each in (path, *path.parents) if isfile(each)), None)  # noqa: PTH113 - no error for a closed folder
     if file is not None:
         check.fault(at, f"{file} is a file, and must be a folder: move it away, or choose another path")
@@ -164,17 +162,15 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
 
 def _chroma(check: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
-    if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
+    if not data.keys() & {"path", "hosts"} and data.keys() & _REMOTE:
         return check.model(RemoteChroma, data, at)
     supervised = check.model(Supervised, data, at)
     if supervised:
-        tokens: list[tuple[Where, SecretStr | None]] = [((*at, "token"), supervised.token)]
-        tokens += [
-            ((*at, "tokens", number, "token"), each.token) for number, each in enumerate(supervised.tokens)
-        ]
-        for place, token in tokens:
+        given: list[tuple[Where, SecretStr | None]] = [(("token",), supervised.token)]
+        given += [(("tokens", number, "token"), each.token) for number, each in enumerate(supervised.tokens)]
+        for steps, token in given:
             if token is not None:
-                _check_token(check, token.get_secret_value(), supervised.host, place)
+                _check_token(check, token.get_secret_value(), supervised.host, (*at, *steps))
     return check.model(Embedded, data, at) if supervised and supervised.embedded else supervised
 
 
@@ -195,19 +191,19 @@ def _http(check: Check, data: Mapped) -> Http | None:
 
 
 def _workers(check: Check, settings: Settings | None) -> Workers | None:
-    """Check the workers. The default is four threads for each core, since most threads wait."""
+    """Return the checked ``workers``; by default four threads for each core, because most of them wait."""
     given, at = settings.workers if settings else 1, ("workers",)
     if given is None:
         return Workers(count=min(THREADS, 4 * (os.cpu_count() or 4)))
     if isinstance(given, int):
         return Workers(count=given)
-    for where in _places_of_variables(check, given.get("runtime_env"), (*at, "runtime_env")):
+    for where in _keys_with_variables(check, given.get("runtime_env"), (*at, "runtime_env")):
         check.fault(where, "must not be filled from a variable: everyone who sees Ray's dashboard can see it")
     return check.model(Workers, given, at)
 
 
-def _places_of_variables(check: Check, value: object, at: Where) -> Iterator[Where]:
-    """Yield the places beneath ``at`` that hold variables."""
+def _keys_with_variables(check: Check, value: object, at: Where) -> Iterator[Where]:
+    """Yield the keys at and below ``at`` whose values hold environment variables."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -216,7 +212,7 @@ def _places_of_variables(check: Check, value: object, at: Where) -> Iterator[Whe
     elif check.tree.is_filled(at):
         yield at
     for name, each in inner:
-        yield from _places_of_variables(check, each, (*at, name))
+        yield from _keys_with_variables(check, each, (*at, name))
 
 
 def _check_token(check: Check, token: str, host: str, at: Where) -> None:
@@ -231,7 +227,10 @@ def _check_token(check: Check, token: str, host: str, at: Where) -> None:
 def _source(
     check: Check, data: Mapped, at: Where, defaults: Settings | None, *, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
-    """Check a source and fill in defaults. ``chunking``, ``base``: top level, checked and as written."""
+    """Return a checked source, with the top level's values where it has none; None if a check fails.
+
+    ``defaults``: the top level. ``chunking``, ``base``: its chunking, checked and as written.
+    """
     common = SourceSettings.model_fields.keys() - _of_connector(data)
     settings = check.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
     connector = None
@@ -266,7 +265,7 @@ def _source(
 
 
 def _of_connector(data: Mapped) -> set[str]:
-    """Return the key ``metadata`` if it is a list of columns: then it is an option of the connector."""
+    """Return ``metadata`` if it is a list: then the connector has an option of that name."""
     kind = data.get("kind")
     if not isinstance(data.get("metadata"), list) or kind not in kinds("connectors"):
         return set()
@@ -276,7 +275,7 @@ def _of_connector(data: Mapped) -> set[str]:
 def _check_chunking(
     check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped
 ) -> Choice | None:
-    """Check a source's chunking: the top level's, the same with other options, or another strategy."""
+    """Return a source's chunking: the top level's, the same with other options, or another strategy."""
     if "strategy" in own:
         return check.choice("chunkers", own, at, "strategy")
     if own and chunking:
@@ -285,7 +284,7 @@ def _check_chunking(
 
 
 def parsers_of(check: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
-    """Check the parsers whose options a source sets. ``data``: the ``parsing`` of the source."""
+    """Return the checked parsers whose options a source sets. ``data``: the ``parsing`` of the source."""
     choices = []
     for kind, options in data.items():
         if kind == "types":
@@ -312,7 +311,7 @@ def _names(check: Check, data: Mapped) -> None:
 
 
 def _check_fed(check: Check, data: Mapped, section: str) -> None:
-    """Report options of collections that no source feeds."""
+    """Report a collection in ``section`` that no source feeds."""
     fed = sorted({str(source.get("collection")) for _, source in _source_data(data)})
     for name in _section(data, section):
         if name not in fed:
@@ -320,20 +319,17 @@ def _check_fed(check: Check, data: Mapped, section: str) -> None:
 
 
 def _shards(check: Check, settings: Settings | None, sources: Mapping[int, SourceConfig]) -> None:
-    """Report a collection that has the name of another one's shard."""
+    """Report a source whose collection has the name of another collection's shard."""
     divided = settings.collections.items() if settings else ()
     taken = {part: name for name, own in divided for part in shard_names(name, own.shards) if part != name}
     for index, source in sources.items():
         if source.collection in taken:
-            whole = taken[source.collection]
-            check.fault(
-                ("sources", index, "collection"),
-                f"{source.collection} is a shard of {whole}: choose another name",
-            )
+            clash = f"{source.collection} is a shard of {taken[source.collection]}: choose another name"
+            check.fault(("sources", index, "collection"), clash)
 
 
 def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
-    """Yield a warning for two folders that overlap in a collection; report one source given twice."""
+    """Yield warnings for overlapping folders of one collection. Report a source that is given twice."""
     for (i, one), (j, other) in combinations(sources.items(), 2):
         if one.collection != other.collection:
             continue
@@ -352,7 +348,7 @@ def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Pro
 
 
 def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
-    """Report a source that lists files of ingestor or Chroma, which change with every sync."""
+    """Report a source whose folder holds files of ingestor or Chroma, which change with every sync."""
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
     if not isinstance(chroma, RemoteChroma):
@@ -366,9 +362,9 @@ def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chrom
 
 
 def _ports(check: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
-    """Report two listeners on one port; return the line of each port's listener.
+    """Report two listeners on one port. Return the key of the config that uses each port.
 
-    A source that feeds two collections counts once.
+    Sources with equal options, which feed several collections, count as one listener.
     """
     taken: dict[int, tuple[str, Choice | None]] = {}
     if isinstance(chroma, Supervised) and not chroma.embedded:

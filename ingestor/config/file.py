@@ -1,4 +1,4 @@
-"""Read the config file: the only I/O of this folder, besides the files of secrets."""
+"""Read and check the config file. No other module of this folder does I/O, except for files of secrets."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,12 +10,12 @@ from ingestor.config.yaml_tree import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
-    """Return the config of the file. Raises ConfigError with all its problems."""
+    """Return the checked config of a file. ``env``: environment variables. Raises ConfigError."""
     return check_text(path, read(path), env)
 
 
 def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
-    """Return the config of a text that replaces the file's content. Raises ConfigError."""
+    """Return the checked config of a text, as if the file had that content. Raises ConfigError."""
     file = path.absolute()
     result = check(parse(text, env), file.parent)
     if isinstance(result, Config):
@@ -24,7 +24,7 @@ def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
 
 
 def read(path: Path) -> str:
-    """Return the text of the file. Raises ConfigError."""
+    """Return the text of the config file. Raises ConfigError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

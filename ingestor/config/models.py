@@ -1,7 +1,7 @@
-"""Values of a checked config, frozen, with their defaults and limits. Pure.
+"""Options of the config with their defaults and limits, and the values of a checked config. Pure.
 
-``yaml_tree`` turns the text into a tree with line numbers, ``check`` checks the tree against these models and
-the plugins' options, ``file`` reads the file. A ``description`` here becomes the text of docs/config.md.
+``yaml_tree`` turns the text into a tree with line numbers. ``check`` checks the tree against these models and
+the plugins' options. ``file`` reads the file. A ``description`` here becomes the text of docs/config.md.
 """
 
 import math
@@ -32,7 +32,7 @@ DEFAULT_EMBEDDER = "sentence-transformers"
 
 
 def _collection_name(name: str) -> str:
-    """Apply Chroma's rule (1.5.9), so that a bad name fails here and not at the first write."""
+    """Check a name by the rule of Chroma 1.5.9, so that a bad name fails here and not at the first write."""
     if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]", name):
         raise ValueError(
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
@@ -59,10 +59,10 @@ MaxLoss = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """Changes up to these bounds need no approval; None is no bound."""
+    """Bounds up to which a change needs no approval; None is no bound."""
 
     chunks: int | None = None
-    cost: float | None = None
+    cost: float | None = None  # in the currency of ``price``
 
 
 def _approval(value: object) -> Above:
@@ -259,7 +259,7 @@ def _own_key(key: str) -> str:
 
 
 def _own_value(value: object) -> object:
-    """Accept what Chroma can hold. Dates become text, since filters compare them as text."""
+    """Return a metadata value that Chroma can hold. Dates become text, because filters compare text."""
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
@@ -340,7 +340,7 @@ Pairs = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """Checked ``metadata`` of a source, see pipeline/metadata.py."""
+    """Checked ``metadata`` of a source; see SourceMetadata for its parts."""
 
     values: Pairs = ()
     paths: tuple[tuple[str, Pairs], ...] = ()
@@ -348,14 +348,14 @@ class OwnMetadata:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Return all keys that documents may get."""
+        """Return all metadata keys that documents may get."""
         pairs = (*self.values, *self.front_matter, *chain.from_iterable(pairs for _, pairs in self.paths))
         return frozenset(key for key, _ in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """Source with the top level's settings filled in."""
+    """A checked source, with the top level's values where it has none of its own."""
 
     name: SourceName
     collection: CollectionName
@@ -373,9 +373,9 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake at one place. ``line`` counts from 1; 0 is the file as a whole."""
+    """A mistake in the config."""
 
-    line: int
+    line: int  # from 1; 0 means the file as a whole
     key: str  # as in sources[1].chunking.size; "" is the top level
     message: str
 
@@ -385,7 +385,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """File of a config, and its text: references to secrets, never the secrets."""
+    """File of a config, and its text, which refers to secrets but does not hold them."""
 
     file: Path = Path()
     text: str = ""
@@ -415,12 +415,15 @@ class Config:
 
     @property
     def collections(self) -> tuple[CollectionName, ...]:
-        """Return every collection that a source feeds, once."""
+        """Return the collections that sources feed, each once."""
         return tuple(dict.fromkeys(source.collection for source in self.sources))
 
 
 def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
-    """Return whether readers' questions are embedded by the service port."""
+    """Return whether Chroma's clients get an embedding function that calls the service port.
+
+    Otherwise they load the model themselves. The option ``readers`` decides; see Http.
+    """
     if http is None or isinstance(chroma, Embedded):
         return False
     if http.readers != "auto":
@@ -430,7 +433,7 @@ def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
 
 
 class ConfigError(IngestorError):
-    """Error: the config cannot be used. The message has a line for each problem."""
+    """Error: the config can't be used. The message has a line for each problem."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file

@@ -1,6 +1,6 @@
-"""Check one part of a parsed config against its options, and explain mistakes.
+"""Check of one part of a parsed config against its options, and explanations of mistakes.
 
-Pure, except that it loads installed plugins and reads the files of secrets that a config names.
+No I/O, except that installed plugins are loaded, and the files of secrets are read that a config names.
 """
 
 import json
@@ -30,13 +30,14 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 
 @dataclass(slots=True)
 class Check:
-    """Check of one tree, with the problems up to now."""
+    """Check of one config, with the problems up to now."""
 
     tree: ConfigTree
     folder: Path  # base of relative paths
     problems: list[Problem] = field(default_factory=list)
 
     def fault(self, where: Where, message: str) -> None:
+        """Add a problem, unless the value could not be read, which is a problem already."""
         if where not in self.tree.broken:
             self.problems.append(self.tree.problem(where, message))
 
@@ -50,9 +51,10 @@ class Check:
         default: str = "",
         own: Iterable[str] = (),
     ) -> Choice | None:
-        """Return the plugin that ``kind`` names, with the rest of the data as its options.
+        """Return the plugin that the key ``kind`` names, with its checked options; None if a check fails.
 
-        ``own``: keys beside the options that are not options.
+        ``data``: mapping that has ``kind`` and the options. ``default``: plugin if the key is missing.
+        ``own``: further keys that are no options.
         """
         keys = {kind, *own}
         plugin = self.plugin(group, data.get(kind, default), (*at, kind))
@@ -60,6 +62,7 @@ class Check:
         return self.options(plugin, options, at, keys) if plugin else None
 
     def plugin(self, group: Group, kind: object, at: Where) -> Plugin | None:
+        """Return the installed plugin of that kind; None, and a problem, if there is none."""
         if not isinstance(kind, str):
             self.fault(at, "must be text, the name of a " + _CALLED[group])
             return None
@@ -73,16 +76,16 @@ class Check:
         return None
 
     def options(self, plugin: Plugin, data: Mapped, at: Where, own: Iterable[str] = ()) -> Choice | None:
+        """Return a plugin with its checked options; None if a check fails. ``own``: see ``choice``."""
         options = self.model(plugin.options, data, at, own)
         return None if options is None else Choice(plugin, options)
 
     def model(self, model: type[M], data: Mapped, at: Where, own: Iterable[str] = ()) -> M | None:
-        """Return the data as that model, with absolute paths and secrets read; None if a check fails."""
+        """Return the data as a model, with absolute paths and secrets read; None if a check fails."""
         for name in data.keys() & model.model_fields.keys():
+            # pydantic would accept true and false as 1 and 0
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
-                self.fault(
-                    (*at, name), "must be a number, not true or false"
-                )  # pydantic would accept it as 1 or 0
+                self.fault((*at, name), "must be a number, not true or false")
         try:
             return self.locate(model.model_validate(data), at)
         except ValidationError as error:
@@ -92,7 +95,7 @@ class Check:
         return None
 
     def locate(self, model: M, at: Where) -> M:
-        """Return the model with absolute paths, and secrets read from the files that they name."""
+        """Return the model with absolute paths, and with secrets from the files that it names."""
         if "secrets" in type(model).model_fields:
             self._report_misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
@@ -113,7 +116,7 @@ class Check:
         return value
 
     def _report_misplaced(self, data: Mapped, at: Where) -> None:
-        """Report keys that look like secrets in a mapping other than ``secrets``."""
+        """Report values in plain text whose keys look like secrets, outside the mapping ``secrets``."""
         for name, value in data.items():
             if isinstance(value, dict):
                 self._report_misplaced(value, (*at, name))
@@ -135,7 +138,7 @@ class Check:
             return path
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:
-        """Read a secret: of ``file:NAME`` the content of that file without the line end."""
+        """Return a secret; for ``file:NAME`` the content of that file, without the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
             if secret and at in self.tree.lines and not self.tree.is_filled(at):  # otherwise a default
@@ -169,7 +172,7 @@ def _is_possible(path: Path) -> bool:
         return False
 
 
-_WANTED = {  # error type -> expected value; the given one is quoted
+_WANTED = {  # type of pydantic's error: expected value; the message quotes the given value
     "bool_parsing": "true or false",
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -181,7 +184,7 @@ _WANTED = {  # error type -> expected value; the given one is quoted
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
-_WANTED_TYPE = {  # error type -> expected type; the given type is named
+_WANTED_TYPE = {  # type of pydantic's error: expected type; the message names the given type
     "string_type": "text",
     "path_type": "a path",
     "bool_type": "true or false",
@@ -202,9 +205,9 @@ def problems_of(
     at: Where,
     also: Collection[str] = (),
 ) -> list[Problem]:
-    """Return the errors of a model on the tree at ``at``, joined for each value.
+    """Return one problem for each value that a model refuses.
 
-    ``also``: keys that are allowed there besides the model's own.
+    ``at``: where the config has the model's data. ``also``: keys that are allowed there besides the model's.
     """
     at_one_place: dict[Where, list[ErrorDetails]] = defaultdict(list)
     for error in errors:
@@ -225,7 +228,7 @@ def problems_of(
 
 
 def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
-    """Return the place of an error in the tree, without pydantic's marks of unions and validators."""
+    """Return where in the config an error is. pydantic's names of unions and validators are left out."""
     *steps, last = error["loc"] or [""]
     where = at
     for step in steps:
@@ -234,7 +237,10 @@ def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
 
 
 def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
-    """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? Allowed: ...``."""
+    """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? allowed: ...``.
+
+    ``what``: sort of name, such as key. ``known``: possible names; ``label``: word in front of them.
+    """
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
@@ -242,17 +248,18 @@ def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
 
 
 def is_number(annotation: Any) -> bool:
-    """Return whether a field of that type accepts a number."""
+    """Return whether a field with that type annotation accepts a number."""
     return annotation in (int, float) or any(is_number(part) for part in get_args(annotation))
 
 
 def short(value: object) -> str:
+    """Return a value as in Python code, in at most some 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
-    """Describe the errors of one value. ``raw``: the value before variables were filled in."""
+    """Return the message for the errors of one value. ``raw``: the value before variables were replaced."""
     value = errors[0]["input"]
     own = [
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")
@@ -304,7 +311,7 @@ def _advice(kinds: set[str], value: object) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:
-    """Return the keys of the model at ``steps`` below ``model``."""
+    """Return the keys that are allowed in the model at the path ``steps`` below ``model``."""
     for step in steps:
         field = model.model_fields.get(str(step)) if isinstance(step, str) else None
         inner = _models(field.annotation) if field else [model]

@@ -1,4 +1,4 @@
-"""Limits on writes and reads of a Chroma that somebody else runs. Pure.
+"""Limits of requests to a Chroma server that somebody else runs. Pure.
 
 The defaults are those that Chroma Cloud publishes (docs.trychroma.com/cloud/quotas-limits, July 2026).
 """

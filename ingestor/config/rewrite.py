@@ -1,4 +1,4 @@
-"""Changes the chunking in a config's text; keeps comments, order and quotes. Pure."""
+"""Change of the chunking in the text of a config, which keeps comments, order and quotes. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
@@ -13,9 +13,9 @@ class NotRewritable(Exception):
 
 
 def places(text: str, sources: Iterable[str]) -> list[str]:
-    """Return the places that set, or would set, the chunking of these sources: names of sources, or TOP.
+    """Return where another chunking of these sources belongs: names of sources, or TOP, the top level.
 
-    TOP means the sources without a chunking of their own, if no other source depends on the top level.
+    TOP serves the sources without a chunking of their own, unless other sources depend on the top level.
     Raises NotRewritable.
     """
     nodes = _sources(_root(text))
@@ -30,9 +30,9 @@ def places(text: str, sources: Iterable[str]) -> list[str]:
 
 
 def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
-    """Return the text with a block of ``chunking`` at each of its places.
+    """Return the config with another chunking.
 
-    ``chunking``: by place (see ``places``), YAML with the single key ``chunking``. ``comment``: line above
+    ``chunking``: YAML with the single key ``chunking``, by place (see ``places``). ``comment``: line above
     each block. Raises NotRewritable.
     """
     root = _root(text)
@@ -48,9 +48,12 @@ def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
 
 
 def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int, int, int]:
-    """Return the first line to replace, the end, and the column of the mapping's keys."""
+    """Return the first line to replace, the line behind the last one, and the column of the mapping's keys.
+
+    ``mapping``: the top level or a source. Both lines are the same if nothing is to be replaced.
+    """
     if mapping.flow_style or not mapping.value:
-        raise NotRewritable("its keys are written in braces {...}")
+        raise NotRewritable("the keys beside `chunking` are written in braces {...}")
     column = mapping.start_mark.column
     for key, value in mapping.value:
         if key.value == "chunking":
@@ -69,11 +72,12 @@ def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int
 
 
 def _end(key: yaml.Node, value: yaml.Node) -> int:
-    """Return the line behind the last one of a value. A block's own end would include comments."""
+    """Return the line behind the last line of a value. The end mark of a block would include comments."""
     return max(node.end_mark.line - (not node.end_mark.column) for node in (key, *_leaves(value))) + 1
 
 
 def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
+    """Yield the scalars, and the collections in brackets, at and below a node."""
     if not isinstance(node, yaml.CollectionNode) or node.flow_style:
         yield node
         return

@@ -1,9 +1,9 @@
 """Parse YAML into a tree of plain values with the line of each key. Pure.
 
-A key without a value counts as missing. A key that is given twice is an error, unlike in YAML 1.1. Dates,
-``yes``/``no`` and numbers with a base or a colon stay text, as in YAML 1.2. ``${VAR}`` and
-``${VAR:-default}`` are filled in after parsing, inside values, so that no variable can change the structure.
-The result is text; the models convert it to numbers.
+A key without a value counts as missing. A key that is given twice is an error. Dates, ``yes``/``no`` and
+numbers with a base or a colon stay text, as in YAML 1.2. ``${VAR}`` and ``${VAR:-default}`` are replaced
+after parsing, inside values, so that no variable can change the structure. The result is text, which the
+models convert to numbers.
 """
 
 import math
@@ -38,16 +38,16 @@ _HINTS = (  # message of PyYAML -> advice
 
 @dataclass(slots=True)
 class ConfigTree:
-    """A parsed config. ``raw``: values with variables, as the file has them."""
+    """A parsed config. ``Where`` is the path of keys and indices to a value."""
 
     data: Any = None
     lines: dict[Where, int] = field(default_factory=dict)
-    raw: dict[Where, str] = field(default_factory=dict)
+    raw: dict[Where, str] = field(default_factory=dict)  # values with variables, as the file has them
     problems: list[Problem] = field(default_factory=list)
     broken: set[Where] = field(default_factory=set)  # values that could not be read
 
     def line(self, where: Where) -> int:
-        """Return the line of the key or item, else of the nearest enclosing key."""
+        """Return the line of a key or item, or of the nearest one around it if it is missing."""
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 0)
@@ -56,7 +56,7 @@ class ConfigTree:
         return Problem(self.line(where), key_of(where), message)
 
     def is_filled(self, where: Where) -> bool:
-        """Return whether the value there holds a variable."""
+        """Return whether the file has a variable in the value at ``where``."""
         return any(not match["escaped"] for match in _VARIABLE.finditer(self.raw.get(where, "")))
 
 
@@ -66,7 +66,7 @@ def key_of(where: Where) -> str:
 
 
 def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
-    """Parse a YAML text. After a syntax error the tree holds that one problem and no data."""
+    """Parse a YAML text. ``env``: variables. After a syntax error the tree has that problem and no data."""
     tree = ConfigTree()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -98,7 +98,10 @@ _Loader.add_implicit_resolver("merge", re.compile(r"^<<$"), ["<"])
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Fills a tree from the nodes. ``above``: the enclosing nodes, to find aliases that form a loop."""
+    """Fills a tree with the values of YAML nodes.
+
+    ``above``, in its methods: the nodes around a node, to find aliases that contain themselves.
+    """
 
     tree: ConfigTree
     env: Mapping[str, str]
@@ -132,7 +135,7 @@ class _Reader:
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
-        """Yield the entries of a mapping: its own, then the entries merged by ``<<``."""
+        """Yield the entries of a mapping, and then those that ``<<`` merges into it."""
         seen: dict[str, int] = {}
         bases: list[yaml.Node] = []
         for key, value in node.value:
@@ -171,7 +174,7 @@ class _Reader:
         return self.fill_in(text, where)
 
     def fill_in(self, text: str, where: Where) -> str:
-        """Return the text with its variables replaced by their values."""
+        """Return the text with the values of its variables."""
         result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
         if result != text:
             self.tree.raw[where] = text

@@ -1,7 +1,7 @@
-"""Ways to run a model: engine, precision and device, here or on another machine.
+"""Ways to run a model: combinations of engine, precision and device.
 
-``auto`` leaves a choice to the machine. The choice is part of the embedder's identity. Hardware is detected
-without loading torch, unless there is an NVIDIA driver.
+The option ``auto`` leaves the choice to the machine. The choice is part of the embedder's identity. Hardware
+is detected without loading torch, unless there is an NVIDIA driver.
 
 OpenVINO runs the models that ``outline`` covers (openvino.py). Every other model is refused with a reason,
 and runs on sentence-transformers, so that no vector is wrong.
@@ -22,7 +22,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def resolve_device(wanted: str) -> str:
-    """Resolve ``auto``: cuda if torch can use it, else cpu."""
+    """Return the device to use. ``auto`` becomes cuda if torch can use it, else cpu."""
     if wanted != "auto":
         return wanted
     if not _DRIVER.exists() or not is_installed("torch"):
@@ -41,16 +41,16 @@ def is_installed(*packages: str) -> bool:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the processor multiplies bfloat16 in hardware."""
+    """Return whether the processor has instructions that multiply bfloat16."""
     return has_amx() or "avx512_bf16" in cpu_flags()
 
 
 def gains_from_avx512_bfloat16() -> bool:
-    """Return whether AVX512-BF16 is faster than float32.
+    """Return whether the processor computes faster with AVX512-BF16 than in float32.
 
-    Intel's processors execute these instructions at half the rate. Measured with MiniLM by torch on one core,
-    in texts of 48 / 208 tokens a second, bfloat16 against float32. A Xeon of the fifth generation without AMX
-    had 43 / 11 against 68 / 16, AMD Zen 5 had 307 / 55 against 90 / 21.
+    Intel's processors execute these instructions at half the rate. With MiniLM by torch on one core, a Xeon
+    without AMX embedded 43 texts of 48 tokens a second in bfloat16, and 68 in float32. AMD Zen 5 embedded 307
+    and 90.
     """
     return "avx512_bf16" in cpu_flags() and processor().get("vendor_id") != "GenuineIntel"
 
@@ -70,7 +70,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def processor() -> dict[str, str]:
-    """Return Linux's facts about the first processor; empty if Linux lists none."""
+    """Return the fields of /proc/cpuinfo for the first processor; empty if there is no such file."""
     try:
         first = _CPUINFO.read_text(errors="replace").partition("\n\n")[0]
     except OSError:
@@ -106,7 +106,7 @@ class NotCovered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A dense layer behind the pooling."""
+    """A dense layer after the pooling."""
 
     weights: Path
     activation: str  # one of ACTIVATIONS
@@ -114,7 +114,10 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class TransformerOutline:
-    """A transformer with pooling and perhaps dense layers. Vectors are always normalised."""
+    """Structure of a model that OpenVINO can run: a transformer, pooling, and perhaps dense layers.
+
+    Vectors are always normalised.
+    """
 
     family: str  # one of the values of FAMILIES
     config: Mapping[str, Any]  # config.json of the transformer
@@ -127,32 +130,32 @@ class TransformerOutline:
 
 
 def outline(folder: Path) -> TransformerOutline:
-    """Read the outline of a model from its files. Raises NotCovered."""
+    """Return the structure of the model in a folder. Raises NotCovered if OpenVINO cannot run the model."""
     stages = list(modules(folder))
     kinds = [kind for kind, _ in stages]
     if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
         raise NotCovered(f"the stages are {', '.join(kinds) or 'not named in modules.json'}")
     if "Normalize" in kinds[:-1]:
         raise NotCovered("the vectors are normalised before the last stage")
-    place = stages[0][1]
-    config = read_json(place / "config.json")
+    stage = stages[0][1]
+    config = read_json(stage / "config.json")
     family = _family(config)
-    _check_transformer(place)
+    _check_transformer(stage)
     first = {"bert": 0, "roberta": config.get("pad_token_id") or 0, "mpnet": _MPNET_PADDING}[family]
     first += family != "bert"
     limit = window(folder)
     if limit is None or limit + first > config["max_position_embeddings"]:
         raise NotCovered(f"the window of {limit} tokens exceeds the position table, or is not named")
-    side = read_json(place / "tokenizer_config.json").get("truncation_side", "right")
+    side = read_json(stage / "tokenizer_config.json").get("truncation_side", "right")
     return TransformerOutline(
         family,
         config,
-        place / "model.safetensors",
+        stage / "model.safetensors",
         limit,
         first,
         side,
         _poolings(stages[1][1]),
-        tuple(_projection(place) for kind, place in stages if kind == "Dense"),
+        tuple(_projection(dense) for kind, dense in stages if kind == "Dense"),
     )
 
 
@@ -168,25 +171,25 @@ def _family(config: Mapping[str, Any]) -> str:
         "embedding_size": (config["hidden_size"], None),
         "quantization_config": (None,),
     }
-    for key, known in plain.items():
-        if config.get(key) not in known:
+    for key, accepted in plain.items():
+        if config.get(key) not in accepted:
             raise NotCovered(f"config.json has {key}: {config[key]}")
     if config.get("hidden_act", "gelu") not in {*GELU_MODES, "relu"}:
         raise NotCovered(f"the activation is {config['hidden_act']}")
     return FAMILIES[kind]
 
 
-def _check_transformer(place: Path) -> None:
+def _check_transformer(folder: Path) -> None:
     for file in ("model.safetensors", "tokenizer.json"):
-        if not (place / file).is_file():
+        if not (folder / file).is_file():
             raise NotCovered(f"{file} is missing")
-    if "BF16" in set(_dtypes(place / "model.safetensors")):
+    if "BF16" in set(_dtypes(folder / "model.safetensors")):
         raise NotCovered("the weights are stored in bfloat16")
-    if read_json(place / "tokenizer_config.json").get("padding_side", "right") != "right":
+    if read_json(folder / "tokenizer_config.json").get("padding_side", "right") != "right":
         raise NotCovered("the tokenizer pads on the left")
-    for key, value in read_json(place / "sentence_bert_config.json").items():
-        known = _TRANSFORMER_SETTINGS.get(key, ())
-        if None not in known and value not in known:
+    for key, value in read_json(folder / "sentence_bert_config.json").items():
+        accepted = _TRANSFORMER_SETTINGS.get(key, ())
+        if None not in accepted and value not in accepted:
             raise NotCovered(f"sentence_bert_config.json has {key}: {value}")
 
 
@@ -197,21 +200,21 @@ def _dtypes(file: Path) -> list[str]:
     return [tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"]
 
 
-def _poolings(place: Path) -> tuple[str, ...]:
-    config = read_json(place / "config.json")
+def _poolings(folder: Path) -> tuple[str, ...]:
+    config = read_json(folder / "config.json")
     modes = pooling_modes(config)
     if set(modes) - POOLINGS or config.get("include_prompt", True) is not True:
         raise NotCovered(f"the pooling is {', '.join(modes)}, which is unknown or leaves out the prompt")
     return modes
 
 
-def _projection(place: Path) -> Projection:
-    config = read_json(place / "config.json")
+def _projection(folder: Path) -> Projection:
+    config = read_json(folder / "config.json")
     activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
     elsewhere = {config.get(key, "sentence_embedding") for key in _ON_SENTENCES} - {"sentence_embedding"}
-    file = place / "model.safetensors"
+    file = folder / "model.safetensors"
     if activation not in ACTIVATIONS or elsewhere or config.get("use_residual") or not file.is_file():
-        raise NotCovered(f"the dense layer in {place.name} is of an unknown kind")
+        raise NotCovered(f"the dense layer in {folder.name} is of an unknown kind")
     if "BF16" in set(_dtypes(file)):
         raise NotCovered("the weights are stored in bfloat16")
     return Projection(file, activation)
@@ -233,10 +236,7 @@ class Way:
 
 
 def choose_way(ways: list[Way], model: str) -> Way:
-    """Return the first way that this machine can run.
-
-    Raises NeedsHuman with the reasons if it can run none.
-    """
+    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if there is none."""
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
@@ -245,19 +245,22 @@ def choose_way(ways: list[Way], model: str) -> Way:
 
 
 def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
-    """Yield all ways that these options select, on any machine; the fastest first."""
+    """Yield the ways that the options select, the fastest first, also those that this machine cannot run."""
     best = resolve_device(device)
     refused = "" if engine == "torch" else _check_openvino(folder)
-    for place in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
-        absent = "" if place in (best, "cpu") else f"the model has no {place}"
+    for target in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
+        absent = "" if target in (best, "cpu") else f"the model has no {target}"
         for each in ("openvino", "torch") if engine == "auto" else (engine,):
-            why = absent or _find_missing(each, place, refused)
-            for one in _precisions(precision, place, each):
-                yield Way(each, one, place, why or _unfit(each, one, place, precision))
+            why = absent or _find_missing(each, target, refused)
+            for one in _precisions(precision, target, each):
+                yield Way(each, one, target, why or _unfit(each, one, target, precision))
 
 
 def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
-    """Return the precisions to try, the fastest first. torch must not use AMX (torch_model.py)."""
+    """Return the precisions to try on a device, the fastest first.
+
+    ``wanted``: the option ``precision``. torch does not use AMX (see torch_model.py).
+    """
     if wanted != "auto":
         return (wanted,)
     if device != "cpu":
@@ -286,9 +289,9 @@ def _find_missing(engine: str, device: str, refused: str) -> str:
 
 
 def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:
-    """Return why a precision does not suit the device, or "". Emulated bfloat16 is slow: only on request."""
+    """Return why a precision does not suit the device, or "". Slow, emulated bfloat16 needs a request."""
     if precision == "int8":
         return "int8 needs engine openvino" if engine == "torch" else "" if multiplies_int8() else _NO_INT8
-    asked = wanted != "auto" and engine == "torch"
+    requested = wanted != "auto" and engine == "torch"
     emulated = (precision, device) == ("bfloat16", "cpu") and not multiplies_bfloat16()
-    return _NO_BFLOAT16 if emulated and not asked else ""
+    return _NO_BFLOAT16 if emulated and not requested else ""

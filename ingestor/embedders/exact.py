@@ -1,4 +1,4 @@
-"""Makes vectors depend on their text alone: batches of one padded length, and rounding. Pure.
+"""Batches and rounding by which a vector depends on its text alone. Pure.
 
 The arithmetic of a transformer depends on the length to which a text is padded. It does not depend on the
 other texts of the batch; the embedder's tests verify that. So a text's own length decides its padded length,
@@ -21,22 +21,27 @@ STEP = 16  # tokens; every new shape costs milliseconds and memory, so there are
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    length: int  # tokens that each member is padded to
+    """Texts that are embedded together, padded to one length."""
+
+    length: int  # tokens to which each text is padded
     members: tuple[int, ...]  # positions of the texts
 
 
 def pad_length(length: int, window: int) -> int:
-    """Round a length up to the next step, within the window."""
+    """Return the number of tokens to which a text of ``length`` tokens is padded, at most ``window``."""
     return min(-(-length // STEP) * STEP, window)
 
 
 def rows(length: int, budget: int) -> int:
-    """Return how many texts of a padded length make a batch of about ``budget`` tokens."""
+    """Return how many texts of ``length`` padded tokens make a batch of about ``budget`` tokens."""
     return max(budget // length, 1)
 
 
 def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
-    """Yield batches of texts with these numbers of tokens, longest first. Empty texts are in no batch."""
+    """Return batches of about ``budget`` tokens, those of the longest texts first.
+
+    ``lengths``: tokens of each text. Empty texts are in no batch.
+    """
     buckets = defaultdict(list)
     for position, length in enumerate(lengths):
         if length:
@@ -49,10 +54,10 @@ def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
 
 
 def unit(vectors: "npt.NDArray[np.floating]") -> "Vectors":
-    """Scale rows to length 1, rounded to float16 and returned as float32.
+    """Return the rows scaled to length 1, rounded to float16 but in float32; shape (n, dimensions).
 
-    So a cache can store rows in half the space without loss. Rounding changes a row's length by at most 0.05
-    %. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a row that is
+    So a cache can store rows in half the space without loss. Rounding changes a row's length by 0.05 % or
+    less. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a row that is
     infinite or not a number.
     """
     import numpy as np

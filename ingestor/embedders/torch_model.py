@@ -11,7 +11,7 @@ static embeddings, and prompts that pooling ignores.
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -35,7 +35,10 @@ _Input = tuple[tuple[int, ...], _Features]  # positions of texts, and the model'
 
 
 class TorchModel:
-    """Threads may share it. Raises NeedsHuman when the model can't be loaded or is not the published one."""
+    """A model that torch runs (see LoadedModel), for several threads.
+
+    Raises NeedsHuman if the model can't be loaded, or is not the published one.
+    """
 
     def __init__(self, weights: Weights, device: str, precision: str, threads: int) -> None:
         weights.verify()
@@ -47,14 +50,14 @@ class TorchModel:
         self._first.to(getattr(torch, precision))
         self.dimensions = int(self._model.get_embedding_dimension())
         self.window = int(min(self._model.max_seq_length or _ENDLESS, _ENDLESS))
-        self._tokenizer = _tokenizer(self._first)
+        self._tokenizer = cast(Any, getattr(self._first, "tokenizer", None))
         self._fill = self._device.type != "cpu"
         if self._is_plain(""):
             self._truncating = self.counter()
             self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield vectors in parts (see LoadedModel). A batch has about ``budget`` tokens."""
+        """Yield the vectors of the texts batch by batch (see LoadedModel). ``budget``: tokens of a batch."""
         empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
         for members, features in (
@@ -72,7 +75,7 @@ class TorchModel:
         return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:
-        """Return whether the model needs nothing but a text's tokens."""
+        """Return whether the model's input is a text's tokens alone, so that batches can be formed here."""
         kinds = getattr(self._first, "modality_config", {})
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
@@ -118,11 +121,11 @@ class TorchModel:
 
 
 def fix_arithmetic() -> None:
-    """Make the sums of matrix products independent of batch and threads, unless torch has multiplied before.
+    """Make matrix products independent of the size of a batch and of the number of threads.
 
-    With AMX, a text's bfloat16 vector has other bits in a batch of another size. Without strict
-    reproducibility, MKL's float32 sums depend on the number of threads. Both were seen with torch 2.13 on
-    Granite Rapids.
+    Without this call, AMX gives a text's bfloat16 vector other bits in a batch of another size. MKL's float32
+    sums depend on the number of threads. Both were seen with torch 2.13 on Granite Rapids. The call has no
+    effect once torch has multiplied matrices.
     """
     before = {name: os.environ.get(name) for name in _ARITHMETIC}
     os.environ.update({name: before[name] or value for name, value in _ARITHMETIC.items()})
@@ -150,7 +153,7 @@ def _load(weights: Weights, device: str) -> SentenceTransformer:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide the library's progress bar."""
+    """Hide the progress bars of transformers in the context."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -160,9 +163,6 @@ def quiet() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _tokenizer(stage: Any) -> Any:
-    return getattr(stage, "tokenizer", None)
-
-
 def _widen(value: Any) -> Any:
+    """Return a tensor of floats as float32, and any other value unchanged."""
     return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value

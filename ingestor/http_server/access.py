@@ -1,6 +1,6 @@
 """Access rules of our HTTP servers: Host, Origin and token of a request. Pure.
 
-The guard on Chroma's port and the service's own port judge by these rules. See decision 0033.
+The guard on Chroma's port, the service port and the connector ``push`` use them. See decision 0033.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ HEAD_LIMIT = 65_536  # bytes of a request's line and headers
 Host = Annotated[
     str, require_match(r"[^/\s]+", "must be a host name or an address alone, without http:// or a path")
 ]
-LEAST_TOKEN = 16  # characters, where other machines may guess
+LEAST_TOKEN = 16  # characters of a token, on a port that other machines reach
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
 
 
@@ -33,22 +33,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Rules of a port. ``names``: allowed host names, in lower case.
+    """Rules of one port."""
 
-    ``token``: SHA-256 of the token, or None.
-
-    ``server``, ``key``: name of the server in messages, and its section of the config. ``origins``: allowed
-    origins besides those of the Host, such as a TLS proxy's.
-    """
-
-    names: frozenset[str]
-    token: bytes | None = None
-    server: str = "Chroma server"
-    key: str = "chroma"
-    origins: frozenset[str] = frozenset()
+    names: frozenset[str]  # allowed host names, in lower case
+    token: bytes | None = None  # SHA-256 of the token; None admits everybody
+    server: str = "Chroma server"  # name of the server in messages
+    key: str = "chroma"  # section of the config, for messages
+    origins: frozenset[str] = frozenset()  # allowed besides those of the Host, such as a TLS proxy's
 
     def judge(self, target: bytes, headers: Sequence[Header], *, open_to_all: bool = False) -> Refusal | None:
-        """Return a refusal, or None if the request may pass. ``open_to_all``: no token is needed."""
+        """Return a refusal, or None if the request is allowed.
+
+        ``target``: path of the request. ``open_to_all``: whether the request needs no token.
+        """
         if not target.startswith(b"/"):
             return Refusal(400, "the target of a request must be a path")
         hosts = values(headers, b"host")
@@ -71,9 +68,10 @@ class AccessRules:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a Host is allowed.
+        """Return whether the value of the header Host is allowed.
 
-        Addresses always are: a browser sends an address only for pages of that server."""
+        Addresses always are, because a browser sends an address only for pages of that server.
+        """
         match = _HOST.fullmatch(host)
         if not match:
             return False
@@ -88,7 +86,7 @@ def rules(
     key: str = "chroma",
     origins: Iterable[str] = (),
 ) -> AccessRules:
-    """Build the rules. ``names``: host names besides localhost. ``token``: None allows everybody."""
+    """Return the rules of a port. ``names``: host names besides localhost; ``token``: None admits all."""
     ours = frozenset(name.lower().removesuffix(".") for name in names)
     return AccessRules(
         ours, None if token is None else digest(token.encode()), server, key, frozenset(origins)
@@ -96,7 +94,7 @@ def rules(
 
 
 def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
-    """Return whether the request has the token with the digest ``wanted``; compared in constant time."""
+    """Return whether the request has the token whose SHA-256 is ``wanted``, compared in constant time."""
     given = values(headers, b"x-chroma-token")
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
@@ -106,7 +104,7 @@ def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs on this machine reach a server at this address."""
+    """Return whether a server at this address can be reached from this machine only."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -119,7 +117,7 @@ def is_guessable(token: str, host: str) -> bool:
 
 
 def gives_token(headers: Sequence[Header]) -> bool:
-    """Return whether the request has a token, right or wrong."""
+    """Return whether the request has any token, right or wrong."""
     return any(name in (b"authorization", b"x-chroma-token") for name, _ in headers)
 
 
@@ -128,14 +126,14 @@ def digest(token: bytes) -> bytes:
 
 
 def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
-    """Return every value of one header."""
+    """Return all values of the header with that name, which is in lower case."""
     return [value for each, value in headers if each == name]
 
 
 def _is_same_site(headers: Sequence[Header], ours: Container[str]) -> bool:
     """Return whether the request comes from a page of this server, or from no page.
 
-    ``ours``: in lower case.
+    ``ours``: allowed origins, in lower case.
     """
     origins = values(headers, b"origin")
     sites = values(headers, b"sec-fetch-site")

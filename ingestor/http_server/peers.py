@@ -1,4 +1,4 @@
-"""Finds the users of programs on this machine that connect to our servers, by the kernel's sock_diag(7).
+"""Users of programs on this machine that connect to our servers, by the kernel's sock_diag(7).
 
 Only the standard library is imported: the guard's process opens its socket before it leaves the machine's
 network.
@@ -14,12 +14,16 @@ _MAPPED = "::ffff:"  # begins an IPv4 address in a socket of IPv6
 
 
 class PeerUsers:
-    """Socket for queries to the kernel, in the network and with the user ids of the process that opens it."""
+    """Socket for queries to the kernel about users of connections.
+
+    ``missing``: reason if the kernel cannot answer, else "". The queries use the network namespace and the
+    user ids of the process that creates the object.
+    """
 
     def __init__(self) -> None:
         self._ours, self._asked = {0, os.geteuid()}, 0
         self._kernel: socket.socket | None = None
-        self.missing = ""  # why the kernel cannot be asked
+        self.missing = ""
         try:
             self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
             self._kernel.settimeout(_PATIENCE)
@@ -36,9 +40,10 @@ class PeerUsers:
             self._kernel.close()
 
     def is_ours(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
-        """Return whether a program of this user or of root, on this machine, opened the connection.
+        """Return whether a program of this user or of root, on this machine, opened a connection.
 
-        Without an answer of the kernel, every loopback peer counts as one.
+        ``peer``, ``here``: addresses and ports of both ends. If the kernel cannot answer, every connection
+        over loopback counts as ours.
         """
         if not _plain(peer[0]).startswith("127.") and peer[0] != "::1":
             return False
@@ -48,7 +53,7 @@ class PeerUsers:
             return False
 
     def _owner(self, peer: tuple[str, int], here: tuple[str, int]) -> int | None:
-        """Return the user whose socket has these addresses; None if its program closed it. Raises OSError."""
+        """Return the id of the user who has the socket of the peer; None if it is closed. Raises OSError."""
         assert self._kernel is not None
         family = socket.AF_INET6 if ":" in _plain(peer[0]) else socket.AF_INET
         addresses = (socket.inet_pton(family, _plain(each[0])).ljust(16, b"\0") for each in (peer, here))

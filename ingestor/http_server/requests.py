@@ -32,18 +32,16 @@ _CLOSE = {"Connection": "close"}
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of every request. Times are seconds."""
+    """Limits of a server and of its requests. Times are seconds."""
 
-    connections: int = (
-        128  # open connections; beyond this number, the one that has waited longest for its client is closed
-    )
-    spare: int = 16  # connections beyond those, for ``always`` alone
+    connections: int = 128  # open connections; beyond, the one that waited longest for its client is closed
+    spare: int = 16  # further connections, for the paths in ``always`` alone
     always: frozenset[str] = frozenset()  # paths that are answered on spare connections, too
     head: int = HEAD_LIMIT  # bytes of a request's line and headers
     fields: int = 100  # headers of a request
     prompt: float = 10.0  # for the head of a request, and for the first bytes of its body
     slowest: float = 20_000  # bytes a second of a body, in either direction
-    linger: float = 2.0  # in which a client that still sends can read why it was refused
+    linger: float = 2.0  # for a client that still sends to read why it was refused
     keep_alive: float = 5.0  # for the next request on a connection
     penalty: float = 1.0  # before a wrong token is answered
     grace: float = 3.0  # for requests under way when the server stops
@@ -54,7 +52,7 @@ class ServerLimits:
 
 
 class RequestRefused(Exception):
-    """Error: a request is refused with this status. The message names the remedy."""
+    """Error: a request is refused with an HTTP status. The message names the remedy."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -70,7 +68,7 @@ def json_response(status: int, body: object, headers: Mapping[str, str] | None =
 
 
 class WrongToken(RequestRefused):
-    """Refusal of a wrong token: logged, and answered late. ``answer``: in place of the refusal."""
+    """Error: a token is wrong. The refusal is logged and delayed. ``answer``: response to send instead."""
 
     answer: Response | None = None
 
@@ -107,7 +105,7 @@ class RequestProblem(RequestRefused):
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Read the body. Raises RequestRefused if it has more than ``most`` bytes."""
+    """Return the body of a request. Raises RequestRefused if it has more than ``most`` bytes."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -117,7 +115,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def read_form(request: Request, most: int) -> dict[str, str]:
-    """Read the fields of a browser's form; the last of several fields with one name wins.
+    """Return the fields of a browser's form; of several fields with one name, the last.
 
     ``most``: bytes of the body. Raises RequestRefused.
     """
@@ -132,7 +130,7 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
-    """Read a JSON object. Raises RequestRefused for any other body and for more than ``most`` bytes."""
+    """Return the JSON object in the body of a request, of at most ``most`` bytes. Raises RequestRefused."""
     body = await read_body(request, most)
     try:
         value = json.loads(body)
@@ -150,12 +148,12 @@ async def read_object(request: Request, most: int) -> dict[str, Any]:
 
 
 class Bounded:
-    """Bounds the bodies of requests, and answers errors of ``app``: RequestRefused, and ClientDisconnect."""
+    """ASGI application that limits requests to ``app``, and turns its errors into responses."""
 
     def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
-        self._wrong = 0  # tokens
-        self._logged = -math.inf  # monotonic seconds: when wrong tokens were
+        self._wrong = 0  # number of wrong tokens
+        self._logged = -math.inf  # monotonic seconds: when wrong tokens were logged last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _Request(scope, receive, send, self._limits)
@@ -182,7 +180,7 @@ class Bounded:
             await error.response()(scope, request.receive, request.send)
 
     def _require_bounds(self, scope: Scope) -> None:
-        """Refuse a request beyond the limits. Raises RequestRefused."""
+        """Raise RequestRefused for a request beyond the limits."""
         if len(scope["headers"]) > self._limits.fields:
             raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
         if {name for name, _ in scope["headers"]} >= _FRAMES:
@@ -192,7 +190,10 @@ class Bounded:
             raise RequestRefused(503, "too many connections: try again", {"Retry-After": "1", **_CLOSE})
 
     async def _punish(self, scope: Scope) -> None:
-        """Log wrong tokens once a minute, and wait; meanwhile the connection may be closed."""
+        """Delay the refusal of a wrong token, and log wrong tokens at most once a minute.
+
+        Meanwhile the connection may be closed to make room for others.
+        """
         self._wrong += 1
         if monotonic() - self._logged > _QUIET:
             self._logged = monotonic()
@@ -212,12 +213,12 @@ class Bounded:
 
 
 def _connection(scope: Scope) -> Any:
-    """Return the ``Connection`` of a request; None within this process."""
+    """Return the ``Connection`` of a request; None if the request comes from this process, as in tests."""
     return scope.get("state", {}).get("connection")
 
 
 class _Request:
-    """Body of one request as it comes, and its answer as it goes."""
+    """A request: its body as it arrives, and its response as it is sent."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServerLimits) -> None:
         self._receive, self._send, self._limits = receive, send, limits
@@ -244,6 +245,7 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
+        """Send a part of the response. Before its end, read the rest of an unread body for a moment."""
         if message["type"] == "http.response.start":
             self.answered = True
             _log.debug(
@@ -260,12 +262,13 @@ class _Request:
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if not (last and self._unread):
             return await self._send(message)
+        # Closing a connection with unread bytes resets it, before the client has read the response.
         await self._send({**message, "more_body": True})
         await self._drain()
         return await self._send({"type": "http.response.body"})
 
     async def _drain(self) -> None:
-        """Read and drop the rest of the body, for a moment."""
+        """Read and discard the rest of the body, for at most ``linger`` seconds."""
         try:
             async with asyncio.timeout(self._limits.linger):
                 while (await self._receive()).get("more_body", False):
@@ -275,7 +278,10 @@ class _Request:
 
 
 class Guarded:
-    """Checks the sender of a request before ``app`` sees it. ``open_to_all``: paths that need no token."""
+    """ASGI application that passes allowed requests on to ``app``.
+
+    ``open_to_all``: returns whether a path needs no token.
+    """
 
     def __init__(self, app: ASGIApp, rules: AccessRules, open_to_all: Callable[[str], bool]) -> None:
         self._app, self._rules, self._open_to_all = app, rules, open_to_all
@@ -293,10 +299,13 @@ class Guarded:
 
 
 def _is_visit(scope: Scope) -> bool:
-    """Return whether somebody followed a link. Another site's page may have it, but sees no answer."""
+    """Return whether a browser requests a page to show.
+
+    Another site's page may have the link to it, but does not see the response.
+    """
     headers = scope["headers"]
-    modes, places = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
-    return scope["method"] == "GET" and modes == [b"navigate"] and places == [b"document"]
+    modes, targets = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
+    return scope["method"] == "GET" and modes == [b"navigate"] and targets == [b"document"]
 
 
 def _without_site(headers: Sequence[Header]) -> list[Header]:

@@ -1,7 +1,7 @@
-"""An HTTP server in a thread of its own: uvicorn with limits.
+"""HTTP server in a thread of its own: uvicorn with limits.
 
 The thread and its event loop belong to the server. The rest of the program calls ``start`` and ``stop``.
-``Connection`` bounds what uvicorn does not: the time in which a client sends a head or reads an answer.
+``Connection`` limits what uvicorn does not: the time in which a client sends a head or reads a response.
 Requests are parsed by h11, which refuses ambiguous heads (request smuggling).
 """
 
@@ -25,19 +25,19 @@ _PHRASES = {
 
 
 class Connection(H11Protocol):
-    """Connection of uvicorn with the limits that uvicorn lacks; each server has a class of its own.
+    """Connection of uvicorn with the limits that uvicorn lacks.
 
     If there are too many connections, the one that has waited longest for its client is closed. Requests have
     their connection in ``scope["state"]``.
     """
 
-    limits: ServerLimits
+    limits: ServerLimits  # set by a subclass for each server, see ``build_connection_class``
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **named)
         self.app_state = {"connection": self}
-        self.is_spare = False  # beyond ``limits.connections``: for addresses that are always answered
-        self.is_punished = False  # a refusal is held back
+        self.is_spare = False  # whether it is one beyond ``limits.connections``
+        self.is_punished = False  # whether the refusal of a wrong token is being delayed
         self._moved = self.loop.time()  # when the client last sent or read something
         self._head = 0  # bytes of the head received so far
         self._timer: asyncio.TimerHandle | None = None  # for the head of a request
@@ -67,7 +67,7 @@ class Connection(H11Protocol):
             self._await_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection while an answer is due: its client may still read."""
+        """Keep the connection until the response is sent, because the client may still read."""
         return not self._is_idle()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -96,7 +96,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, message: str) -> None:
-        """Answer a head that h11 cannot read, or that is too long."""
+        """Refuse a head that h11 cannot parse, or that is too long."""
         if self._head > self.limits.head:
             self._refuse(431, f"the head of a request may have {self.limits.head:,} bytes")
         else:
@@ -115,7 +115,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _awaits_client(self) -> bool:
-        """Return whether the client must act next: send a request or a body's rest, or read the answer."""
+        """Return whether the client must act next: send a request or its rest, or read the response."""
         sends = self.conn.their_state is h11.SEND_BODY
         ours = self.flow.read_paused or self.conn.they_are_waiting_for_100_continue
         unread = self.transport.get_write_buffer_size() > 0
@@ -156,7 +156,7 @@ class Connection(H11Protocol):
         return bool(waiting)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer without the application, and close."""
+        """Send an error without the application, and close the connection."""
         body = json.dumps({"error": message}).encode() + b"\n"
         again = "Retry-After: 1\r\n" if status == 503 else ""
         head = (
@@ -169,14 +169,14 @@ class Connection(H11Protocol):
 
 
 def build_connection_class(limits: ServerLimits) -> type[Connection]:
-    """Return the class of one server's connections."""
+    """Return the class for the connections of a server with these limits."""
     return type("BoundedConnection", (Connection,), {"limits": limits})
 
 
 class Server:
-    """Server of an application, which binds its port at once.
+    """Server of one application. Its port is bound at once, which raises OSError if that is impossible.
 
-    Raises OSError if the address cannot be used.
+    ``port``: the port, also if 0 was given to let the system choose.
     """
 
     def __init__(self, app: ASGIApp, host: str, port: int, limits: ServerLimits | None = None) -> None:
@@ -209,7 +209,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept no more requests, and give running requests a few seconds."""
+        """Stop accepting requests, and wait some seconds for the end of running ones."""
         self._server.should_exit = True
         self._thread.join(self._patience)
         self._socket.close()

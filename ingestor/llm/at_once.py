@@ -1,6 +1,6 @@
-"""Run several requests at the same time.
+"""Run several requests at the same time, in threads.
 
-The threads are daemon threads: at its end the program does not wait for a server's answer.
+These are daemon threads: when the program ends, it does not wait for a server's answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ingestor.ports import Stop
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LOOK = 0.1  # seconds between two checks of the flag
+_TICK = 0.1  # seconds between two checks of ``stop``
 
 
 def in_parallel(
@@ -24,11 +24,11 @@ def in_parallel(
     stop: Stop,
     on_error: Callable[[], None] = lambda: None,
 ) -> list[R]:
-    """Run ``work`` on each part in at most ``lanes`` threads; return the results in order of the parts.
+    """Run ``work`` on each part in at most ``lanes`` threads, and return the results in order of the parts.
 
-    Raises Stopped soon after ``stop`` is set, even if work is running, and the first error of ``work``. No
-    further part starts then. After an error of ``work``, ``on_error`` is called to end the waits of running
-    parts, and these are awaited.
+    Raises Stopped soon after ``stop`` is set, even while ``work`` is running, or the first error of ``work``.
+    After that no further part is begun. After an error, ``on_error`` is called so that running parts end
+    soon, and their end is awaited.
     """
     over = Stop()
     waiting: SimpleQueue[int] = SimpleQueue()
@@ -59,18 +59,18 @@ def in_parallel(
         on_error()
         for thread in threads:
             while thread.is_alive() and not stop.is_set():
-                thread.join(_LOOK)
+                thread.join(_TICK)
         raise
     return [results[number] for number in range(len(parts))]
 
 
 def _next(done: "SimpleQueue[tuple[int, R | BaseException]]", stop: Stop) -> tuple[int, R]:
-    """Wait for the next result. Raises its error, or Stopped."""
+    """Wait for the next finished part; return its number and result. Raises its error, or Stopped."""
     while True:
         if stop.is_set():
             raise Stopped
         try:
-            number, result = done.get(timeout=_LOOK)
+            number, result = done.get(timeout=_TICK)
         except Empty:
             continue
         if isinstance(result, BaseException):

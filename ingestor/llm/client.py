@@ -1,6 +1,6 @@
-"""Client of a language model behind an OpenAI-compatible endpoint: one POST for each question.
+"""Client of a language model behind an OpenAI-compatible endpoint, with one POST for each question.
 
-Each caller passes the ``Answers`` that handle its questions: a cache, a counter, or a refusal of every
+Each caller passes the ``Answers`` through which its questions go: a cache, a counter, or a refusal of every
 question. A cached answer depends on the question alone. The question includes the model's name and every
 setting that may change the answer, but neither the endpoint's address nor its key.
 
@@ -30,21 +30,18 @@ _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_contex
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request to a language model. ``key``: digest of everything that the answer depends on.
-
-    ``answer_tokens``: the longest answer. ``prompt_price``, ``answer_price``: prices of a million tokens.
-    """
+    """A question to a language model."""
 
     messages: Messages
-    key: str
-    prompt_price: float = 0.0
-    answer_price: float = 0.0
-    answer_tokens: int = 0
+    key: str  # digest of everything that the answer depends on
+    prompt_price: float = 0.0  # of a million tokens
+    answer_price: float = 0.0  # of a million tokens
+    answer_tokens: int = 0  # longest answer
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Answer of the model ("": unusable), the tokens that the server counted, and their price."""
+    """Answer of the model ("" if it is unusable), the tokens that the server counted, and their price."""
 
     text: str
     prompt_tokens: int = 0
@@ -52,18 +49,21 @@ class Completion:
     cost: float = 0.0
 
 
-Ask = Callable[[Messages], str | None]  # None: questions are not allowed now
+Ask = Callable[[Messages], str | None]  # returns the answer; None if no question may be sent now
 
 
 class Answers(Protocol):
-    """Store or channel through which questions pass. Threads share an object."""
+    """Decides how each question is answered. Threads share an object."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
-        """Return a known answer, else the text of ``ask``; None if ``ask`` must not be called now."""
+        """Return a stored answer, or else that of ``ask``, which sends the question to the model.
+
+        None if ``ask`` must not be called now.
+        """
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait before the next try of a question."""
+        """Wait before a question is sent again."""
         ...
 
 
@@ -72,12 +72,12 @@ class Asking(Protocol):
     """A chunker that uses a language model."""
 
     def through(self, answers: Answers) -> Chunker:
-        """Return the same chunker with its questions passed through ``answers``."""
+        """Return the same chunker, whose questions go through ``answers``."""
         ...
 
 
 class DirectAnswers:
-    """Sends every question to the model, and stores no answer."""
+    """Answers that send every question to the model and store nothing."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text
@@ -87,7 +87,9 @@ class DirectAnswers:
 
 
 class LanguageModel:
-    """An ``Ask`` that threads may share. Raises Transient, or NeedsHuman if the config must change.
+    """A language model as a function (see ``Ask``), which threads may share.
+
+    Raises Transient, or NeedsHuman if the config must be corrected.
 
     ``fields``: JSON schema of each field, if every answer is a JSON object. Servers with structured outputs
     obey it; if a server refuses it, requests leave it out.
@@ -160,9 +162,10 @@ class LanguageModel:
 
 
 def _content(choice: Mapping[str, Any]) -> str:
+    """Return the text of a completion; "" if it was truncated or filtered."""
     content = choice["message"].get("content")
-    whole = isinstance(content, str) and choice.get("finish_reason") not in ("length", "content_filter")
-    return content if whole else ""
+    complete = isinstance(content, str) and choice.get("finish_reason") not in ("length", "content_filter")
+    return content if complete else ""
 
 
 T = TypeVar("T")
@@ -175,9 +178,10 @@ def ask_until_valid(
     times: int = 3,
     invalid: Callable[[str], None] = lambda reason: None,
 ) -> T | None:
-    """Return the first answer that ``read`` accepts (no ValueError) in ``times`` tries, or None.
+    """Ask until an answer is valid, and return the result of ``read``; None after ``times`` invalid answers.
 
-    ``invalid``: called with the reason of each rejected answer.
+    ``read``: parses an answer, and raises ValueError with the reason if it is invalid. The model gets the
+    reason with the next question. ``invalid``: called with each reason.
     """
     for _ in range(times):
         answer = ask(messages)
@@ -193,7 +197,7 @@ def ask_until_valid(
 
 
 def json_list(answer: str) -> list[Any]:
-    """Return the JSON list in an answer; ignore other text.
+    """Return the JSON list in an answer; text around the list is ignored.
 
     Raises ValueError with a message for the model.
     """
@@ -204,7 +208,10 @@ def json_list(answer: str) -> list[Any]:
 
 
 def json_object(answer: str) -> dict[str, Any]:
-    """Return the JSON object in an answer; see ``json_list``."""
+    """Return the JSON object in an answer; text around the object is ignored.
+
+    Raises ValueError with a message for the model.
+    """
     value = _json(answer, "{", "}")
     if not isinstance(value, dict):
         raise ValueError("the answer is not a JSON object")
@@ -212,6 +219,7 @@ def json_object(answer: str) -> dict[str, Any]:
 
 
 def _json(answer: str, first: str, last: str) -> Any:
+    """Return the JSON value between two brackets of an answer; None if there is none."""
     body = answer.rpartition("</think>")[2]
     start, end = body.find(first), body.rfind(last)
     try:

@@ -1,8 +1,8 @@
 """Requests to a server of models with OpenAI's API, and their outcomes.
 
-Every request has a limit of seconds and of the answer's size. The library httpx limits the time between two
-bytes only, so a server that sends a byte every second would never be late. Here each read waits until the
-deadline of its request. Only uncompressed answers are accepted: a sent megabyte may unpack to a gigabyte.
+Every request has a limit of seconds, and of the answer's bytes. The library httpx limits the time between two
+bytes only, so a server that sends a byte every second would never be late. Here each read ends at the
+deadline of its request. Only uncompressed answers are accepted: a megabyte may unpack to a gigabyte.
 
 The key is sent as a header and appears nowhere else: it is removed where a server quotes it.
 """
@@ -35,6 +35,8 @@ class UnusableAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """An HTTP response."""
+
     status: int
     reason: str
     headers: Mapping[str, str]  # names in any case
@@ -44,9 +46,10 @@ class Reply:
 def open_bounded_client(
     base_url: str, headers: Mapping[str, str], seconds: float, connections: int
 ) -> "httpx.Client":
-    """Create a client. ``seconds``: limit of a request with its answer.
+    """Return a client for ``post_bounded``.
 
-    ``connections``: number of connections; further requests wait for a free one.
+    ``seconds``: limit of a request with its answer. ``connections``: number of connections; further requests
+    wait for a free one.
     """
     import httpx
 
@@ -59,7 +62,7 @@ def open_bounded_client(
 
 
 def post_bounded(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
-    """Send a JSON body and read an answer of at most ``most`` bytes.
+    """Send a JSON body, and return the answer, of at most ``most`` bytes.
 
     Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError.
     """
@@ -82,7 +85,10 @@ def _read(response: "httpx.Response", most: int) -> bytes:
 
 
 def _trace(seconds: float, event: str, about: Mapping[str, Any]) -> None:
-    """Start the deadline once a connection is free. httpcore calls this function at each step."""
+    """Start the deadline when a connection is free, and make reads respect it.
+
+    httpcore calls this function at each step of a request. ``seconds``: limit of the request.
+    """
     if event.endswith(("connect_tcp.complete", "start_tls.complete")):
         stream = about["return_value"]
         stream.read = partial(_read_in_time, stream.read)
@@ -102,7 +108,7 @@ def _read_in_time(read: Any, size: int, timeout: float | None = None) -> bytes:
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 30.0  # seconds; longer waits are left to the engine, which does other work meanwhile
+LONGEST_WAIT = 30.0  # seconds; after a longer wait the engine retries, and does other work meanwhile
 _SHOWN = 10_000  # bytes of an error that is no JSON
 _MOST_TOKENS = 10**9  # of an answer, as the server counts
 _AGAIN = frozenset({408, 409, 425, 429})  # besides 5xx: the same request may succeed later
@@ -132,18 +138,18 @@ class RequestNotTaken(Exception):
 
 
 class ModelRequests:
-    """Sends requests to one server.
+    """Sends requests to one server. Threads may share an object.
 
-    Threads may share an object. ``called``: name of the server in messages.
+    ``called``: name of the server in messages, such as "the embedding server".
     """
 
     def __init__(self, server: ModelServer, called: str, model: str) -> None:
         self._server, self._called, self._model = server, called, model
 
     def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
-        """Post, and return the answer, of at most ``most`` bytes.
+        """Send a JSON body, and return the answer, of at most ``most`` bytes.
 
-        Raises TryAgain, RequestNotTaken, or NeedsHuman for an unusable key.
+        Raises TryAgain, RequestNotTaken, or NeedsHuman for a key that no header can hold.
         """
         import httpx
 
@@ -160,9 +166,7 @@ class ModelRequests:
     def _raise_refusal(self, reply: Reply) -> bytes:
         explanation, code = _reason(reply)
         reason = self.quote(explanation)
-        if reply.status >= 500 and _TOO_LONG.search(
-            reason
-        ):  # llama.cpp reports too long a text as a server error
+        if reply.status >= 500 and _TOO_LONG.search(reason):  # as llama.cpp reports too long a text
             code += f" {TOO_LONG}"
         elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
             after = retry_after(reply.headers.get("retry-after"), time.time())
@@ -185,18 +189,20 @@ class ModelRequests:
         return key.get_secret_value() if key else ""
 
     def describe(self, what: object) -> str:
+        """Return a sentence about the server. ``what``: its predicate."""
         return f"{self._called} at {self._server.base_url} {what}"
 
     def quote(self, text: str) -> str:
-        """Return the text in one line, truncated, and without the key."""
+        """Return a server's text in one line, truncated, and without the key."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= 300 else f"{line[:299]}…"
 
 
 def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None]) -> T:
-    """Return the result of ``ask``, after at most ``retries`` retries. ``wait`` takes seconds.
+    """Return the result of ``ask``, which is called again after TryAgain, at most ``retries`` times.
 
-    Raises the last TryAgain, without a retry if the server asks for a wait beyond ``LONGEST_WAIT``.
+    ``wait``: waits for some seconds. Raises the last TryAgain, or the first one that asks for a wait beyond
+    ``LONGEST_WAIT``.
     """
     for attempt in count(1):
         try:
@@ -210,7 +216,7 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
 
 
 def token_count(value: object) -> int:
-    """Parse a number of tokens that a server reports. Raises ValueError, TypeError or OverflowError."""
+    """Return a number of tokens that a server reports. Raises ValueError, TypeError or OverflowError."""
     number = int(value)  # type: ignore[call-overload]
     if not 0 <= number <= _MOST_TOKENS:
         raise ValueError
@@ -218,7 +224,7 @@ def token_count(value: object) -> int:
 
 
 def _reason(reply: Reply) -> tuple[str, str]:
-    """Return the server's message, and its code or type, if it sent them."""
+    """Return the explanation in an error response, and its codes; "" if the server sent none."""
     try:
         body = json.loads(reply.content)
         error = body.get("error") or body.get("detail") or body.get("message")
@@ -231,5 +237,5 @@ def _reason(reply: Reply) -> tuple[str, str]:
 
 
 def _word(value: object) -> str:
-    """Return a text or number as a text; empty for nested values, which can be too deep to show."""
+    """Return a text or number as text, and "" for any other value."""
     return str(value) if isinstance(value, str | int) else ""

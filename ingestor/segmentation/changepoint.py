@@ -49,8 +49,10 @@ _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
 _NEVER = 1 << 61
 _AHEAD = 1024  # rows
-_BOND = 16.0  # above the penalties of usual targets: bound units are parted only where they do not fit
-_SECTION = 0.3  # for each further section that a chunk touches
+_BOND = (
+    16.0  # above the penalties of usual targets, so that bound units are separated only if they do not fit
+)
+_SECTION = 0.3  # price for each further section that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
@@ -67,7 +69,7 @@ def grid() -> Integers:
 
 
 def smooth(units: Fixed) -> Fixed:
-    """Add half of either neighbour to each vector, and scale it to unit length again."""
+    """Return each vector plus half of either neighbour, scaled to unit length; shape (n, dimensions)."""
     result = np.empty(units.shape, np.int32)
     for part in blocks(len(units)):
         total = 2 * units[part].astype(np.int64)
@@ -79,9 +81,10 @@ def smooth(units: Fixed) -> Fixed:
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
-    """Return ``[i, s - 1]``: the scatter of the s units that end with unit i; shape (n, widest).
+    """Return the scatter of each possible chunk; shape (n, widest).
 
-    Only units of at most ``most`` tokens together may form a chunk; one unit alone always may.
+    ``[i, s - 1]`` is the scatter of the s units that end with unit i. Units over ``most`` tokens together are
+    no possible chunk, unless the chunk is a single unit.
     """
     widest = _widest(tokens, most)
     mass = sums_of_runs(tokens, widest)
@@ -94,10 +97,10 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 
 
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
-    """Return the costs with a price for parting bound units and for joining sections.
+    """Return the costs of chunks, with a price for separating bound units and for crossing sections.
 
-    ``bound``: for each unit, whether it belongs to the next. ``begins``: whether a section begins with the
-    unit.
+    ``costs``: result of ``scatter``. ``bound``: for each unit, whether it belongs to the next. ``begins``:
+    for each unit, whether a section begins with it.
     """
     units, widest = costs.shape
     ends = np.array(bound, np.int64) * penalties(_BOND)
@@ -118,11 +121,12 @@ def _widest(tokens: Integers, most: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solutions:
-    """The best cuts for each of several penalties."""
+    """The best cuts for each of several penalties.
 
-    sizes: npt.NDArray[
-        np.unsignedinteger
-    ]  # [i, p]: size of the last chunk of the first i + 1 units, for penalty p
+    ``sizes[i, p]``: number of units in the last chunk of the first i + 1 units, for penalty p.
+    """
+
+    sizes: npt.NDArray[np.unsignedinteger]
 
     def cuts(self, which: int) -> Cuts:
         return walk_back(self.sizes[:, which].tolist())
@@ -141,18 +145,18 @@ class Solutions:
 
 @cache
 def solve_undivided() -> Solutions:
-    """Return the solutions of a single unit, one chunk at every level, without the cost of ``solve``."""
+    """Return the solutions for a document of one unit: one chunk at every level."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False
     return Solutions(sizes)
 
 
 def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
-    """Return the cuts of least total cost for each penalty; of equal costs, the shorter last chunk wins.
+    """Return the cuts of least total cost for each penalty.
 
-    Earlier chunks are compared likewise. ``weights``: weight of a cut after each unit, in units of 1 / WHOLE;
-    default: WHOLE. A long document has many thousand units, so only recent totals are stored, and sizes in as
-    few bytes as possible.
+    Of equal costs, the shorter last chunk wins, then the shorter chunk before it. ``costs``: see ``scatter``.
+    ``weights``: weight of a cut after each unit, in units of 1 / WHOLE; default: WHOLE. A long document has
+    many thousand units, so only recent totals are stored, and sizes in as few bytes as possible.
     """
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
@@ -173,12 +177,19 @@ def solve(costs: Integers, penalties: Integers, weights: Integers | None = None)
 
 
 def contribution(tokens: Integers, solutions: Solutions) -> Sums:
-    """Return a document's addend to its collection's state, from every level; shape (1 + LEVELS,)."""
+    """Return a document's addend to its collection's sums; shape (1 + LEVELS,).
+
+    These are its tokens, and its number of chunks at each level.
+    """
     return np.concatenate([[tokens.sum()], solutions.counts()])
 
 
 def level(total: Sums, target: int) -> int:
-    """Return the first level at which the mean chunk has ``target`` tokens; the previous one if nearer."""
+    """Return the level at which the collection's mean chunk is nearest to ``target`` tokens.
+
+    Compared are the first level at which it has that size, and the level before. ``total``: sum of all
+    contributions.
+    """
     tokens, *counts = total.tolist()
     above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
     below = max(above - 1, 0)
@@ -187,10 +198,7 @@ def level(total: Sums, target: int) -> int:
 
 
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
-    """Return the closed range of levels around this one that give the same cuts.
-
-    Cuts are the same if each chunk, examined from the last one on, has the same size.
-    """
+    """Return the first and the last level of the range around level ``at`` in which the cuts are the same."""
     if len(solutions.sizes) == 1:
         return 0, solutions.sizes.shape[1] - 1
     lasts = np.array(solutions.cuts(at), dtype=np.intp) - 1

@@ -1,4 +1,4 @@
-"""Mean similarity of a collection's pieces, kept exactly, and the cuts that follow from it. Pure.
+"""Exact mean similarity of a collection's pieces, and the cuts of documents that follow from it. Pure.
 
 The method is ClusterSemanticChunker [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
 Chroma technical report, 2024]. A segment of s <= L consecutive pieces has the reward 2 (sum of e_i . e_j - m)
@@ -50,12 +50,15 @@ Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the las
 
 
 def contribution(pieces: Fixed) -> Sums:
-    """Return a document's addend to its collection's state; shape (2 + dimensions,)."""
+    """Return a document's addend to its collection's sums, see *State* above; shape (2 + dimensions,)."""
     return np.concatenate([[len(pieces), squares(pieces).sum()], pieces.sum(axis=0)])
 
 
 def mean(total: Sums) -> int:
-    """Return the mean product of two different pieces, in units of 2^-36, rounded down; 0 for one piece."""
+    """Return the mean product of two different pieces, in units of 2^-36, rounded down.
+
+    0 if there are fewer than two pieces. ``total``: sum of all contributions.
+    """
     pieces, square = int(total[0]), int(total[1])
     if pieces < 2:
         return 0
@@ -65,33 +68,37 @@ def mean(total: Sums) -> int:
 
 
 def segments(cuts: Cuts) -> Iterator[Segment]:
+    """Return the segments in order."""
     return zip((0, *cuts), cuts, strict=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """The dynamic programme of one document: O(n L) memory, and O(n L) time for each value of the mean.
+    """Dynamic programme of one document, which needs O(n L) memory, and O(n L) time for each mean.
 
-    ``gains[i, s - 1]``: A of the segment of s pieces that ends with piece i. ``allowed``: which segments may
-    be chosen; one piece alone always may.
+    ``gains[i, s - 1]``: A of the segment of s pieces that ends with piece i. ``allowed``: the same shape;
+    whether the segment may be chosen, as a single piece always may.
     """
 
     gains: Integers
     allowed: npt.NDArray[np.bool_]
 
     def cuts(self, value: int) -> Cuts:
-        """Return the best segmentation at this mean."""
+        """Return the best segmentation for a mean of ``value``, in units of 2^-36."""
         return walk_back(self._last_sizes(value))
 
     def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return the closed range of all means at which ``cuts``, the cuts of ``value``, are the best."""
+        """Return the least and the greatest mean for which ``cuts`` are the best.
+
+        ``cuts``: those of ``value``.
+        """
         if not cuts:
             return -FARTHEST, FARTHEST
         below, above = self._outer_bounds(value, cuts)
         return self._edge(below, value, cuts), self._edge(above, value, cuts)
 
     def _edge(self, bound: int, value: int, cuts: Cuts) -> int:
-        """Return the last mean from ``value`` towards ``bound`` with these cuts; no mean beyond has them."""
+        """Return the farthest mean, from ``value`` towards ``bound``, for which the cuts are the best."""
         gain, pairs = self._line(cuts)
         while (rival := self.cuts(bound)) != cuts:
             assert bound != value, "these are not the cuts of value"
@@ -105,10 +112,10 @@ class Programme:
         return bound
 
     def _outer_bounds(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return bounds of the interval by a few rivals, so that Newton's method starts near the result.
+        """Return a lower and an upper bound of the interval, so that ``_edge`` starts near the result.
 
-        A rival equals ``cuts`` from a segment's end on, with a segment of any size and the best cuts before
-        it.
+        They follow from rivals of ``cuts``. A rival equals ``cuts`` from the end of a segment on. A segment
+        of any size ends there, with the best cuts before it.
         """
         ends, sizes = np.array(cuts)[:, None], np.arange(1, self.gains.shape[1] + 1)
         gain, pairs = self._prefix_lines(value)
@@ -123,7 +130,7 @@ class Programme:
         )
 
     def _prefix_lines(self, value: int) -> tuple[Integers, Integers]:
-        """Return A and B of the best segmentation of the first i pieces, i = 0..n."""
+        """Return A and B of the best segmentation of the first i pieces; shapes (n + 1,)."""
         sizes = self._last_sizes(value)
         gains = self.gains[np.arange(len(sizes)), np.array(sizes) - 1].tolist()
         gain, pairs = [0], [0]
@@ -133,7 +140,7 @@ class Programme:
         return np.array(gain), np.array(pairs)
 
     def _line(self, cuts: Cuts) -> tuple[int, int]:
-        """Return A and B of a segmentation."""
+        """Return A and B of a segmentation, of which its reward consists; see *Cuts* above."""
         ends = np.array(cuts)
         sizes = np.diff(ends, prepend=0)
         return int(self.gains[ends - 1, sizes - 1].sum()), int((sizes * (sizes - 1)).sum())
@@ -145,9 +152,9 @@ class Programme:
 
 
 def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None = None) -> Programme:
-    """Build the dynamic programme of a document. Raises ValueError if n L is 2^25 or more.
+    """Return the dynamic programme of a document. Raises ValueError if n L is 2^25 or more.
 
-    ``longest``: L, in pieces. ``allowed``: shape (n, at least L); None allows all segments.
+    ``longest``: L, in pieces. ``allowed``: segments that may be chosen, shape (n, at least L); None: all.
     """
     longest = max(1, min(longest, len(pieces)))
     if len(pieces) * longest >= _LARGEST:
@@ -157,9 +164,9 @@ def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None
 
 
 def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
-    """Return the size of the last segment in the best segmentation of the first 1..n pieces.
+    """Return the size of the last segment in the best segmentation of the first i pieces, for i = 1 to n.
 
-    The greatest total reward is best; of equal totals, the shorter last segment, and so on backwards.
+    The greatest total reward is best; of equal totals, the shorter last segment, then the shorter one before.
     ``rewards[i][s - 1]``: reward of the segment of s pieces that ends with piece i.
     """
     best, sizes = [0], []
@@ -171,6 +178,7 @@ def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
 
 
 def walk_back(sizes: Sequence[int]) -> Cuts:
+    """Return the ends of all segments. ``sizes``: size of the last segment of the first 1 to n pieces."""
     ends, end = [], len(sizes)
     while end:
         ends.append(end)

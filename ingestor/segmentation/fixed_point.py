@@ -1,4 +1,4 @@
-"""Vectors as integers: sums and products are equal in any order, on any machine. Pure.
+"""Vectors as integers, whose sums and products are equal in any order and on any machine. Pure.
 
 A coordinate is a multiple of 2^-14. The product of two unit vectors, and every partial sum of it, is then an
 integer of 29 bits (Cauchy-Schwarz), so int32 is enough. BLAS is not used: its float sums depend on shapes and
@@ -23,7 +23,7 @@ _BLOCK = 256  # rows that stay in the processor's cache
 
 
 def to_fixed(vectors: Vectors) -> Fixed:
-    """Round unit vectors or zeros to fixed point. Raises ValueError for longer vectors and for NaN."""
+    """Return unit vectors, or zeros, rounded to fixed point. Raises ValueError for longer vectors and NaN."""
     rows = np.empty(vectors.shape, np.int32)
     for part in blocks(len(vectors)):
         scaled = vectors[part] * np.float32(SCALE)
@@ -35,23 +35,23 @@ def to_fixed(vectors: Vectors) -> Fixed:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Yield slices of some rows, so that intermediate results stay small."""
+    """Yield slices that together cover ``rows`` rows, so that intermediate results stay small."""
     return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 
 def squares(rows: Fixed | Integers) -> Integers:
-    """Return the squared length of each row, which must fit in the rows' own type; shape (n,)."""
+    """Return the squared length of each row, which must fit in the type of ``rows``; shape (n,)."""
     sums: Integers = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
     return sums
 
 
 def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
-    """Return the length of each row, whose square must fit in the rows' own type; shape (n,)."""
+    """Return the length of each row, whose square must fit in the type of ``rows``; shape (n,)."""
     return np.sqrt(squares(rows).astype(np.float64))
 
 
 def unit(rows: Integers) -> Fixed:
-    """Scale each row to unit length; a zero row stays zero."""
+    """Return each row scaled to unit length, in fixed point; a zero row stays zero."""
     scaled_rows = np.empty(rows.shape, np.int32)
     for part in blocks(len(rows)):
         scaled_rows[part] = np.rint(directions(rows[part]) * SCALE)
@@ -59,9 +59,9 @@ def unit(rows: Integers) -> Fixed:
 
 
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
-    """Scale each row to unit length, in floats; a zero row stays zero.
+    """Return each row scaled to unit length, in floats; a zero row stays zero.
 
-    Rows are first shifted to 24 bits of the largest coordinate, so that no square overflows.
+    Coordinates are first shifted so that the largest has at most 24 bits, and no square overflows.
     """
     largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
     excess = np.maximum(np.frexp(largest)[1] - 24, 0)
@@ -71,9 +71,10 @@ def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 
 def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
-    """Return ``[i, t - 1] = rows[i] . rows[i - t]``, t = 1..lags, 0 before the first row; shape (n, lags).
+    """Return the product of each row with each of the ``lags`` rows before it; shape (n, lags).
 
-    O(n lags dimensions) time, O(n lags) memory. Every product must fit in the rows' own type.
+    ``[i, t - 1]`` is ``rows[i] . rows[i - t]``, and 0 before the first row. Takes O(n lags dimensions) time
+    and O(n lags) memory. Every product must fit in the type of ``rows``.
     """
     products = np.zeros((len(rows), lags), dtype=np.int64)
     for part in blocks(len(rows)):
@@ -86,10 +87,10 @@ def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
 
 
 def sums_within(alone: Integers, lagged: Integers) -> Integers:
-    """Return ``[i, s - 1]``: the sum over the segment of s rows that ends with row i; shape (n, lags + 1).
+    """Return sums over the rows, and the pairs of rows, of each segment; shape (n, lags + 1).
 
-    ``alone[i]``: addend of row i. ``lagged[i, t - 1]``: addend of the pair (i, i - t). Entries of segments
-    that would begin before row 0 are undefined.
+    ``[i, s - 1]`` is the sum for the s rows that end with row i. ``alone[i]``: addend of row i.
+    ``lagged[i, t - 1]``: addend of the pair (i, i - t). Segments that would begin before row 0 are undefined.
     """
     n, lags = lagged.shape
     within = np.zeros((n, lags + 1), dtype=np.int64)
@@ -101,7 +102,11 @@ def sums_within(alone: Integers, lagged: Integers) -> Integers:
 
 
 def sums_of_runs(values: Integers, widest: int) -> Integers:
-    """Return ``[i, s - 1]``: the sum of the s values that end with value i, or of all; shape (n, widest)."""
+    """Return the sum of each run of 1 to ``widest`` values; shape (n, widest).
+
+    ``[i, s - 1]`` is the sum of the s values that end with value i, or of all values up to i if there are
+    fewer.
+    """
     sums = np.concatenate([[0], np.cumsum(values)])
     ends = np.arange(1, len(values) + 1)[:, None]
     totals: Integers = sums[ends] - sums[np.maximum(ends - np.arange(1, widest + 1), 0)]

@@ -1,4 +1,4 @@
-"""Pools vectors of chunks from vectors of their parts, and mixes in neighbours. Pure.
+"""Vectors of chunks, averaged from vectors of their parts and mixed with those of neighbours. Pure.
 
 All arithmetic is in integers up to one rounding of each coordinate. So vectors are equal bit for bit on any
 machine, for any number of rows. Results are like embedders' vectors: of unit length, exact in float16.
@@ -19,10 +19,10 @@ _SHARES = 1024  # neighbours count in multiples of 1/1024
 def pool(
     units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
 ) -> Vectors:
-    """Return the token-weighted mean of each chunk's units, scaled to unit length; one row for each chunk.
+    """Return the token-weighted mean of each chunk's units as unit vectors; shape (chunks, dimensions).
 
-    ``members``: units of each chunk, at least one. ``besides``: weighted vectors to add, one row for each
-    chunk. If everything cancels out, a chunk gets the vector of its last unit.
+    ``members``: units of each chunk, at least one. ``besides``: weighted vectors to add, a row for each
+    chunk. A chunk whose sum is zero gets the vector of its last unit.
     """
     sums = sum_by_weight(units, tokens, members)
     if besides is not None:
@@ -31,7 +31,7 @@ def pool(
 
 
 def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
-    """Sum the vectors of each chunk's units, times the unit's tokens; one row for each chunk."""
+    """Return the sum of each chunk's unit vectors, times the units' tokens; shape (chunks, dimensions)."""
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):
         np.matmul(tokens[first:end], units[first:end], out=sums[row])
@@ -39,10 +39,11 @@ def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
 
 
 def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = ()) -> Vectors:
-    """Add ``weight`` times its neighbours to each vector, and half of that of the next neighbours; rescale.
+    """Return the vectors, each with a share of its neighbours, scaled to unit length.
 
-    A row stays unchanged if the sum cancels out. ``apart``: for each row, the places of its start and end.
-    Nothing is added from a neighbour in another place.
+    Direct neighbours are added ``weight`` times, and those beyond them half as much. A row whose sum is zero
+    stays unchanged. ``apart``: the places, such as section and page, of each row's start and of its end; a
+    neighbour in another place is not added.
     """
     if not weight:
         return vectors
@@ -58,7 +59,10 @@ def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] 
 def _between(
     apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float
 ) -> npt.NDArray[np.int32]:
-    """Return the share, in 1 / _SHARES, that two rows at ``distance`` take from each other."""
+    """Return the share that two rows at ``distance`` add of each other; shape (pairs,).
+
+    The unit is 1 / _SHARES. The share is 0 for rows in different places.
+    """
     weights = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
     parted = [before[1] != after[0] for before, after in zip(apart, apart[distance:], strict=False)]
     weights[np.flatnonzero(parted)] = 0
@@ -66,6 +70,7 @@ def _between(
 
 
 def _round(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
+    """Return rows as unit vectors that are exact in float16. ``otherwise``: replaces rows of zeros."""
     rounded = np.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
         row = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])

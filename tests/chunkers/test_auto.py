@@ -12,7 +12,7 @@ from ingestor.model import Blob, Document
 from ingestor.ports import Collective
 from ingestor.registry import find
 from tests.chunkers.golden import sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, fake_embed, refusal
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, fake_embed
 from tests.chunkers.scripted import ENDPOINT, Scripted, every, speaking
 
 
@@ -184,32 +184,6 @@ def test_options_can_be_had_again_from_what_is_meaningful(given: Options) -> Non
     again = AutoOptions.model_validate(meaningful(options))
     assert again == options
     assert meaningful(again) == meaningful(options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"prose": 3}, "must be a strategy, or a mapping with a strategy and its options"),
-        ({"prose": {"size": 5}}, "must be a strategy, or a mapping with a strategy"),
-        ({"prose": {"strategy": "auto"}}, "must be another strategy than auto"),
-        ({"prose": {"strategy": "recursiv"}}, "unknown chunker 'recursiv'; installed: "),
-        (
-            {"code": {"strategy": "fixed", "size": 1}},
-            "fixed: size: Input should be greater than or equal to 4",
-        ),
-        ({"code": {"strategy": "fixed", "sice": 1}}, "fixed: sice: Extra inputs are not permitted"),
-        ({"code": {"strategy": "fixed", "size": 9, "overlap": 9}}, "fixed: overlap (9) must be smaller than"),
-        ({"code": {"strategy": "fixed", "version": 99}}, "fixed is of version 2"),
-        ({"prose": {"strategy": "cluster", "scope": "collection"}}, "prose: scope must be document"),
-        ({"code": {"strategy": "fixed", "context": "title"}}, "code: context must be the same for all"),
-        ({"code": {"strategy": "fixed", "neighbours": 0.1}}, "code: neighbours must be the same for all"),
-        ({"neighbours": 0.1, "prose": {"strategy": "sentence"}}, "sentence: neighbours needs overlap: 0"),
-        ({"prose": {"strategy": "llm", "model": "m"}}, "llm: base_url: Field required"),
-        ({"blocks": {"strategy": "fixed"}}, "Extra inputs are not permitted"),
-    ],
-)
-def test_options_that_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)
 
 
 def test_samples_have_the_language_of_their_text() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from ingestor.chunkers.adjacent import BREAKPOINT as PLUGIN
 from ingestor.chunkers.adjacent import (
@@ -143,16 +142,3 @@ def test_edit_embeds_only_what_changed_and_gives_what_a_fresh_start_gives() -> N
         again = chunker.chunk(edited, embed, None)
         assert 1 <= len(asked) <= most
         assert again.chunks == chunker.chunk(edited, fake_embed, None).chunks
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threshold": "median"}, "'percentile'"),
-        ({"amount": 101}, "less than or equal to 100"),
-        ({"buffer": -1}, "greater than or equal to 0"),
-    ],
-)
-def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        BreakpointOptions.model_validate(options)

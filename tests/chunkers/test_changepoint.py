@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
 from ingestor.chunkers.parts import prices, small_pieces, starts_section
@@ -255,22 +254,6 @@ def test_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> Non
     assert before.vectors is not None and after.vectors is not None
     old = {vector.tobytes() for vector in before.vectors}
     assert sum(vector.tobytes() not in old for vector in after.vectors) <= 8
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": 2}, "greater than or equal to 4"),
-        ({"penalty": 0}, "greater than 0"),
-        ({"penalty": "none"}, "'auto'"),
-        ({"scope": "corpus"}, "'collection' or 'document'"),
-        ({"drift": 0.1, "scope": "document"}, "drift needs scope: collection"),
-        ({"drift": 0.1, "penalty": 2}, "drift needs scope: collection"),
-    ],
-)
-def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        ChangepointOptions.model_validate(options)
 
 
 def test_no_chunk_ends_in_the_midst_of_a_sentence_or_with_a_colon_where_it_fits() -> None:

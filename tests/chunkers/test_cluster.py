@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from ingestor.chunkers.cluster import PLUGIN, Cluster, ClusterOptions, build
 from ingestor.model import Block, Document, Vectors
@@ -156,17 +155,3 @@ def test_document_too_large_is_refused_with_remedy(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ingestor.segmentation.cluster._LARGEST", 100)
     with pytest.raises(BadDocument, match="lower max_tokens or raise min_tokens"):
         cluster(max_tokens=400, min_tokens=4).chunk(Document(essay(9)), fake_embed, None)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_tokens": 60, "max_tokens": 50}, "must not exceed"),
-        ({"drift": 0.1, "scope": "document"}, "drift needs scope: collection"),
-        ({"scope": "corpus"}, "'collection' or 'document'"),
-        ({"vectors": "averaged"}, "'encoded' or 'pooled'"),
-    ],
-)
-def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        ClusterOptions.model_validate(options)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.chunkers.dynamic import PLUGIN
-from tests.chunkers.golden import check, sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal, searching
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, searching
 
 
 class TestDynamic(ChunkerLaws):
@@ -49,19 +48,6 @@ def test_no_chunk_of_prose_is_under_the_minimum(paragraphs: int, least: int) -> 
     sizes = [TOKENS.count(chunk.text) for chunk in cut(PLUGIN, text, min_tokens=least, max_tokens=2 * least)]
     assert min(sizes) >= min(least - 1, TOKENS.count(text))
     assert max(sizes) <= 2 * least
-
-
-@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_chunks_equal_the_golden_file(name: str) -> None:
-    check(f"dynamic-{name}", cut(PLUGIN, sample(name), max_tokens=120))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"min_tokens": 60, "max_tokens": 100}, "max_tokens (100) must be at least twice min_tokens (60)")],
-)
-def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)
 
 
 @pytest.mark.parametrize("least", [1, 2, 3, 5, 8])

@@ -8,8 +8,8 @@ import pytest
 
 from ingestor.chunkers.hierarchical import PLUGIN
 from ingestor.model import Chunk
-from tests.chunkers.golden import check, sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
+from tests.chunkers.golden import sample
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay
 
 LEVELS = [
     {"name": "passage", "unit": "paragraph", "max_tokens": 120},
@@ -72,25 +72,3 @@ def test_small_children_never_join_those_of_another_parent() -> None:
     joined = cut(PLUGIN, text, levels=levels, min_tokens=20)
     assert by_parent(joined).keys() == by_parent(alone).keys()
     assert len(by_parent(alone)) > 10
-
-
-def test_chunks_equal_the_golden_file() -> None:
-    check("hierarchical-hydroponics.md", cut(PLUGIN, sample("hydroponics.md"), max_tokens=60))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"levels": LEVELS[:1]}, "at least 2 items"),
-        ({"levels": LEVELS[::-1]}, "level 'passage' must not be larger than 'sentences' above it"),
-        ({"levels": [LEVELS[0], LEVELS[0]]}, "levels must have different names"),
-        (
-            {"levels": [{**LEVELS[1], "max_tokens": 200}, LEVELS[0]]},
-            "level 'passage' (paragraph) can't be inside 'sentences' (sentence)",
-        ),
-        ({"min_tokens": 101}, "min_tokens (101) must not exceed the last level's max_tokens"),
-        ({"levels": [LEVELS[0], {**LEVELS[1], "unit": "word"}]}, "'section', 'paragraph' or 'sentence'"),
-    ],
-)
-def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)

@@ -3,14 +3,12 @@
 from typing import ClassVar
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.chunkers.kmeans import PLUGIN, cluster
 from ingestor.model import Document, Vectors
-from tests.chunkers.golden import check, sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, searching
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, searching
 
 
 class TestKmeans(ChunkerLaws):
@@ -77,8 +75,3 @@ def test_small_clusters_join_the_next() -> None:
         "Basil is green.\nGranite is grey.",
         "Violin strings break.",
     ]
-
-
-@pytest.mark.parametrize("name", ["scripts.txt"])
-def test_chunks_equal_the_golden_file(name: str) -> None:
-    check(f"kmeans-{name}", cut(PLUGIN, sample(name), clusters=3))

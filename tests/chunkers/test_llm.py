@@ -12,7 +12,7 @@ from ingestor.chunkers.llm import PLUGIN, question, read
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.registry import Plugin
-from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal, searching, texts
+from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, searching, texts
 from tests.chunkers.scripted import ENDPOINT, Remembering, Say, Scripted, every, pieces, speaking
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -185,17 +185,3 @@ def test_unchanged_document_sends_no_request_again() -> None:
     assert cut(plugin, "# Title\n\n" + essay(30), **ENDPOINT)
     assert asked > 3
     assert len(answers.asked) - asked <= 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"model": "m"}, "base_url"),
-        ({"base_url": "http://x/v1"}, "model"),
-        ({**ENDPOINT, "fallback": "llm"}, "'recursive' or 'cluster'"),
-        ({**ENDPOINT, "window": 50}, "greater than or equal to 100"),
-        ({**ENDPOINT, "base_url": "x"}, "must be an address"),
-    ],
-)
-def test_options_that_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)

@@ -14,7 +14,7 @@ from ingestor.chunkers.proposition import PLUGIN, Placement, placements_of, stat
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.text.sentences import sentences
-from tests.chunkers.laws import TOKENS, Options, cut, essay, odd_texts, refusal, searching, texts
+from tests.chunkers.laws import TOKENS, Options, cut, essay, odd_texts, searching, texts
 from tests.chunkers.scripted import ENDPOINT, Remembering, Say, Scripted, speaking
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -259,15 +259,3 @@ def test_placements_are_parsed() -> None:
 def test_invalid_placements_are_refused(answer: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         placements_of(answer, 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "base_url"),
-        ({**ENDPOINT, "passage": 5}, "greater than or equal to 20"),
-        ({**ENDPOINT, "min_tokens": 300}, "min_tokens (300) must not exceed max_tokens (250)"),
-    ],
-)
-def test_options_that_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)

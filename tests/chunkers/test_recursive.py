@@ -6,8 +6,8 @@ from typing import ClassVar
 import pytest
 
 from ingestor.chunkers.recursive import PLUGIN, pieces
-from tests.chunkers.golden import check, corpus, langchain_spans, sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
+from tests.chunkers.golden import corpus, langchain_spans
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay
 
 
 class TestRecursive(ChunkerLaws):
@@ -78,28 +78,9 @@ def test_spans_are_those_of_langchain(name: str, size: int, overlap: int) -> Non
     assert [(chunk.start, chunk.end) for chunk in chunks] == langchain_spans(f"{name}-{size}-{overlap}")
 
 
-@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
-def test_chunks_equal_the_golden_file(name: str) -> None:
-    check(f"recursive-{name}", cut(PLUGIN, sample(name), size=100))
-
-
 @pytest.mark.parametrize(
     ("name", "count"), [("state_of_the_union", 325), ("wikitexts", 838), ("chatlogs", 223)]
 )
 def test_pieces_of_fifty_tokens_are_as_many_as_the_report_has(name: str, count: int) -> None:
     text = corpus(name)
     assert len(pieces(text, (0, len(text)), TOKENS, 50)) == count
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": 50, "overlap": 60}, "overlap (60) must be smaller than size (50)"),
-        ({"separators": ()}, "separators needs one or more"),
-        ({"separators": (" ", " ")}, "each once"),
-        ({"min_tokens": 201}, "min_tokens (201) must not exceed size (200)"),
-        ({"overlap": 5, "neighbours": 0.3}, "neighbours needs overlap: 0"),
-    ],
-)
-def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
-    assert message in refusal(PLUGIN, options)

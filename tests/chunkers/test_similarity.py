@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from pydantic import ValidationError
 
 from ingestor.chunkers.adjacent import SIMILARITY as PLUGIN
 from ingestor.chunkers.adjacent import Similarity, SimilarityOptions
@@ -62,11 +61,6 @@ def test_running_chunk_is_read_as_a_whole() -> None:
     chunker = Similarity(SimilarityOptions(threshold=0.4), TOKENS)
     chunker.chunk(Document("A It. A B It. B It. Z It."), embed, None)
     assert asked == ["A It.", "A B It.", "B It.", "Z It.", "A It. A B It.", "A It. A B It. B It."]
-
-
-def test_bad_options_are_explained() -> None:
-    with pytest.raises(ValidationError, match="'sentence' or 'paragraph'"):
-        SimilarityOptions.model_validate({"unit": "word"})
 
 
 @pytest.mark.parametrize("strategy", ["similarity", "double_pass", "breakpoint"])

@@ -17,7 +17,7 @@ from ingestor.registry import Options as NoOptions
 from ingestor.registry import find
 from ingestor.text.code_units import GRAMMARS
 from ingestor.text.context import contexts
-from tests.chunkers.golden import check, sample
+from tests.chunkers.golden import sample
 from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut, fake_embed
 from tests.examples import every
 
@@ -420,12 +420,3 @@ def test_no_chunk_ends_with_a_label() -> None:
     )
     cut_ = texts(rst(f"{text}\nEnd\n===\n\nIt is.\n"), max_tokens=40)
     assert not [text for text in cut_ if text.endswith(":") or ".. index" in text.splitlines()[-1]]
-
-
-@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt", "roots.tex", "lamps.rst"])
-def test_chunks_equal_the_golden_file(name: str) -> None:
-    check(f"structure-{name}", cut(PLUGIN, sample(name), max_tokens=120))
-
-
-def test_chunks_of_code_equal_the_golden_file() -> None:
-    check("structure-pump.py", cut(PLUGIN, sample("pump.py"), max_tokens=120))

@@ -20,6 +20,7 @@ import pytest
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import Connector, NeedsHuman, PartialScan, Scoped, Stale, Transient, Watchable
 from tests.examples import every
+from tests.waiting import LONG
 
 PATIENCE = 120.0  # seconds until a hint must have come; far more than it takes
 
@@ -189,7 +190,11 @@ def watching(connector: Connector) -> Iterator[Hints]:
         yield hints
     finally:
         hints.close()
-    assert set(threading.enumerate()) <= before, "watch left threads behind"
+    for thread in (
+        set(threading.enumerate()) - before
+    ):  # timers and workers of earlier tests end by themselves
+        thread.join(LONG)
+        assert not thread.is_alive(), f"watch left {thread} behind"
 
 
 def _later() -> None:

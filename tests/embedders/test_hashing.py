@@ -3,14 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.embedders.hashing import PLUGIN, HashingOptions
-from ingestor.registry import find
 
 TEXTS = st.lists(st.text(max_size=30), max_size=6)
 EMBEDDER = PLUGIN.build(HashingOptions())
-
-
-def test_embedder_is_registered_by_its_name():
-    assert find("embedders", "hashing") is PLUGIN
 
 
 @given(TEXTS)

@@ -10,7 +10,6 @@ import pytest
 from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
-from ingestor.registry import find
 
 TINY = Path(__file__).with_name("tiny")
 network: list[str] = []
@@ -19,10 +18,6 @@ sys.addaudithook(lambda event, args: network.append(event) if event.startswith("
 
 def build(**options):
     return PLUGIN.build(SentenceTransformersOptions(**options))
-
-
-def test_embedder_is_registered_by_its_name():
-    assert find("embedders", "sentence-transformers") is PLUGIN
 
 
 @pytest.mark.parametrize(

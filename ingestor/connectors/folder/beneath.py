@@ -1,8 +1,8 @@
 """Open files beneath a folder, component by component, so that no symbolic link can lead outside.
 
 ``root`` is a descriptor of the folder. A *real* path holds no symbolic link. It is relative to ``root``, or
-absolute if the options allow a link out of the folder. A component that was replaced by a link meanwhile
-raises OSError (ELOOP or ENOTDIR). The last functions identify the mounted file system.
+absolute if the options allow a link out of the folder. If a component was replaced by a link meanwhile,
+opening it raises OSError (ELOOP or ENOTDIR). The last functions identify the mounted file system.
 """
 
 import os
@@ -50,9 +50,11 @@ def status(root: int, real: str) -> os.stat_result:
 
 
 def real_path(root: str, path: str) -> str:
-    """Follow the links of ``path``; return the target relative to ``root`` if beneath, else absolute.
+    """Follow the links in ``path``.
 
-    ``root`` holds no links. The target may be missing: only opening the target shows that.
+    Return the target, relative to ``root`` if it lies beneath, else absolute.
+
+    ``root``: path of the folder, without links. The target need not exist.
     """
     target = os.path.realpath(path)
     if target == root:
@@ -61,7 +63,7 @@ def real_path(root: str, path: str) -> str:
 
 
 def _step(descriptor: int, name: str) -> int:
-    """Open ``name`` in the directory, then close the directory. After an error the directory stays open."""
+    """Open the directory ``name`` in the directory ``descriptor``, and close the latter unless that fails."""
     below = os.open(name, _DIRECTORY, dir_fd=descriptor)
     os.close(descriptor)
     return below
@@ -86,13 +88,16 @@ def identity(folder: int) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Return whether other machines can change files unnoticed by this kernel. Raises OSError."""
+    """Return whether other machines can change the files at ``path`` without events. Raises OSError."""
     mounted = _find_mount(Path(path).stat().st_dev)
     return mounted is not None and bool(_REMOTE.fullmatch(mounted[0]))
 
 
 def parse(mountinfo: str, device: int) -> tuple[str, str] | None:
-    """Return type and source of the file system with that ``st_dev``, from the text of proc(5) mountinfo."""
+    """Return type and source of a mounted file system, such as ``("nfs", "host:/share")``; None if unknown.
+
+    ``mountinfo``: text of /proc/self/mountinfo, see proc(5). ``device``: its ``st_dev``.
+    """
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

@@ -2,7 +2,7 @@
 
 A key is the path beneath the folder, with "/" between its parts (shared/keys.py escapes odd names). A version
 is device, inode, size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` changes it. The
-values of a sidecar file follow. A file is read through one descriptor, without following links, and is
+version of a sidecar file follows. A file is read through one descriptor, without following links, and is
 rejected if it changes meanwhile. A steadily growing file of lines is read up to its last complete line. A
 file in an unreadable subfolder is never reported as removed: a PartialScan ends the scan and names the
 subfolder. A missing or unreadable folder raises NeedsHuman.
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -34,9 +34,6 @@ from ingestor.model import Blob, Hint, Item, Scalar
 from ingestor.ports import NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, added, require_match, tuning
 from ingestor.units import Duration, Size
-
-if TYPE_CHECKING:
-    from ingestor.connectors.folder.watching import WatchedFolder
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +119,7 @@ class FolderOptions(Options):
 
 
 class Folder:
-    """Connector, Watchable, Scoped and Trackable for a folder."""
+    """Connector, Watchable, Scoped and Trackable for the files of a folder."""
 
     near = True
 
@@ -137,11 +134,14 @@ class Folder:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
+        """Yield the documents at or below a key. Raises NeedsHuman, Transient or PartialScan."""
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection)
-            for key, file in walk.below(names_of(under)):
-                yield self._item(root, key, file)
-            self._still_there(root)
+            for key, status in walk.below(names_of(under)):
+                version, values, _ = self._sidecar(root, key)
+                version = f"{_version(status)} {version}" if version else _version(status)
+                yield Item(key, version, f"{self._uri}/{key}", status.st_size, status.st_mtime, values)
+            self._require_same_folder(root)
         if walk.unknown:
             raise PartialScan(self._describe_unknown(walk.unknown), cover(walk.unknown, _UNKNOWN))
 
@@ -150,17 +150,18 @@ class Folder:
         check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             with self._root() as root:
-                self._require_sidecar(root, item)
+                self._check_sidecar(root, item)
                 data = self._data(root, item)
         except OSError as error:
             raise _unreadable(item, error) from error
         return Blob(data, item.key.rpartition("/")[2])
 
     def same(self, version: str, other: str) -> bool:
-        """Return whether two versions have the same device and inode, which a moved file keeps."""
+        """Return whether two versions have the same device and inode, which a file keeps when it is moved."""
         return version.split(".")[:2] == other.split(".")[:2]
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
+        """Yield hints of changes until ``stop`` is set: from events, by polling, or a first one only."""
         options = self._options
         if options.watch == "off":
             yield Hint()
@@ -171,22 +172,25 @@ class Folder:
         if options.watch == "poll":
             yield from watching.poll_at_intervals(options.poll, stop)
         else:
-            yield from watching.observe(self._read_watch_root(), stop)
+            folder = watching.WatchedFolder(
+                path=self._path,
+                enter=self._enter,
+                key_of=self._key_of_change,
+                trust_remote=options.watch == "events",
+                settle=options.settle,
+                poll=options.poll,
+            )
+            yield from watching.observe(folder, stop)
 
     def identity(self) -> str:
         """Return a value that changes when a file system is mounted or unmounted at the folder."""
         with self._root() as root:
             return identity(root)
 
-    def _item(self, root: int, key: str, status: os.stat_result) -> Item:
-        version, values, _ = self._sidecar(root, key)
-        version = f"{_version(status)} {version}" if version else _version(status)
-        return Item(key, version, f"{self._uri}/{key}", status.st_size, status.st_mtime, values)
-
     def _sidecar(self, root: int, key: str) -> tuple[str, _Values, str]:
-        """Return the version of the file beside a document, its values, and the reason if there are none.
+        """Return version and values of a document's sidecar file, and the problem if it can't be used.
 
-        Raises OSError.
+        The version is "" if there is no such file.
         """
         if self._options.sidecar is None:
             return "", (), ""
@@ -202,8 +206,8 @@ class Folder:
                 return "", (), ""
             return "-", (), f"can't be read: {error.strerror}"
 
-    def _require_sidecar(self, root: int, item: Item) -> None:
-        """Raise Stale if the sidecar changed since the listing, Transient if its content is wrong."""
+    def _check_sidecar(self, root: int, item: Item) -> None:
+        """Raise Stale if the sidecar file changed since the scan, Transient if its content is wrong."""
         version, _, why = self._sidecar(root, item.key)
         if version != item.version.partition(" ")[2]:
             raise Stale(f"{item.uri}{self._options.sidecar} changed since it was listed")
@@ -230,8 +234,11 @@ class Folder:
             return NeedsHuman(f"the folder {self._uri} can't be read: make it readable, or correct `path`")
         return Transient(f"the folder {self._uri} can't be read now, will be retried: {error.strerror}")
 
-    def _still_there(self, root: int) -> None:
-        """Raise NeedsHuman if the folder was unmounted or deleted: its descriptor then lists it as empty."""
+    def _require_same_folder(self, root: int) -> None:
+        """Raise NeedsHuman or Transient if the folder is no longer the one that ``root`` has open.
+
+        The descriptor of a folder that was unmounted or deleted lists it as empty.
+        """
         try:
             now = Path(self._path).stat()
         except OSError as error:
@@ -246,7 +253,7 @@ class Folder:
         return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
     def _data(self, root: int, item: Item) -> bytes:
-        """Return the content of a file. Raises as ``_read`` does."""
+        """Return the content of a file. Raises Stale, Transient or OSError."""
         path = "/".join(names_of(item.key))
         try:
             with file(root, path) as descriptor:
@@ -258,29 +265,14 @@ class Folder:
             return _read(descriptor, item, self._growing)
 
     def _real(self, path: str, item: Item) -> str:
-        """Return the file's real path; the options decide which links are followed.
-
-        Raises Stale or OSError.
-        """
+        """Return the path of a file without links. Raises Stale if the options forbid to follow a link."""
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
-    def _read_watch_root(self) -> "WatchedFolder":
-        from ingestor.connectors.folder.watching import WatchedFolder
-
-        return WatchedFolder(
-            path=self._path,
-            enter=self._enter,
-            key_of=self._key_of_change,
-            trust_remote=self._options.watch == "events",
-            settle=self._options.settle,
-            poll=self._options.poll,
-        )
-
     def _enter(self, path: str, entered: Entered) -> None:
-        """Visit the directories that a scan reads, at and below ``path``."""
+        """Call ``entered`` for each directory that a scan reads, at and below ``path``; see Inotify."""
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection, entered)
             for _ in walk.below([name for name in path.split("/") if name]):
@@ -311,10 +303,10 @@ def _of_file(item: Item) -> str:
 
 
 class Growing:
-    """Steadily growing files of lines: their complete lines are read every EVERY seconds.
+    """Files of lines that grow steadily, such as logs. Their complete lines are read every EVERY seconds.
 
-    A file grows if its inode is the same, it is no shorter, and begins with the bytes read EVERY seconds ago.
-    Methods may be called from any thread.
+    A file counts as growing if its inode is the same, it is no shorter, and its beginning is as it was EVERY
+    seconds ago. Methods may be called from any thread.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -327,7 +319,7 @@ class Growing:
         self._seen.pop(item.key, None)
 
     def lines(self, descriptor: int, item: Item) -> bytes | None:
-        """Return the lines that the file had when it was listed; None if the whole file must be read."""
+        """Return the complete lines that a growing file had at the scan; None if it is no growing file."""
         now = os.fstat(descriptor)
         if not stat.S_ISREG(now.st_mode):
             return None
@@ -361,9 +353,9 @@ def hash_of(data: bytes) -> bytes:
 
 
 def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
-    """Return the content of a file unchanged since the listing; of a growing file, its lines at the listing.
+    """Return a file's content, which must be that of the scan; of a growing file the complete lines.
 
-    Raises Stale, Transient or OSError.
+    Raises Stale if the file changed since the scan, Transient if it is being written, or OSError.
     """
     try:
         data = _read_whole(descriptor, item)
@@ -380,6 +372,7 @@ def _read_whole(descriptor: int, item: Item) -> bytes:
     before, now = os.fstat(descriptor), time.time_ns()
     if not stat.S_ISREG(before.st_mode) or _version(before) != _of_file(item):
         raise Stale(f"{item.uri} changed since it was listed")
+    # A second write within a tick of the file system's clock would leave the version as it is.
     if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
         raise Transient(f"{item.uri} is still being written; it will be retried")
     data = os.read(descriptor, before.st_size + 1)
@@ -392,6 +385,7 @@ def _read_whole(descriptor: int, item: Item) -> bytes:
 
 
 def _unreadable(item: Item, error: OSError) -> Transient:
+    """Return the error to raise for a file that can't be read."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         return Stale(f"{item.uri} vanished since it was listed")
     if isinstance(error, PermissionError):
@@ -400,7 +394,7 @@ def _unreadable(item: Item, error: OSError) -> Transient:
 
 
 def _sidecar_values(data: bytes) -> _Values:
-    """Return the keys of a YAML or JSON file with their values. Raises ValueError with the reason.
+    """Parse a sidecar file, YAML or JSON, into metadata. Raises ValueError with the problem.
 
     Lists of texts stay lists. Other values are converted like columns of databases.
     """

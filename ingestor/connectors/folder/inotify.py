@@ -15,9 +15,11 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-Entered = Callable[[str, int], None]
-Enter = Callable[[str, Entered], None]
-Change = tuple[str, bool]  # path relative to the folder ("" is all of it); whether it is a directory
+from ingestor.ports import Stop
+
+Entered = Callable[[str, int], None]  # takes path and descriptor of a directory
+Enter = Callable[[str, Entered], None]  # see Inotify
+Change = tuple[str, bool]  # path relative to the folder ("": everything); whether it is a directory
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -28,18 +30,26 @@ _MASK = _APPEARED | _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _DELETE | _ONLYDIR | 
 _HEAD = struct.Struct("iIII")
 
 
-class Inotify:
-    def __init__(self, enter: Enter) -> None:
-        """Watch a folder. ``enter(path, entered)`` walks the folder.
+class WalkStopped(Exception):
+    """Error: ``stop`` was set during a walk through the folder."""
 
-        It calls ``entered`` for each directory at and below ``path``, before listing the directory, with path
-        ("" or ending in a slash) and descriptor. Raises OSError if no directory can be watched.
+
+class Inotify:
+    """Watches on the directories of a folder."""
+
+    def __init__(self, enter: Enter, stop: Stop) -> None:
+        """Watch a folder.
+
+        ``enter(path, entered)`` walks through the folder. For each directory at and below ``path``, before
+        its listing, it calls ``entered`` with the directory's path ("" or ending in a slash) and descriptor.
+        Raises OSError if no directory can be watched, and WalkStopped if ``stop`` is set: large folders take
+        seconds.
         """
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._enter = enter
+        self._enter, self._stop = enter, stop
         self._paths: dict[int, set[str]] = {}  # by watch; two paths if a link leads to the same directory
-        self._watches: dict[str, int] = {}
-        self._refused = 0  # an errno: some directory is not watched
+        self._watches: dict[str, int] = {}  # by path
+        self._refused = 0  # errno, if the kernel refused to watch some directory
         self._overflown = False
         self._descriptor = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._descriptor < 0:
@@ -54,7 +64,7 @@ class Inotify:
 
     @property
     def blind(self) -> bool:
-        """Return whether the kernel refused to watch some directory."""
+        """Return whether the kernel refused to watch some directory, so that changes there are not seen."""
         return bool(self._refused)
 
     def close(self) -> None:
@@ -71,8 +81,10 @@ class Inotify:
                 self._overflown |= bool(mask & _OVERFLOW)
                 if self._overflown or mask & _UNMOUNT:
                     yield "", True
-                elif mask & _IGNORED:
-                    self._drop(watch)
+                elif mask & _IGNORED:  # the kernel ended the watch: its directory was deleted
+                    for path in self._paths.pop(watch, ()):
+                        if self._watches.get(path) == watch:
+                            del self._watches[path]
                 else:
                     yield from self._changes_of(watch, mask, name)
 
@@ -86,6 +98,8 @@ class Inotify:
             yield path, is_directory
 
     def _watch(self, path: str, descriptor: int) -> None:
+        if self._stop.is_set():
+            raise WalkStopped
         target = b"/proc/self/fd/%d" % descriptor
         watch = self._libc.inotify_add_watch(self._descriptor, target, _MASK)
         if watch < 0:
@@ -95,7 +109,7 @@ class Inotify:
         self._paths.setdefault(watch, set()).add(path)
 
     def _leave(self, above: str) -> None:
-        """Forget the watches at and below ``above``, which move with their directory."""
+        """Remove the watches at and below ``above``, a directory that was moved away together with them."""
         for path in [path for path in self._watches if path.startswith(above)]:
             watch = self._watches.pop(path)
             paths = self._paths.get(watch, set())
@@ -104,14 +118,12 @@ class Inotify:
                 self._paths.pop(watch, None)
                 self._libc.inotify_rm_watch(self._descriptor, watch)
 
-    def _drop(self, watch: int) -> None:
-        for path in self._paths.pop(watch, ()):
-            if self._watches.get(path) == watch:
-                del self._watches[path]
-
 
 def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield watch, mask and name of each event; the name is empty for the directory itself."""
+    """Yield the number of the watch, the mask and the name of each event in the kernel's buffer.
+
+    The name is empty if the event is about the watched directory itself.
+    """
     start = 0
     while start < len(buffer):
         watch, mask, _, length = _HEAD.unpack_from(buffer, start)
@@ -120,6 +132,7 @@ def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _error(number: int) -> OSError:
+    """Return the error for an errno, with the limit of the system that must be raised, if any."""
     name = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}.get(number)
     if name is None:
         return OSError(number, os.strerror(number))

@@ -1,8 +1,8 @@
-"""List the files beneath a folder that are documents.
+"""List the files beneath a folder that the options select.
 
-The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. A path
-has at most one link to a directory, and that directory does not contain the link. So there are no loops, and
-a few links to each other cannot make millions of paths.
+The listing of a subfolder equals that part of the listing of the whole folder. A path has at most one link to
+a directory, and that directory does not contain the link. So there are no loops, and a few links to each
+other cannot make millions of paths.
 """
 
 import errno
@@ -21,7 +21,7 @@ from ingestor.connectors.shared.gitignore import IgnoreRules, rules_of_file, sel
 from ingestor.connectors.shared.keys import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
-ListedFile = tuple[str, os.stat_result]  # key; status of the file itself, also behind a link
+ListedFile = tuple[str, os.stat_result]  # key; status of the file itself, also if a link leads to it
 Ignores = tuple[tuple[int, IgnoreRules], ...]  # deepest first, each with the length of its directory's path
 _NO_FILE = "neither a file nor a folder"
 _IGNORE_FILE = 256 * 1024  # bytes
@@ -34,7 +34,7 @@ _named = Counter[tuple[str, str]]()  # files logged so far, by folder and reason
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Files that are listed. ``exclude`` decides before the ignore files, by a match or a negation."""
+    """Rules that select files. A match or negation in ``exclude`` precedes the ignore files."""
 
     include: IgnoreRules
     exclude: IgnoreRules
@@ -47,27 +47,27 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A directory that is being listed. ``path`` and ``key`` are empty or end in a slash."""
+class _Directory:
+    """A directory to list."""
 
-    path: str
-    key: str
-    real: str
-    included: bool  # the directory as a whole matches ``include``
-    linked: bool
+    path: str  # below the folder; "" or ending in a slash
+    key: str  # the path as the beginning of keys
+    real: str  # the path without links, see beneath.py
+    included: bool  # whether the directory as a whole matches ``include``
+    linked: bool  # whether the path has a link to a directory
     ignores: Ignores
 
 
 class Walk:
-    """Listing of a folder. ``unknown``: keys below which files could not be listed, with the reason."""
+    """Listing of a folder. ``unknown``: reasons by key, where files could not be listed."""
 
     def __init__(
         self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
     ) -> None:
         """Prepare a listing.
 
-        ``root``: a descriptor of the folder; ``path``: the folder's path, without symbolic links.
-        ``entered`` is called with path and descriptor of each directory before it is listed.
+        ``root``: descriptor of the folder. ``path``: path of the folder, without symbolic links. ``entered``:
+        called with path and descriptor of each directory before its listing.
         """
         self.unknown: dict[str, str] = {}
         self._root = root
@@ -76,85 +76,91 @@ class Walk:
         self._entered = entered
 
     def below(self, names: Sequence[str]) -> Iterator[ListedFile]:
-        """Yield the files at and below ``names``, in no order."""
-        pending = [_Place("", "", "", included=False, linked=False, ignores=())]
+        """Yield the files at and below the path with these components, in no order."""
+        pending = [_Directory("", "", "", included=False, linked=False, ignores=())]
         while pending:
-            place = pending.pop()
-            way = names[place.path.count("/") :]
+            folder = pending.pop()
+            way = names[folder.path.count("/") :]
             try:
-                with directory(self._root, place.real) as descriptor:
+                with directory(self._root, folder.real) as descriptor:
                     if self._entered and len(way) == 0:
-                        self._entered(place.path, descriptor)
-                    yield from self._list(place, descriptor, way, pending)
+                        self._entered(folder.path, descriptor)
+                    yield from self._list(folder, descriptor, way, pending)
             except FileNotFoundError:
                 continue  # removed since its parent was listed
             except OSError as error:
-                self._miss(place.key, error)
+                self._miss(folder.key, error)
 
     def _list(
-        self, place: _Place, descriptor: int, way: Sequence[str], pending: list[_Place]
+        self, folder: _Directory, descriptor: int, way: Sequence[str], pending: list[_Directory]
     ) -> Iterator[ListedFile]:
-        ignores = self._ignores(place, descriptor)
+        ignores = self._ignores(folder, descriptor)
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 if way and entry.name != way[0]:
                     continue
                 try:
-                    listed = self._entry(place, entry, ignores)
+                    listed = self._entry(folder, entry, ignores)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    self._miss(place.key + escape(entry.name), error)
+                    self._miss(folder.key + escape(entry.name), error)
                     continue
-                if isinstance(listed, _Place):
+                if isinstance(listed, _Directory):
                     pending.append(listed)
                 elif listed and len(way) < 2:
                     yield listed
 
-    def _entry(self, place: _Place, entry: os.DirEntry[str], ignores: Ignores) -> ListedFile | _Place | None:
+    def _entry(
+        self, folder: _Directory, entry: os.DirEntry[str], ignores: Ignores
+    ) -> ListedFile | _Directory | None:
         name = entry.name
         is_directory = entry.is_dir(follow_symlinks=False)
-        if self._is_excluded(place.path + name, name, ignores, is_directory):
+        if self._is_excluded(folder.path + name, name, ignores, is_directory):
             return None
         if is_directory:
-            real = f"{place.real}/{name}" if place.real else name
-            return self._place(place, name, real, ignores, place.linked)
+            real = f"{folder.real}/{name}" if folder.real else name
+            return self._subfolder(folder, name, real, ignores, folder.linked)
         if entry.is_file(follow_symlinks=False):
-            return self._file(place, name, entry.stat(follow_symlinks=False))
+            return self._file(folder, name, entry.stat(follow_symlinks=False))
         if entry.is_symlink():
-            return self._link(place, name, ignores) if self._selection.symlinks != "skip" else None
-        if self._is_included(place, name, is_directory=False):
-            _log_left_out(self._path, f"{self._path}/{place.path}{name}", _NO_FILE)
+            return self._link(folder, name, ignores) if self._selection.symlinks != "skip" else None
+        if self._is_included(folder, name, is_directory=False):
+            _log_left_out(self._path, f"{self._path}/{folder.path}{name}", _NO_FILE)
         return None
 
-    def _place(self, place: _Place, name: str, real: str, ignores: Ignores, linked: bool) -> _Place:
-        included = self._is_included(place, name, is_directory=True)
-        return _Place(f"{place.path}{name}/", f"{place.key}{escape(name)}/", real, included, linked, ignores)
+    def _subfolder(
+        self, folder: _Directory, name: str, real: str, ignores: Ignores, linked: bool
+    ) -> _Directory:
+        included = self._is_included(folder, name, is_directory=True)
+        return _Directory(
+            f"{folder.path}{name}/", f"{folder.key}{escape(name)}/", real, included, linked, ignores
+        )
 
-    def _file(self, place: _Place, name: str, facts: os.stat_result) -> ListedFile | None:
-        if not self._is_included(place, name, is_directory=False):
+    def _file(self, folder: _Directory, name: str, facts: os.stat_result) -> ListedFile | None:
+        if not self._is_included(folder, name, is_directory=False):
             return None
-        return place.key + escape(name), facts
+        return folder.key + escape(name), facts
 
-    def _link(self, place: _Place, name: str, ignores: Ignores) -> ListedFile | _Place | None:
-        holder = Path(self._path, place.real)
-        target = self._target(str(holder / name))
+    def _link(self, folder: _Directory, name: str, ignores: Ignores) -> ListedFile | _Directory | None:
+        parent = Path(self._path, folder.real)
+        target = self._target(str(parent / name))
         if target is None:
             return None
         real, facts = target
         if stat.S_ISREG(facts.st_mode):
-            return self._file(place, name, facts)
+            return self._file(folder, name, facts)
         if not stat.S_ISDIR(facts.st_mode):
-            _log_left_out(self._path, str(holder / name), _NO_FILE)
+            _log_left_out(self._path, str(parent / name), _NO_FILE)
             return None
-        if self._is_excluded(place.path + name, name, ignores, True):
+        if self._is_excluded(folder.path + name, name, ignores, True):
             return None
-        if place.linked or holder.is_relative_to(Path(self._path, real)):
+        if folder.linked or parent.is_relative_to(Path(self._path, real)):
             return None
-        return self._place(place, name, real, ignores, linked=True)
+        return self._subfolder(folder, name, real, ignores, linked=True)
 
     def _target(self, link: str) -> tuple[str, os.stat_result] | None:
-        """Return the real path and the status of a link's target; None if the link may not be followed."""
+        """Return real path and status of a link's target; None if the link is not to be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
             _log_left_out(self._path, link, "a link that leads out of the folder")
@@ -167,12 +173,12 @@ class Walk:
             _log_left_out(self._path, link, "a link that leads nowhere")
             return None
 
-    def _is_included(self, place: _Place, name: str, is_directory: bool) -> bool:
+    def _is_included(self, folder: _Directory, name: str, is_directory: bool) -> bool:
         include = self._selection.include
-        if place.included and not include.negates:
+        if folder.included and not include.negates:
             return True
-        verdict = include.verdict(place.path + name, name, directory=is_directory)
-        return place.included if verdict is None else verdict
+        verdict = include.verdict(folder.path + name, name, directory=is_directory)
+        return folder.included if verdict is None else verdict
 
     def _is_excluded(self, path: str, name: str, ignores: Ignores, is_directory: bool) -> bool:
         verdict = self._selection.exclude.verdict(path, name, directory=is_directory)
@@ -182,13 +188,13 @@ class Walk:
             verdict = rules.verdict(path[start:], name, directory=is_directory)
         return bool(verdict)
 
-    def _ignores(self, place: _Place, descriptor: int) -> Ignores:
-        """Return the rules of the ignore files here, followed by the rules of the directories above."""
+    def _ignores(self, folder: _Directory, descriptor: int) -> Ignores:
+        """Return the rules of the directory's ignore files, and then those of the directories above."""
         names = reversed(self._selection.ignore_files)
         rules_here = [
-            rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))
+            rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{folder.path}"))
         ]
-        ignores = (*((len(place.path), rules) for rules in rules_here), *place.ignores)
+        ignores = (*((len(folder.path), rules) for rules in rules_here), *folder.ignores)
         if rules_here and sum(len(rules) for _, rules in ignores) > _IN_FORCE:
             raise _too_large(f"the ignore files here and above have more than {_IN_FORCE:,} patterns")
         return ignores
@@ -199,7 +205,7 @@ class Walk:
 
 @lru_cache(maxsize=4096)
 def _log_left_out(folder: str, path: str, why: str) -> None:
-    """Log an excluded file once: the first ten of a folder and reason as info, others as debug (-v)."""
+    """Log a file that is left out, once: the first ten of a folder and reason as info, others as debug."""
     _named[folder, why] += 1
     level = logging.INFO if _named[folder, why] <= _NAMED else logging.DEBUG
     others = "; -v logs others" if _named[folder, why] == _NAMED else ""
@@ -216,11 +222,10 @@ def _too_large(why: str) -> OSError:
 
 
 def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
-    """Return the rules of an ignore file; None if the file is missing.
+    """Return the rules of an ignore file; None if the file is missing, empty or a link.
 
-    Raises OSError if it is unreadable or too large.
-
-    Files that the rules exclude must not be listed. So after an error the whole directory stays unknown.
+    Raises OSError if the file is unreadable or too large. Then its directory must not be listed, because
+    files that the rules exclude would become documents.
     """
     try:
         data = _read(name, descriptor)
@@ -235,7 +240,7 @@ def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
 
 
 def _read(name: str, descriptor: int) -> bytes | None:
-    """Return an ignore file's bytes; None if the file is missing. Raises OSError, ELOOP for a link."""
+    """Return an ignore file's bytes; None if there is no regular file. Raises OSError, ELOOP for a link."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         opened = os.open(name, flags, dir_fd=descriptor)

@@ -18,6 +18,11 @@ _NO_CHANGE = (DirModifiedEvent, FileOpenedEvent, FileClosedNoWriteEvent)
 
 
 class Watchdog(FileSystemEventHandler):
+    """Source of a folder's changes, with the methods of ``Inotify``.
+
+    ``blind`` stays False, because watchdog does not report directories that it can't watch.
+    """
+
     blind = False
 
     def __init__(self, root: str) -> None:
@@ -42,7 +47,7 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """Yield the changes since the last call; the whole folder if a thread of the observer has died."""
+        """Yield the changes since the last call, and the whole folder if the observer has died."""
         while True:
             try:
                 yield self._changes.get_nowait()

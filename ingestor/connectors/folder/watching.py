@@ -1,4 +1,6 @@
-"""Hints from changes. A hint makes a scan start sooner; a lost hint delays a change until the next full scan.
+"""Hints of changes in a folder, from file system events or by polling.
+
+A hint makes a scan start sooner. A lost hint only delays a change until the next full scan.
 
 If events may have been lost, watching restarts with a hint for "" (everything). Events are lost after an
 overflow of the kernel's queue, or when the folder was replaced, moved or unmounted. A change of thousands of
@@ -18,26 +20,26 @@ from pathlib import Path
 from typing import Protocol
 
 from ingestor.connectors.folder.beneath import is_remote
-from ingestor.connectors.folder.inotify import Change, Enter, Entered, Inotify
+from ingestor.connectors.folder.inotify import Change, Enter, Inotify, WalkStopped
 from ingestor.connectors.folder.watchdog import Watchdog
 from ingestor.connectors.shared.keys import cover, is_covered
 from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
 TICK = 0.2  # seconds between two checks for changes and for ``stop``
-LONGEST = 20.0  # seconds of changes without a pause, after which hints follow anyway
-MANY = 2000  # changed keys; for more, the hint is ""
-HINTS = 64  # at once; more are merged into hints for subtrees
-RESTART = 0.5  # seconds
+LONGEST = 20.0  # seconds of changes without a pause, after which hints are yielded anyway
+MANY = 2000  # changed keys; beyond, the hint is ""
+HINTS = 64  # hints at once; more are merged into hints for subtrees
+RESTART = 0.5  # seconds until watching restarts after lost events
 SOONEST = 2.0  # seconds until a refused watch is retried; doubled at each retry, up to ``poll``
 LIMITS = (errno.EMFILE, errno.ENOSPC, errno.ENOMEM)  # limits that other programs of this user may free
-_LISTED = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)  # the listing that follows reports these
+_REPORTED = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)  # errors that the next scan reports
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFolder:
-    """A folder as the watcher sees it. ``path`` may be missing for now."""
+    """A folder to watch, which may be missing for now."""
 
     path: str
     enter: Enter  # see Inotify
@@ -48,7 +50,7 @@ class WatchedFolder:
 
 
 class ChangedKeys:
-    """Keys that changed and have not been hinted at."""
+    """Changed keys for which no hint was yielded yet. ``settle``: seconds without a change, before a hint."""
 
     def __init__(self, settle: float) -> None:
         self._settle = settle
@@ -65,16 +67,12 @@ class ChangedKeys:
             self._keys.add(key)
 
     def take(self) -> set[str]:
-        """Return the changed keys once the changes have paused; before that an empty set."""
+        """Return and forget the changed keys if the changes have paused; else an empty set."""
         now = time.monotonic()
         if now - self._last < self._settle and now - self._first < LONGEST:
             return set()
         keys, self._keys = self._keys, set()
         return keys
-
-
-class _Stopped(Exception):
-    """Signal: ``stop`` was set during a walk through the folder."""
 
 
 class _Source(Protocol):
@@ -94,27 +92,27 @@ def poll_at_intervals(every: float, stop: Stop) -> Iterator[Hint]:
 
 
 def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
-    """Yield hints for changes; poll while the kernel sends no events."""
+    """Yield hints for changes until ``stop`` is set; poll while the kernel sends no events."""
     reason, wait, polled_at = "", SOONEST, -folder.poll
     while not stop.is_set():
         here = _folder(folder.path)
         try:
             with closing(_source(folder, stop)) as source:
                 if reason:
-                    _log.info("watching %s for changes again", folder.path)
+                    _log.info("folder %s is watched for changes again", folder.path)
                 reason, wait, polled_at = "", SOONEST, -folder.poll
                 yield Hint()
                 yield from _hints(folder, source, here, stop)
             stop.wait(RESTART)
-        except _Stopped:
+        except WalkStopped:
             return
         except (OSError, RuntimeError, NeedsHuman, Transient) as error:
             why = str(getattr(error, "strerror", None) or error)
             number = getattr(error, "errno", None)
-            if why != reason and number not in _LISTED:
+            if why != reason and number not in _REPORTED:
                 reason = why
                 _log.warning(
-                    "polling %s every %g s: %s",
+                    "folder %s is polled every %g s, because events are not available: %s",
                     folder.path,
                     folder.poll,
                     why,
@@ -131,7 +129,7 @@ def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
 def _hints(
     folder: WatchedFolder, source: _Source, here: tuple[int, int] | None, stop: Stop
 ) -> Iterator[Hint]:
-    """Yield hints until watching must restart."""
+    """Yield hints until watching must restart. ``here``: device and inode of the folder."""
     changes, began = ChangedKeys(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():
@@ -149,21 +147,7 @@ def _source(folder: WatchedFolder, stop: Stop) -> _Source:
     root = os.path.realpath(folder.path)
     if not folder.trust_remote and is_remote(root):
         raise OSError(errno.ENOTSUP, "a network file system sends no events")
-    return Inotify(_until(stop, folder.enter)) if sys.platform == "linux" else Watchdog(root)
-
-
-def _until(stop: Stop, enter: Enter) -> Enter:
-    """Make ``enter`` end when ``stop`` is set: walking through a large folder takes seconds."""
-
-    def enter_until(path: str, entered: Entered) -> None:
-        def go_on(below: str, descriptor: int) -> None:
-            if stop.is_set():
-                raise _Stopped
-            entered(below, descriptor)
-
-        enter(path, go_on)
-
-    return enter_until
+    return Inotify(folder.enter, stop) if sys.platform == "linux" else Watchdog(root)
 
 
 def _folder(path: str) -> tuple[int, int] | None:
@@ -176,7 +160,7 @@ def _folder(path: str) -> tuple[int, int] | None:
 
 
 def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop, seconds: float) -> None:
-    """Wait for the given time, or until a missing folder exists."""
+    """Wait for some seconds, or until a folder that was missing (``here`` is None) exists."""
     if here is not None:
         stop.wait(seconds)
         return

@@ -11,6 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -112,7 +113,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:
-    """A commit in the log: its parents, and the paths that differ from the first of them."""
+    """A commit in the log, with its parents and the paths that differ from its first parent."""
 
     touch: Touch
     parents: tuple[str, ...]
@@ -123,26 +124,26 @@ Touches = dict[str, Touch]  # by path as os.fsdecode gives it
 
 
 class Git:
-    """Connector for a repository."""
+    """Connector for one branch or tag of a repository."""
 
     def __init__(self, options: GitOptions) -> None:
         self._options = options
-        self._chosen = choose(options.include, options.exclude, hidden=options.hidden)
+        self._is_chosen = choose(options.include, options.exclude, hidden=options.hidden)
         token = options.token.get_secret_value() if options.token else ""
         login = Login(options.user, token) if token else Login()
         name = f"{_short(options.url)}{'' if options.history else '-newest'}.git"
         self._clone = Clone(options.cache.expanduser() / name, options.url, login, options.timeout)
-        self._history: tuple[str, Touches] = ("", {})  # of the commit that was listed last
+        self._history: tuple[str, Touches] = ("", {})  # the commit that was listed last, and its touches
 
     def scan(self) -> Iterator[Item]:
-        """Yield the files of the newest commit. Raises NeedsHuman or Transient if it could not be fetched."""
+        """Fetch the newest commit, and yield its files. Raises NeedsHuman or Transient."""
         options = self._options
         local = f"refs/ingestor/{_short(options.ref)}"
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
         try:
             tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
             entries = list(filter(None, tree.split(b"\0")))
-            touches = self._touches(commit, entries) if options.history else {}
+            touches = self._last_touches(commit, entries) if options.history else {}
         except TreeTooLarge as error:
             raise NeedsHuman(
                 f"{options.url} has too many files ({error}): use another `ref`, or remove the source"
@@ -150,77 +151,73 @@ class Git:
         except GitFailed as error:
             self._clone.discard()
             raise Transient(
-                f"the clone of {options.url} is damaged and will be made again: {error}"
+                f"the clone of {options.url} is damaged and will be created again: {error}"
             ) from error
-        for entry in entries:
-            yield from self._items(entry, touches)
+        address = options.url.rstrip("/").removesuffix(".git").rstrip("/")
+        if options.ref != "HEAD":
+            address = f"{address}@{options.ref}"
+        for entry in entries:  # mode, type, id, size, tab, path
+            facts, _, raw = entry.partition(b"\t")
+            mode, _, blob, size = facts.decode().split()
+            path = os.fsdecode(raw)
+            if mode in _FILE_MODES and size.isdigit() and self._is_chosen(path):
+                key = key_of(path.split("/"))
+                yield _item(key, blob, f"{address}/{key}", int(size), touches.get(path))
 
     def fetch(self, item: Item) -> Blob:
-        """Return the file as it was listed, even if the branch moved on. Raises Stale or BadDocument."""
+        """Return a file as it was listed, even if newer commits exist. Raises Stale or BadDocument."""
         check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             blob = item.version.partition(" ")[0]
             data = self._clone.run("cat-file", "blob", blob, most=self._options.max_size + len(_LFS))
         except GitFailed as error:
-            raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
+            raise Stale(
+                f"{item.uri} is not in the clone any more, the next scan lists it again: {error}"
+            ) from error
         if data.startswith(_LFS):
             raise BadDocument(f"{item.uri} is stored in Git LFS, which is not supported: exclude it")
         return Blob(data, item.key.rpartition("/")[2])
 
-    def _items(self, entry: bytes, touches: Touches) -> Iterator[Item]:
-        """Yield the item of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
-        facts, _, raw = entry.partition(b"\t")
-        mode, _, blob, size = facts.decode().split()
-        path = os.fsdecode(raw)
-        if mode not in _FILE_MODES or not size.isdigit() or not self._chosen.takes(path):
-            return
-        key, touch = key_of(path.split("/")), touches.get(path)
-        uri = f"{self._place()}/{key}"
-        if touch is None:
-            yield Item(key, blob, uri, int(size))
-            return
-        known = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
-        extra = tuple((name, value) for name, value in known if value)
-        yield Item(key, f"{blob} {touch.commit}", uri, int(size), float(touch.seconds) or None, extra)
+    def _last_touches(self, commit: str, entries: Sequence[bytes]) -> Touches:
+        """Return the last commit that changed each listed path.
 
-    def _place(self) -> str:
-        url, ref = self._options.url.rstrip("/").removesuffix(".git").rstrip("/"), self._options.ref
-        return url if ref == "HEAD" else f"{url}@{ref}"
-
-    def _touches(self, commit: str, entries: Sequence[bytes]) -> Touches:
-        """Return the last commit that changed each listed path. Reads only commits since the last call."""
-        before, known = self._history
+        Only commits since the last call are read. After a forced push the whole history is read again.
+        ``entries``: lines of ``git ls-tree -l``. Raises GitFailed.
+        """
+        before, earlier = self._history
         if before != commit:
             paths = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries}
-            is_newer = bool(before) and self._is_ancestor(before, commit)
-            touches = self._newest(commit, paths, before, known) if is_newer else None
-            self._history = commit, self._newest(commit, paths) or {} if touches is None else touches
+            touches = None
+            if before:
+                with suppress(GitFailed):  # ``before`` is no ancestor
+                    self._clone.run("merge-base", "--is-ancestor", before, commit)
+                    touches = self._read_history(commit, paths, [f"^{before}"], {before: earlier})
+            self._history = commit, touches or self._read_history(commit, paths, [], {}) or {}
         return self._history[1]
 
-    def _newest(
-        self, commit: str, paths: set[str], before: str = "", known: Touches | None = None
+    def _read_history(
+        self, commit: str, paths: set[str], without: Sequence[str], earlier: Mapping[str, Touches]
     ) -> Touches | None:
-        """Return the last touch of each path; None if commits since ``before`` do not show every touch."""
-        which = [commit, *([f"^{before}"] if before else []), "--"]
-        steps = steps_of(self._clone.run(*_LOG, "--diff-merges=first-parent", *which))
-        merged = steps_of(self._clone.run(*_LOG, "--merges", "-c", *which), combined=True)
-        own = {step.touch.commit: step.paths for step in merged}
-        return newest(commit, paths, steps, own, {before: known or {}} if before else {})
+        """Return ``newest`` for the commits up to ``commit``, less those that ``without`` excludes."""
+        commits = [commit, *without, "--"]
+        steps = steps_of(self._clone.run(*_LOG, "--diff-merges=first-parent", *commits))
+        merged = steps_of(self._clone.run(*_LOG, "--merges", "-c", *commits), combined=True)
+        return newest(commit, paths, steps, {step.touch.commit: step.paths for step in merged}, earlier)
 
-    def _is_ancestor(self, before: str, commit: str) -> bool:
-        """Return whether ``before`` is an ancestor; not after a forced push."""
-        try:
-            self._clone.run("merge-base", "--is-ancestor", before, commit)
-        except GitFailed:
-            return False
-        return True
+
+def _item(key: str, blob: str, uri: str, size: int, touch: Touch | None) -> Item:
+    if touch is None:
+        return Item(key, blob, uri, size)
+    facts = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
+    extra = tuple((name, value) for name, value in facts if value)
+    return Item(key, f"{blob} {touch.commit}", uri, size, float(touch.seconds) or None, extra)
 
 
 def steps_of(log: bytes, *, combined: bool = False) -> Iterator[LoggedCommit]:
-    """Parse the output of ``git log -z --name-only`` in our format into commits.
+    """Parse the output of ``git`` with the arguments ``_LOG``, and yield its commits.
 
     Fields end in NUL. A commit follows an empty field, and a line feed precedes its first path. In a log of
-    combined differences an empty field replaces the line feed.
+    combined differences (``git log -c``) an empty field replaces the line feed.
     """
     fields = deque(log.split(b"\0"))
     while fields:
@@ -241,38 +238,39 @@ def newest(
     paths: set[str],
     steps: Iterable[LoggedCommit],
     merged: Mapping[str, frozenset[str]],
-    known: Mapping[str, Touches],
+    earlier: Mapping[str, Touches],
 ) -> Touches | None:
-    """Return the last change of each path, in the order of history: clocks do not count.
+    """Return the last commit that changed each path, by the order of history instead of the commits' dates.
 
-    ``steps``: children before parents. ``merged``: paths of merge commits that differ from every parent. A
-    path that a merge took from one parent is followed there. ``known``: the answers at commits where
-    ``steps`` end. None if a path leads to another end.
+    ``steps``: the commits, children before parents. ``merged``: by merge commit, the paths that differ from
+    every parent. A path that a merge took unchanged from one parent is followed to that parent. ``earlier``:
+    results of earlier calls, by the commits at which ``steps`` end. Return None if a path leads to a commit
+    that is neither in ``steps`` nor in ``earlier``.
     """
     touches: Touches = {}
-    wanted: dict[str, set[str]] = {commit: set(paths)}
+    pending: dict[str, set[str]] = {commit: set(paths)}
     for step in steps:
-        here = wanted.pop(step.touch.commit, set())
+        here = pending.pop(step.touch.commit, set())
         own = merged.get(step.touch.commit, frozenset()) if len(step.parents) > 1 else step.paths
         for path in own & here:
             touches.setdefault(path, step.touch)
-        taken = set((step.paths - own) & here)
+        from_parent = set((step.paths - own) & here)
         here -= step.paths
         here -= own
-        for onward, parent in zip(chain([here], repeat(taken)), step.parents, strict=False):
-            less, more = sorted((onward, wanted.get(parent, set())), key=len)
-            wanted[parent] = more if more is not taken else set(more)
-            wanted[parent] |= less
-    for end, rest in wanted.items():
+        for onward, parent in zip(chain([here], repeat(from_parent)), step.parents, strict=False):
+            less, more = sorted((onward, pending.get(parent, set())), key=len)
+            pending[parent] = more if more is not from_parent else set(more)
+            pending[parent] |= less
+    for end, rest in pending.items():
         rest -= touches.keys()
-        if known and rest - known.get(end, {}).keys():
+        if earlier and rest - earlier.get(end, {}).keys():
             return None
-        touches.update({path: known[end][path] for path in rest if known})
+        touches.update({path: earlier[end][path] for path in rest if earlier})
     return touches
 
 
 def _touch(head: str) -> Touch:
-    """Parse a commit. A date that git cannot read, or that no calendar has, counts as the oldest."""
+    """Parse hash, seconds, date and author of a commit. A date beyond the year 9999 counts as the oldest."""
     commit, seconds, date, author = head.split(" ", 3)
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
         return Touch(0, commit, "", author)

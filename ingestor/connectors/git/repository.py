@@ -1,10 +1,9 @@
-"""A bare clone, made by the ``git`` program: fetch a commit, list it, read its blobs.
+"""A bare clone, made by the ``git`` program, from which commits are fetched, listed and read.
 
 Git never waits for a person: no prompt, no pager, no agent's window. A password reaches git through the
 environment of one process, never through arguments, the clone's config or its remotes.
 """
 
-import fcntl
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ingestor.connectors.shared.child import Missing, OutputTooLong, ProgramFailed, RanTooLong, Run
+from ingestor.connectors.shared.locks import hold_lock
 from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for a command without network
@@ -58,7 +58,7 @@ class TreeTooLarge(GitFailed):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """User and token for one remote; empty if git uses its own credentials."""
+    """User and token for one remote. Without a token git uses its own credentials."""
 
     user: str = ""
     token: str = ""
@@ -66,7 +66,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A bare clone. ``folder``: created by the first fetch. ``seconds``: time limit of a fetch."""
+    """A bare clone in ``folder``, which the first fetch creates. ``seconds``: time limit of a fetch."""
 
     folder: Path
     url: str
@@ -74,7 +74,10 @@ class Clone:
     seconds: float
 
     def fetch(self, ref: str, local: str, *, shallow: bool) -> str:
-        """Set the local ref to the remote's, and return its commit. Raises NeedsHuman or Transient."""
+        """Fetch ``ref`` of the remote into the clone's ref ``local``, and return its commit.
+
+        A damaged clone is made again. Raises NeedsHuman or Transient.
+        """
         with self._alone():
             try:
                 return self._fetch_ref(ref, local, shallow)
@@ -82,14 +85,17 @@ class Clone:
                 other = _OTHER_FORMAT.search(str(error))
                 if not (other or _DAMAGED.search(str(error))):
                     raise self._unreachable(ref, str(error)) from error
-                shutil.rmtree(self.folder, ignore_errors=True)
+                shutil.rmtree(self.folder, ignore_errors=True)  # the second attempt clones again
             try:
                 return self._fetch_ref(ref, local, shallow, other[1] if other else None)
             except GitFailed as error:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """Return a command's output on the clone. Raises GitFailed, or TreeTooLarge after ``most`` bytes."""
+        """Run a git command on the clone, and return its output.
+
+        Raises GitFailed, or TreeTooLarge after ``most`` bytes.
+        """
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
@@ -98,37 +104,30 @@ class Clone:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _fetch_ref(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
-        """Fetch a ref and return its commit.
+        """Create the clone if it is missing, fetch a ref, and return its commit.
 
-        ``object_format``: format of a clone that does not exist yet; None is git's default.
+        ``object_format``: hash function of a new clone (sha1 or sha256); None is git's default.
         """
         depth = ["--depth=1"] if shallow else ["--update-shallow"]  # the remote may be a shallow clone itself
         form = [f"--object-format={object_format}"] if object_format else []
-        fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
-        self._make()
+        quiet = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head"]
+        fetch = [f"--git-dir={self.folder}", "fetch", *quiet, *depth, "--", self.url]
+        self.folder.mkdir(mode=0o700, exist_ok=True)  # an existing folder keeps its permissions
         _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
         try:  # a branch wins over a tag of the same name
             branch = ref if ref == "HEAD" or ref.startswith("refs/") else f"refs/heads/{ref}"
-            self._run([*fetch, "--", self.url, f"+{branch}:{local}"], self._remote(), self.seconds)
+            _git([*fetch, f"+{branch}:{local}"], self._remote(), self.seconds)
         except GitFailed as error:
             if branch == ref or "remote ref" not in str(error):
                 raise
-            self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
+            _git([*fetch, f"+{ref}:{local}"], self._remote(), self.seconds)
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
-    def _make(self) -> None:
-        """Create the folder for this user only. An existing folder keeps its permissions."""
-        try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            reason = f"{error.strerror}: choose another folder with `cache`"
-            raise NeedsHuman(f"the clone {self.folder} can't be written: {reason}") from error
-
-    def _run(self, arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
-        return _git([f"--git-dir={self.folder}", *arguments], more, seconds)
-
     def _remote(self) -> dict[str, str]:
-        """Return git's settings for the remote. Only the last credential helper supplies a password."""
+        """Return environment variables with git's settings for the remote.
+
+        If there is a token, the last credential helper supplies it, and no other helper is asked.
+        """
         settings = [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", _STALLED), ("gc.autoDetach", "false")]
         if self.login.token:
             parts = urlsplit(self.url)
@@ -140,6 +139,7 @@ class Clone:
         return {**numbered, **login, "GIT_CONFIG_COUNT": str(len(settings))}
 
     def _unreachable(self, ref: str, words: str) -> Exception:
+        """Return the error with its remedy for a failed fetch. ``words``: what git printed."""
         if _REFUSED.search(words):
             return NeedsHuman(f"{self.url} refuses the login ({words}): check `token`, or this user's keys")
         if "single revision" in words:
@@ -156,22 +156,21 @@ class Clone:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the clone, since several sources and programs may share it."""
+        """Lock the clone, since several sources and programs may share it. Raises NeedsHuman for OSError."""
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with hold_lock(f"{self.folder}.lock"):
+                yield
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"
             raise NeedsHuman(f"the clone {self.folder} can't be written: {reason}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
 
 def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
-    """Run git with the arguments. Values of the config must come after ``--``."""
+    """Run git, and return its output. In ``arguments``, values of the config must come after ``--``.
+
+    ``more``: environment variables; ``most``: bytes. Raises NeedsHuman, GitFailed or TreeTooLarge.
+    """
     try:
         return Run(("git", *arguments), _environment(more), seconds, helpers_stay=True).output(most)
     except Missing as error:

@@ -24,7 +24,7 @@ _INSIDE = _networks(
     *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
     *("::1/128", "fc00::/7"),
 )
-# Besides: this network, link-local, protocols' own, documentation, relays, benchmarks, multicast, reserved.
+# Also this network, link-local, protocols, documentation, relays, benchmarks, multicast and reserved.
 _CLOSED = _INSIDE + _networks(
     *("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
     *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
@@ -39,7 +39,7 @@ _6TO4 = IPv6Network("2002::/16")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Addresses that the config allows besides public ones. Names are lower-case."""
+    """Addresses that the config allows besides public ones. ``names``: host names in lower case."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -60,27 +60,27 @@ def parse_allowed(entries: Sequence[str]) -> Allowed:
     return Allowed(frozenset(names), tuple(networks))
 
 
-def may_ask(host: str, address: str, allowed: Allowed) -> bool:
-    """Return whether a connection to ``address`` is allowed, if ``host`` resolved to it."""
+def may_connect(host: str, address: str, allowed: Allowed) -> bool:
+    """Return whether a connection to ``address`` is allowed, to which the name ``host`` resolved."""
     given = ip_address(address)
-    meant = _within(given)
-    if any(_lies_in(each, network) for network in allowed.networks for each in (given, meant)):
+    inner = _unwrap(given)
+    if any(_lies_in(each, network) for network in allowed.networks for each in (given, inner)):
         return True
-    if host in allowed.names and any(_lies_in(meant, network) for network in _INSIDE):
+    if host in allowed.names and any(_lies_in(inner, network) for network in _INSIDE):
         return True
     return is_public(address)
 
 
 def is_public(address: str) -> bool:
     """Return whether an address is on the public internet."""
-    meant = _within(ip_address(address))
-    if isinstance(meant, IPv6Address) and meant not in _PUBLIC_6:
+    inner = _unwrap(ip_address(address))
+    if isinstance(inner, IPv6Address) and inner not in _PUBLIC_6:
         return False
-    return not any(_lies_in(meant, network) for network in _CLOSED)
+    return not any(_lies_in(inner, network) for network in _CLOSED)
 
 
-def _within(address: Address) -> Address:
-    """Return the IPv4 address that a form of IPv6 carries, else the address."""
+def _unwrap(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address carries, such as ``::ffff:10.0.0.1``; else the address."""
     if not isinstance(address, IPv6Address) or address == IPv6Address("::1"):
         return address
     number = int(address)

@@ -1,4 +1,4 @@
-"""Responses of web servers: headers, robots.txt, and values that the web and feed connectors share. Pure."""
+"""Responses of web servers: headers, robots.txt, and values that connectors of websites share. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -24,23 +24,25 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """Marks of a page's version by its server, sent back in conditional requests."""
+    """Headers ETag and Last-Modified of a response, which a conditional request sends back."""
 
     etag: str | None = None
     changed: str | None = None  # Last-Modified
 
     def headers(self) -> dict[str, str]:
-        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
-        return {name: value for name, value in asked.items() if value}
+        """Return the headers of a conditional request."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
+        return {name: value for name, value in headers.items() if value}
 
 
 NOTHING = Validators()
 
 
 def validators(headers: Headers) -> Validators:
-    """Return the validators.
+    """Return the validators of a response.
 
-    Without an ETag, Last-Modified must be some seconds ago by the server's clock.
+    Without an ETag, Last-Modified must be some seconds ago by the server's clock: it has whole seconds, so a
+    page may change again within one.
     """
     etag, changed = headers.get("etag"), headers.get("last-modified")
     at, now = time_of(changed), time_of(headers.get("date"))
@@ -52,8 +54,8 @@ def validators(headers: Headers) -> Validators:
 def day_of_change(headers: Headers) -> float | None:
     """Return the start of the day of Last-Modified, in POSIX seconds.
 
-    Some servers send the present as the time of change of every page. Rounded to the day it changes less
-    often.
+    Some servers send the present time for every page. Rounded to a day, the time changes the page's version
+    less often.
     """
     at = time_of(headers.get("last-modified"))
     return None if at is None else at - at % _DAY
@@ -68,7 +70,10 @@ def time_of(text: str | None) -> float | None:
 
 
 def retry_after(text: str | None, now: float) -> float | None:
-    """Return the seconds to wait by the header Retry-After. ``now``: POSIX seconds."""
+    """Parse the header Retry-After, seconds or a date, and return the seconds to wait; None if it is invalid.
+
+    ``now``: POSIX seconds.
+    """
     if text is None:
         return None
     if text.strip().isdecimal() and len(text.strip()) < 10:
@@ -79,19 +84,19 @@ def retry_after(text: str | None, now: float) -> float | None:
 
 def robots_words(headers: Headers, agent: str) -> set[str]:
     """Return the rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
-    words, meant = set[str](), True
+    words, is_for_us = set[str](), True
     for part in headers.get("x-robots-tag", "").lower().split(","):
         name, colon, rest = part.partition(":")
         if colon and not name.strip().startswith(("max-", "unavailable_after")):
-            meant, part = name.strip() == agent, rest
-        if meant:
+            is_for_us, part = name.strip() == agent, rest
+        if is_for_us:
             words.add(part.strip())
     return words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobotsRules:
-    """Rules of a site. ``delay``: seconds between two requests. ``sitemaps``: addresses in the rules."""
+    """Rules of a site's robots.txt. ``delay``: seconds between two requests; ``sitemaps``: addresses."""
 
     parsed: Protego
     sitemaps: tuple[str, ...] = ()
@@ -117,7 +122,7 @@ def canonical_link(headers: Headers) -> str | None:
 
 
 def honest_type(declared: str | None, data: bytes) -> str | None:
-    """Return the content type, without its charset if the bytes are not valid in it."""
+    """Return the declared content type, without its charset if ``data`` is not valid in that charset."""
     charset = _CHARSET.search(declared or "")
     if declared is None or charset is None:
         return declared
@@ -135,7 +140,7 @@ def essence(content_type: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A response. ``location``: target of a redirect; ``problem``: why there is no content."""
+    """A response. ``location``: target of a redirect; ``problem``: the reason if ``data`` is missing."""
 
     url: str
     status: int
@@ -147,7 +152,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Result of one address. ``version`` is "" if there is nothing to index."""
+    """Facts about the content at one address. ``version`` is "" if the content is no document."""
 
     url: str
     version: str = ""
@@ -157,11 +162,11 @@ class Page:
     size: int | None = None  # bytes
     modified: float | None = None  # POSIX seconds
     location: str | None = None  # target of a redirect
-    canonical: str | None = None
+    canonical: str | None = None  # address that the page declares as its own
     links: tuple[str, ...] = ()
-    of_sitemaps: bool = False  # its links lead to sitemaps
-    problem: str | None = None  # why its content can't be indexed
-    uri: str | None = None  # address for people, if another one
-    extra: tuple[tuple[str, Scalar], ...] = ()
-    link: str | None = None  # of a feed's entry
-    made_of: str | None = None  # digest of the sources, if the content was composed
+    of_sitemaps: bool = False  # whether the links lead to sitemaps
+    problem: str | None = None  # why the content can't be indexed
+    uri: str | None = None  # address for people; None: ``url``
+    extra: tuple[tuple[str, Scalar], ...] = ()  # metadata
+    link: str | None = None  # address that a feed's entry links to
+    made_of: str | None = None  # digest of the feed's entry that the content was made of

@@ -1,6 +1,6 @@
 """Decompress a response body, within a limit. Pure.
 
-A few kilobytes can unpack to gigabytes, so unpacking goes piece by piece and ends at the limit.
+A few kilobytes can unpack to gigabytes, so a body is unpacked in small steps that end at the limit.
 """
 
 import zlib
@@ -21,7 +21,10 @@ class Broken(Exception):
 
 @dataclass(slots=True)
 class Body:
-    """Gathers a body that comes in pieces. ``encoding``: value of the header Content-Encoding."""
+    """Body of a response, gathered from the parts in which it arrives, and decompressed.
+
+    ``encoding``: value of the header Content-Encoding. Raises Broken for an encoding that was not requested.
+    """
 
     encoding: str
     limit: int  # bytes, packed and unpacked
@@ -35,7 +38,7 @@ class Body:
             raise Broken(f"compressed with {self.encoding!r}, which was not requested")
 
     def add(self, piece: bytes) -> None:
-        """Add the next piece. Raises TooLarge or Broken."""
+        """Add the next part. Raises TooLarge or Broken."""
         self._taken += len(piece)
         if self._taken > self.limit:
             raise TooLarge
@@ -43,7 +46,7 @@ class Body:
             self._kept += piece
             return
         while piece:
-            piece = self._begin_next(piece)
+            piece = self._unpack_some(piece)
 
     def finish(self) -> bytes:
         """Return the complete body. Raises Broken if its end is missing."""
@@ -51,8 +54,11 @@ class Body:
             raise Broken("the compressed body is truncated")
         return bytes(self._kept)
 
-    def _begin_next(self, piece: bytes) -> bytes:
-        """Begin the part, or skip the padding, after a compressed part; return the bytes to unpack."""
+    def _unpack_some(self, piece: bytes) -> bytes:
+        """Unpack bytes, and return the rest: bytes beyond the limit of one call, or after a stream's end.
+
+        A body may have several compressed streams, with zero bytes as padding behind them.
+        """
         if self._unpack is None or self._unpack.eof:
             if self._kept and not piece.strip(b"\0"):
                 return b""
@@ -67,7 +73,10 @@ class Body:
         return rest
 
     def _window(self, piece: bytes) -> int:
-        """Return zlib's window bits. Servers send deflate with zlib's header, as standard, or without."""
+        """Return zlib's window bits for a stream that begins with ``piece``.
+
+        Servers send deflate with zlib's header, as the standard says, or without.
+        """
         if self.encoding != "deflate":
             return _GZIP
         return (

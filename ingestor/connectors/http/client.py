@@ -1,8 +1,8 @@
 """HTTP requests, one at a time, over connections to allowed addresses (network.py).
 
-Redirects are followed only on request, and each target is checked. Secrets are sent to their own origins
+Redirects are followed by ``follow`` only, and each target is checked. Secrets are sent to their own origins
 only; there are no cookies and no proxies. A request ends at its deadline or its size limit. If a server is
-busy, the client waits as long as the server says.
+busy, the client waits as long as the header Retry-After says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,13 +25,13 @@ from ingestor.connectors.http.answers import (
     robots_rules,
 )
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
-from ingestor.connectors.http.network import AddressRefused, Judging, Outside
+from ingestor.connectors.http.network import AddressRefused, AllowedBackend, Outside
 from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
 
 _CONNECT = 15.0  # seconds, for one address
-_LONGEST_WAIT = 30.0  # longest wait for a busy server within a request; else the source is retried later
-_UNSAID_WAIT = 5.0  # seconds, if a busy server does not say how long
+_LONGEST_WAIT = 30.0  # seconds for a busy server within a request; otherwise the source is retried later
+_UNSAID_WAIT = 5.0  # seconds, if a busy server sends no Retry-After
 _TRIES = 3
 _BUSY = (429, 503)
 _SHORT = 100_000  # bytes
@@ -42,25 +42,25 @@ MOST_HOPS = 10  # redirects one after another
 class Terms:
     """Settings of a client.
 
-    ``secrets``: headers, for ``origins`` only. ``timeout``: seconds for a request. ``delay``: seconds between
-    requests to one host. ``max_size``: bytes."""
+    ``secrets``: headers that are sent to ``origins`` only. ``contact``: address in the header User-Agent.
+    """
 
     origins: frozenset[str]
     secrets: tuple[tuple[str, str], ...] = ()
     allowed: Allowed = field(default_factory=Allowed)
     contact: str = ""
-    timeout: float = 60.0
-    delay: float = 0.0
-    max_size: int = 50 * 10**6
+    timeout: float = 60.0  # seconds for a request, to its last byte
+    delay: float = 0.0  # seconds between requests to one host
+    max_size: int = 50 * 10**6  # bytes of a response's body
 
 
 _LARGEST_ROBOTS = 5 * 10**6  # bytes of a robots.txt
 
 
 class WebClient:
-    """HTTP client for one pass over a source, in one thread.
+    """HTTP client for one scan of a source, in one thread.
 
-    ``busy``: by host, the time (POSIX) before which no request is sent.
+    ``busy``: by host, the time before which no request is sent, in POSIX seconds. It outlives the client.
     """
 
     def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
@@ -68,7 +68,7 @@ class WebClient:
         self._ports = {80, 443, *map(port_of, terms.origins)}
         self._asked: dict[str, float] = {}  # by host: time of the last request
         self.delays: dict[str, float] = {}  # by host: crawl delay of its robots.txt
-        self._backend = Judging(terms.allowed, outside)
+        self._backend = AllowedBackend(terms.allowed, outside)
         self._pool = httpcore.ConnectionPool(
             ssl_context=outside.ssl_context,
             max_connections=8,
@@ -82,15 +82,22 @@ class WebClient:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._pool.close()
 
-    def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
-        """Return the answer, of any status. Raises AddressRefused, or Transient (no answer, or busy)."""
+    def get(self, url: str, validators: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
+        """Send a request, and return the response, of any status.
+
+        ``validators``: of the last response, for a conditional request. ``limit``: bytes of the body;
+        default: ``max_size``. Raises AddressRefused, or Transient if the server does not answer or is busy.
+        """
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
             self._pace(host)
-            answer = self._once(url, known, limit or self._terms.max_size)
-            wait = self._to_wait(answer)
-            if wait is None:
+            answer = self._once(url, validators, limit or self._terms.max_size)
+            if answer.status not in _BUSY:
                 break
+            wait = retry_after(answer.headers.get("retry-after"), self._outside.now())
+            if wait is None and answer.status == 503:  # concerns one page only
+                break
+            wait = _UNSAID_WAIT if wait is None else wait
             if attempt == _TRIES or wait > _LONGEST_WAIT:
                 self._busy[host] = self._outside.now() + wait
                 raise Transient(f"{url} allows no request for {wait:.0f} s (HTTP {answer.status})")
@@ -98,28 +105,22 @@ class WebClient:
         return answer
 
     def follow(
-        self, url: str, known: Validators = NOTHING, last_address: str = "", limit: int | None = None
+        self, url: str, validators: Validators = NOTHING, last_address: str = "", limit: int | None = None
     ) -> HttpAnswer:
-        """Send ``get`` and follow redirects. ``known``: validators of the page at ``last_address``."""
+        """Send a request, and follow redirects. ``validators``: of the page at ``last_address``.
+
+        Raises AddressRefused (also after too many redirects) or Transient.
+        """
         at = url
         for _ in range(MOST_HOPS + 1):
-            answer = self.get(at, known if at == last_address else NOTHING, limit)
+            answer = self.get(at, validators if at == last_address else NOTHING, limit)
             if answer.location is None:
                 return answer
             at = answer.location
         raise AddressRefused(f"{url} redirects more than {MOST_HOPS} times")
 
-    def _to_wait(self, answer: HttpAnswer) -> float | None:
-        """Return the seconds to wait before a retry; None if the answer can be used.
-
-        A 503 without Retry-After concerns one page only.
-        """
-        if answer.status not in _BUSY:
-            return None
-        wait = retry_after(answer.headers.get("retry-after"), self._outside.now())
-        return wait if wait is not None or answer.status == 503 else _UNSAID_WAIT
-
     def _pace(self, host: str) -> None:
+        """Wait for the delay between requests. Raises Transient while a busy host allows none."""
         wait = self._busy.get(host, 0.0) - self._outside.now()
         if wait > 0:
             raise Transient(f"{host} allows no request for {wait:.0f} s (Retry-After)")
@@ -129,7 +130,7 @@ class WebClient:
             self._outside.sleep(early)
         self._asked[host] = self._outside.now()
 
-    def _once(self, url: str, known: Validators, limit: int) -> HttpAnswer:
+    def _once(self, url: str, validators: Validators, limit: int) -> HttpAnswer:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
             raise AddressRefused(f"{url} is refused: its port or scheme is not that of a website")
@@ -140,14 +141,10 @@ class WebClient:
             target=(parts.path + (f"?{parts.query}" if parts.query else "")).encode(),
         )
         self._backend.begin(self._terms.timeout)
-        headers, timeouts = (
-            self._headers(url, known),
-            {"connect": _CONNECT, "read": 60.0, "write": 60.0, "pool": 60.0},
-        )
+        headers = self._headers(url, validators)
+        timeouts = {"timeout": {"connect": _CONNECT, "read": 60.0, "write": 60.0, "pool": 60.0}}
         try:
-            with self._pool.stream(
-                "GET", target, headers=headers, extensions={"timeout": timeouts}
-            ) as response:
+            with self._pool.stream("GET", target, headers=headers, extensions=timeouts) as response:
                 return self._answer(url, response, limit)
         except (
             httpcore.TimeoutException,
@@ -159,7 +156,7 @@ class WebClient:
             reason = str(error) or type(error).__name__
             raise Transient(f"{url} can't be read now, will be retried: {reason}") from error
 
-    def _headers(self, url: str, known: Validators) -> list[tuple[str, str]]:
+    def _headers(self, url: str, validators: Validators) -> list[tuple[str, str]]:
         contact = f" (+{self._terms.contact})" if self._terms.contact else ""
         secrets = dict(self._terms.secrets) if origin(url) in self._terms.origins else {}
         headers = {
@@ -167,7 +164,7 @@ class WebClient:
             "User-Agent": f"{AGENT}/{__version__}{contact}",
             "Accept": "*/*",
             "Accept-Encoding": ACCEPTED,
-            **known.headers(),
+            **validators.headers(),
             **secrets,
         }
         return list(headers.items())
@@ -216,41 +213,42 @@ def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
 
 def _drain(pieces: Iterable[bytes]) -> None:
     """Read a short body to its end, so that the connection can be used again."""
-    taken = 0
+    size = 0
     for piece in pieces:
-        taken += len(piece)
-        if taken > _SHORT:
+        size += len(piece)
+        if size > _SHORT:
             return
 
 
 class RobotsCache:
-    """Rules of robots.txt by site, for one pass over a source."""
+    """Rules of each site's robots.txt, for one scan of a source."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
-        self._known: dict[str, RobotsRules | Transient] = {}  # by origin
+        self._by_origin: dict[str, RobotsRules | Transient] = {}
 
     def rules(self, url: str) -> RobotsRules:
-        """Return the rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
+        """Return the rules of the URL's site.
 
-        An unreadable robots.txt forbids everything (RFC 9309, 2.3.1.4), a missing one nothing.
+        A missing robots.txt allows everything. An unreadable one forbids everything (RFC 9309, 2.3.1.4): it
+        raises Transient, or AddressRefused.
         """
-        place = origin(url)
-        if place not in self._known:
+        site = origin(url)
+        if site not in self._by_origin:
             try:
-                self._known[place] = self._read(f"{place}/robots.txt")
+                self._by_origin[site] = self._read(f"{site}/robots.txt")
             except Transient as error:
-                self._known[place] = error
-        known = self._known[place]
-        if isinstance(known, Transient):
-            raise known
-        return known
+                self._by_origin[site] = error
+        rules = self._by_origin[site]
+        if isinstance(rules, Transient):
+            raise rules
+        return rules
 
     def _read(self, url: str) -> RobotsRules:
         answer = self._client.follow(url, limit=_LARGEST_ROBOTS)
         if answer.status >= 500 or answer.problem:
             raise Transient(
-                f"{url} can't be read (HTTP {answer.status}): no page of the site is read until then"
+                f"{url} can't be read (HTTP {answer.status}): no page of the site is read before it can"
             )
         parsed = robots_rules(answer.data if answer.status == 200 else b"")
         self._client.delays[urlsplit(url).netloc] = parsed.delay

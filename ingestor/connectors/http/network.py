@@ -16,11 +16,11 @@ from threading import Thread
 
 import httpcore
 
-from ingestor.connectors.http.address import Allowed, may_ask
+from ingestor.connectors.http.address import Allowed, may_connect
 
 
 class AddressRefused(Exception):
-    """Error: an address is not allowed, and no request is sent. The message gives the reason."""
+    """Error: an address is not allowed, so no request is sent. The message gives the reason."""
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -32,7 +32,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Clock, resolver and TLS settings of a client. ``ssl_context``: None is the system's."""
+    """Clock, name resolver and TLS settings of a client. ``ssl_context``: None uses the system's."""
 
     resolve: Callable[[str, int], list[str]] = resolve
     sleep: Callable[[float], object] = time.sleep
@@ -40,8 +40,8 @@ class Outside:
     ssl_context: ssl.SSLContext | None = None
 
 
-class Judging(httpcore.NetworkBackend):
-    """Opens connections to allowed addresses. ``begin`` sets the deadline of a request."""
+class AllowedBackend(httpcore.NetworkBackend):
+    """Opens connections to allowed addresses only, until the deadline that ``begin`` sets."""
 
     def __init__(self, allowed: Allowed, outside: Outside) -> None:
         self._allowed, self._outside = allowed, outside
@@ -49,6 +49,7 @@ class Judging(httpcore.NetworkBackend):
         self._deadline = 0.0
 
     def begin(self, seconds: float) -> None:
+        """Set the deadline of the next request."""
         self._deadline = time.monotonic() + seconds
 
     def seconds_left(self, timeout: float | None) -> float:
@@ -84,7 +85,7 @@ class Judging(httpcore.NetworkBackend):
         """Return all addresses of the name. Raises AddressRefused if any of them is not allowed."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)
         for address in addresses:
-            if not may_ask(host, address, self._allowed):
+            if not may_connect(host, address, self._allowed):
                 shown = "" if address == host else f" (it resolves to {address})"
                 raise AddressRefused(
                     f"{host}{shown} is not a public address: to allow it, add it to `allow_private`"
@@ -93,7 +94,7 @@ class Judging(httpcore.NetworkBackend):
 
 
 def _in_time(resolve: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
-    """Call ``resolve``. Raises httpcore.ConnectTimeout after ``seconds``."""
+    """Call ``resolve`` in a thread. Raises its error, or httpcore.ConnectTimeout after ``seconds``."""
     results: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def run() -> None:
@@ -115,7 +116,7 @@ def _in_time(resolve: Callable[[], list[str]], seconds: float, host: str) -> lis
 class _Timed(httpcore.NetworkStream):
     """A connection whose reads and writes end at the deadline."""
 
-    def __init__(self, stream: httpcore.NetworkStream, clock: Judging) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, clock: AllowedBackend) -> None:
         self._stream, self._clock = stream, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:

@@ -21,9 +21,10 @@ _REPEATS = 3  # of one path segment
 
 
 def normal(url: str, base: str = "") -> str | None:
-    """Return the URL in its normal spelling, without fragment; None if its scheme is not http or https.
+    """Return the URL in its normal spelling, without fragment; None if it is unusable.
 
-    ``base``: for a relative URL. URLs with a user or password give None.
+    A usable URL has the scheme http or https, a host, and neither user nor password. ``base``: URL of the
+    page to which a relative URL refers.
     """
     try:
         parts = urlsplit(urljoin(base, url.strip()))
@@ -32,14 +33,17 @@ def normal(url: str, base: str = "") -> str | None:
         return None
     if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
         return None
-    place = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
+    authority = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = _without_dots(_escape(parts.path, _IN_PATH)) or "/"
     query = _escape(parts.query, _IN_PATH + "?")
-    return f"{parts.scheme}://{place}{path}{'?' if query else ''}{query}"
+    return f"{parts.scheme}://{authority}{path}{'?' if query else ''}{query}"
 
 
 def _host(host: str) -> str:
-    """Return the host in lower-case ASCII, an IPv6 address in brackets. "" or ValueError if it is no host."""
+    """Return the host in lower-case ASCII, and an IPv6 address in brackets.
+
+    Returns "" or raises ValueError for an invalid host.
+    """
     if ":" in host:
         return f"[{IPv6Address(host)}]"
     host = host.rstrip(".")
@@ -49,7 +53,7 @@ def _host(host: str) -> str:
 
 
 def _escape(text: str, safe: str) -> str:
-    """Percent-encode where necessary, in upper case."""
+    """Percent-encode characters that are neither unreserved nor in ``safe``; decode needless escapes."""
     text = re.sub("%(?![0-9A-Fa-f]{2})", "%25", text)
     return _ESCAPE.sub(_unescape, quote(text, safe=safe, errors="replace"))
 
@@ -84,7 +88,7 @@ def port_of(url: str) -> int:
 
 
 def folder(url: str) -> str:
-    """Return the URL up to the last slash of its path."""
+    """Return a page's folder: the URL up to the last slash of its path."""
     return url.partition("?")[0].rpartition("/")[0] + "/"
 
 
@@ -105,6 +109,6 @@ def file_name(url: str) -> str:
 
 
 def looks_endless(url: str) -> bool:
-    """Return whether a URL looks like a crawl trap: ``/a/b/a/b/a/b/a/b``."""
+    """Return whether a URL looks like one of endlessly many, such as ``/a/b/a/b/a/b/a/b``."""
     segments = [segment for segment in urlsplit(url).path.split("/") if segment]
     return len(url) > _LONGEST or any(segments.count(segment) > _REPEATS for segment in set(segments))

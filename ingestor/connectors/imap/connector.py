@@ -92,7 +92,7 @@ class ImapOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class _Structures:
-    """Last answer about the structure of the messages ``uids``. ``simple``: messages without attachments."""
+    """Last answer about the messages ``uids`` of a folder. ``simple``: UIDs of those without attachments."""
 
     folder: str
     validity: int
@@ -110,7 +110,7 @@ def _place(item: Item) -> tuple[str, int, int]:
 
 
 class Imap:
-    """Connector for mail folders."""
+    """Connector and Structured for mail folders."""
 
     def __init__(self, options: ImapOptions) -> None:
         self._options = options
@@ -121,9 +121,10 @@ class Imap:
         self._structures = _NONE
 
     def scan(self) -> Iterator[Item]:
-        """Yield all messages.
+        """Yield the messages of all chosen folders.
 
-        Raises NeedsHuman (login, certificate, folder's name), Transient or PartialScan.
+        Raises NeedsHuman (login, certificate, name of a folder) or Transient, and PartialScan at the end if a
+        folder can't be listed.
         """
         unknown: dict[str, str] = {}
         self._structures = _NONE  # new messages may have got UIDs of the last answer's range
@@ -149,7 +150,7 @@ class Imap:
             raise PartialScan(message, cover(unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
-        """Read a message. Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
+        """Download a message. Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
         check_size(item, item.size, self._options.max_size)
         folder, validity, uid = _place(item)
         with self._sessions.one() as session:
@@ -160,28 +161,32 @@ class Imap:
         return Blob(data, f"{uid}.eml", "message/rfc822")
 
     def is_simple(self, item: Item) -> bool:
-        """Return whether the message has no attachment by its structure on the server. Raises as ``fetch``.
+        """Return whether the message surely has no attachment, by its structure on the server.
 
-        One request covers the next messages, too, because a listing asks in their order.
+        One request covers the messages after it, too, because a scan calls this method in the order of UIDs.
+        Raises Transient or NeedsHuman.
         """
         folder, validity, uid = _place(item)
-        known = self._structures
-        if (folder, validity) != (known.folder, known.validity) or uid not in known.uids:
+        last = self._structures
+        if (folder, validity) != (last.folder, last.validity) or uid not in last.uids:
             uids = range(uid, min(uid + _STRUCTURES, _UIDS))
             with self._sessions.one() as session:
                 simple = session.without_attachments(text.raw_name(folder), validity, uids)
-            self._structures = known = _Structures(folder, validity, uids, simple)
-        return uid in known.simple
+            self._structures = last = _Structures(folder, validity, uids, simple)
+        return uid in last.simple
 
     def _folders(self) -> dict[str, bytes]:
-        """Return the raw names of the folders to list, by readable name."""
+        """Return the raw names of the chosen folders by readable name (see text.py).
+
+        Raises NeedsHuman if a folder of the config is missing.
+        """
         with self._sessions.one(retry=True) as session:
-            there = {text.readable(raw): raw for raw in session.folders()}
-        for wanted in self._options.folders:
-            if "*" not in wanted and wanted not in there:
-                names = ", ".join([*sorted(there)[:_NAMED], *(["..."] if len(there) > _NAMED else [])])
-                raise NeedsHuman(f"{self._options.host} has no folder {wanted!r}; it has: {names}")
-        return {name: raw for name, raw in there.items() if self._chosen(name) and not self._excluded(name)}
+            offered = {text.readable(raw): raw for raw in session.folders()}
+        for name in self._options.folders:
+            if "*" not in name and name not in offered:
+                names = ", ".join([*sorted(offered)[:_NAMED], *(["..."] if len(offered) > _NAMED else [])])
+                raise NeedsHuman(f"{self._options.host} has no folder {name!r}; the server has: {names}")
+        return {name: raw for name, raw in offered.items() if self._chosen(name) and not self._excluded(name)}
 
     def _items(self, folder: str, listing: FolderListing, earliest: float) -> Iterator[Item]:
         for message in listing.messages:
@@ -195,6 +200,7 @@ class Imap:
             yield Item(key, number, uri, message.size, message.received, extra)
 
     def _earliest(self) -> float:
+        """Return the time before which messages are left out, in POSIX seconds."""
         since = self._options.since
         if isinstance(since, date):
             return datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp()

@@ -2,12 +2,11 @@
 
 Folders are opened with EXAMINE and bodies read with PEEK, so nothing changes on the server, not even a flag.
 Errors of the server or the network are Transient, unless they need a person. A folder that the server refuses
-to open is Refused. No error message holds the password, even if a server repeats it.
+to open raises FolderRefused. No error message holds the password, even if a server repeats it.
 
 A source has a small pool of connections. Each connection serves one caller at a time, and is checked before
-its next use. When a connection breaks, the idle connections are closed, too, because the cause has likely
-broken them as well. A failure to connect is remembered for a few seconds. Otherwise each of thousands of due
-messages would wait for a time-out, or try the wrong password.
+its next use. A failure to connect is remembered for a few seconds. Otherwise each of thousands of messages
+would wait for a time-out, or try the wrong password.
 """
 
 import contextlib
@@ -46,10 +45,10 @@ Tls = Literal["starttls"] | bool
 
 
 class _Bounded(imaplib.IMAP4):
-    """IMAP client that ends an answer that takes too long, or is or will be too large."""
+    """IMAP client with limits of seconds and bytes for each answer."""
 
-    heard = 0
-    late = False
+    heard = 0  # bytes of the answer
+    late = False  # whether the deadline ended the connection
     _timer: Timer | None = None
 
     def open(self, *where: Any, **more: Any) -> None:
@@ -57,7 +56,7 @@ class _Bounded(imaplib.IMAP4):
         self.begin()
 
     def begin(self) -> None:
-        """Start the deadline of an answer."""
+        """Start the deadline of the next answer."""
         self.end()
         self.heard, self.late = 0, False
         self._timer = Timer(ANSWER, self._leave)
@@ -65,12 +64,15 @@ class _Bounded(imaplib.IMAP4):
         self._timer.start()
 
     def end(self) -> None:
-        """Stop the deadline: the answer came, or is no longer needed."""
+        """Cancel the deadline."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _leave(self) -> None:
-        """Close the connection, in the timer's thread: a socket timeout starts again with every byte."""
+        """Close the connection at the deadline, in the timer's thread.
+
+        A socket's own time limit would start again with every byte.
+        """
         self.late = True
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # also of TLS, without its closing message
@@ -114,25 +116,30 @@ class ImapServer:
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
-    """A folder's messages, and the UIDVALIDITY of their UIDs."""
+    """Messages of a folder. ``validity``: the folder's UIDVALIDITY, without which UIDs mean nothing."""
 
     validity: int
     messages: tuple[text.Message, ...]
 
 
 class Session:
-    """A connection with login. ``sound``: whether another request may use the connection."""
+    """A connection after login, for one thread at a time.
+
+    ``sound``: whether another request may use the connection. Methods raise NeedsHuman or Transient.
+    """
 
     def __init__(self, server: ImapServer) -> None:
         """Connect and log in. Raises NeedsHuman or Transient."""
         self._server = server
         self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
         self.sound = True
-        with self._request():
-            self._imap: _Bounded = _connect(server)
+        try:
+            self._imap = _connect(server)
+        except _TROUBLE as error:
+            raise (_human(server, error) or self._later(error)) from None
         self._imap.begin()
         try:
-            self._enter()
+            self._log_in()
         except BaseException:
             self.abandon()
             raise
@@ -149,26 +156,26 @@ class Session:
 
     def list_folder(self, raw: bytes) -> FolderListing:
         """List every message of a folder. Raises FolderRefused if the server does not list all."""
-        there = self._examine(raw)
-        validity = self._validity(raw)
-        if not there:
+        count, validity = self._examine(raw)
+        if not count:
             return FolderListing(validity, ())
         with self._request():
             kind, lines = self._imap.uid("FETCH", "1:*", "(UID RFC822.SIZE INTERNALDATE FLAGS)")
             listed = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
-            gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
+            expunged = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
         if kind != "OK":
             raise FolderRefused(f"the server does not list the messages ({self._quote(lines[-1])})")
-        if len(listed) + gone < there:
-            raise FolderRefused(f"the server lists {len(listed)} of {quantity(there, 'message')}")
+        if len(listed) + expunged < count:
+            raise FolderRefused(f"the server lists {len(listed)} of {quantity(count, 'message')}")
         return FolderListing(validity, tuple(listed.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
-        """Return the numbers of messages that surely have no attachment. Raises as ``message``."""
-        if self._examined != (raw, validity):
-            self._examine(raw)
-            if self._validity(raw) != validity:
-                return frozenset()
+        """Return the UIDs, among ``uids``, of messages that surely have no attachment.
+
+        Empty if the server cannot describe messages. Raises FolderRefused, Transient or NeedsHuman.
+        """
+        if self._examined != (raw, validity) and self._examine(raw)[1] != validity:
+            return frozenset()
         with self._request():
             try:
                 kind, lines = self._imap.uid("FETCH", f"{uids[0]}:{uids[-1]}", "(UID BODYSTRUCTURE)")
@@ -179,16 +186,17 @@ class Session:
             return frozenset(text.without_attachments(lines)) if kind == "OK" else frozenset()
 
     def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
-        """Return the bytes of a message; None if it does not exist. Raises FolderRefused or Transient."""
+        """Return the bytes of a message; None if the folder has no such message.
+
+        Raises FolderRefused, Transient or NeedsHuman.
+        """
         reused = self._examined == (raw, validity)
-        if not reused:
-            self._examine(raw)
-            if self._validity(raw) != validity:
-                return None
+        if not reused and self._examine(raw)[1] != validity:
+            return None
         with self._request():
             kind, lines = self._imap.uid("FETCH", str(uid), "(UID BODY.PEEK[])")
             content = text.body(lines, uid) if kind == "OK" else None
-        if content is None and reused:  # the server may still show the folder's state at its opening
+        if content is None and reused:  # the server may still show the folder as it was when it was opened
             self._examined = None
             return self.message(raw, validity, uid)
         if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._quote(lines[-1])):
@@ -196,10 +204,7 @@ class Session:
         return content
 
     def silent(self) -> bool:
-        """Return whether nothing came since the last answer.
-
-        Unrequested data means that the server is closing.
-        """
+        """Return whether the server sent nothing since the last answer. If it did, it is closing."""
         try:
             heard = select.poll()
             heard.register(self._imap.sock, select.POLLIN)
@@ -219,8 +224,11 @@ class Session:
         with contextlib.suppress(*_TROUBLE):
             self._imap.shutdown()
 
-    def _examine(self, raw: bytes) -> int:
-        """Open a folder read-only; return the number of its messages."""
+    def _examine(self, raw: bytes) -> tuple[int, int]:
+        """Open a folder read-only. Return the number of its messages, and its UIDVALIDITY.
+
+        Raises FolderRefused, Transient or NeedsHuman.
+        """
         self._examined = None
         try:
             name = text.quote_argument(raw)
@@ -233,15 +241,12 @@ class Session:
             raise FolderRefused(f"the server does not open the folder ({self._quote(answer[-1])})")
         if validity is None:
             raise FolderRefused("the server gives messages no permanent numbers (no UIDVALIDITY)")
-        with self._request():
+        with self._request():  # answers that are no numbers are errors of the server
             self._examined = (raw, int(validity))
-            return int(answer[-1] or 0)
+            return int(answer[-1] or 0), int(validity)
 
-    def _validity(self, raw: bytes) -> int:
-        assert self._examined is not None and self._examined[0] == raw
-        return self._examined[1]
-
-    def _enter(self) -> None:
+    def _log_in(self) -> None:
+        """Log in by password. Raises NeedsHuman or Transient."""
         if self._imap.state == "AUTH":
             return  # logged in by the greeting (PREAUTH)
         server, offers = self._server, self._imap.capabilities
@@ -258,41 +263,39 @@ class Session:
         except imaplib.IMAP4.abort as error:
             raise self._later(error) from None
         except imaplib.IMAP4.error as error:
-            raise self._login_error(self._quote(error)) from None
+            words = self._quote(error)
+            if text.may_pass(words):
+                raise Transient(f"{server} refuses logins now, will be retried: {words}") from None
+            raise NeedsHuman(
+                f"{server} refuses the login of {user} ({words}): check `username` and `password`"
+            ) from None
         except _TROUBLE as error:
             raise self._later(error) from None
 
-    def _login_error(self, words: str) -> Exception:
-        if text.may_pass(words):
-            return Transient(f"{self._server} refuses logins now, will be retried: {words}")
-        return NeedsHuman(
-            f"{self._server} refuses the login of {self._server.username} ({words}):"
-            " check `username` and `password`"
-        )
-
     @contextmanager
     def _request(self) -> Iterator[None]:
-        """Send a request in this context. After any error the connection is not used again."""
+        """Limit the time of a request that is sent in this context, and translate its errors.
+
+        After any error the connection is not used again. Raises NeedsHuman or Transient.
+        """
         self.sound = False
-        if (imap := getattr(self, "_imap", None)) is not None:
-            imap.begin()
+        self._imap.begin()
         try:
             yield
         except _TROUBLE as error:
-            if imap is not None and imap.late:
-                raise self._later(f"the answer took more than {ANSWER:g} s") from None
-            raise (_human(self._server, error) or self._later(error)) from None
+            late = self._imap.late
+            why: object = f"the answer took more than {ANSWER:g} s" if late else error
+            raise (_human(self._server, error) or self._later(why)) from None
         finally:
-            if (imap := getattr(self, "_imap", None)) is not None:
-                imap.end()
+            self._imap.end()
         self.sound = True
 
     def _later(self, error: object) -> Transient:
         return Transient(f"{self._server} can't be read now, will be retried: {self._quote(error)}")
 
     def _quote(self, answer: Any) -> str:
-        whole = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
-        words, password = text.in_one_line(whole), self._server.password.get_secret_value()
+        reason = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
+        words, password = text.in_one_line(reason), self._server.password.get_secret_value()
         return words.replace(password, "***") if password else words
 
 
@@ -314,7 +317,7 @@ def _connect(server: ImapServer) -> _Bounded:
 
 
 def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:
-    """Return the error with its remedy if a person must act; else None."""
+    """Return the error with its remedy if the config or a certificate must be corrected; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(
             f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or set"
@@ -331,14 +334,14 @@ _BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
 class ImapSessions:
-    """Pool of sessions that workers share.
+    """Pool of sessions that threads share. ``open_one``: opens a session.
 
-    ``open_one``: opens a session, and raises the errors of Session.
+    Sessions that are idle for ``IDLE`` seconds are closed.
     """
 
     def __init__(self, open_one: Callable[[], Session]) -> None:
         self._open = open_one
-        self._places = BoundedSemaphore(_CONNECTIONS)
+        self._free = BoundedSemaphore(_CONNECTIONS)
         self._lock = Lock()
         self._idle: list[tuple[float, Session]] = []  # idle since, the longest first
         self._timer: Timer | None = None
@@ -348,13 +351,22 @@ class ImapSessions:
 
     @contextmanager
     def one(self, *, retry: bool = False) -> Iterator[Session]:
-        """Lend a connection; wait until one is free. ``retry``: connect even if that failed a moment ago."""
-        with self._places:
-            session = self._take_idle() or self._make(retry)
+        """Provide a session for the context, after waiting until one is free.
+
+        ``retry``: connect even if that failed a moment ago. Raises the errors of Session.
+        """
+        with self._free:
+            session = self._take_idle() or self._connect(retry)
             try:
                 yield session
             finally:
-                self._keep(session) if session.sound else self._drop(session)
+                if not session.sound:
+                    self._drop(session)
+                else:
+                    with self._lock:
+                        self._idle.append((monotonic(), session))
+                        if self._timer is None:
+                            self._start_timer()
 
     def _take_idle(self) -> Session | None:
         with self._lock:
@@ -364,7 +376,7 @@ class ImapSessions:
         self._drop(session)
         return None
 
-    def _make(self, retry: bool) -> Session:
+    def _connect(self, retry: bool) -> Session:
         failed = self._failed
         if failed and not retry and monotonic() < self._failed_at + _BELIEVED:
             raise failed()
@@ -376,19 +388,14 @@ class ImapSessions:
         self._failed = None
         return session
 
-    def _keep(self, session: Session) -> None:
-        with self._lock:
-            self._idle.append((monotonic(), session))
-            if self._timer is None:
-                self._wait()
-
     def _drop(self, session: Session) -> None:
+        """Close a broken session, and all idle ones: the cause has likely broken them as well."""
         with self._lock:
             idle, self._idle[:] = self._idle[:], []
         for each in (session, *(other for _, other in idle)):
             each.abandon()
 
-    def _wait(self) -> None:
+    def _start_timer(self) -> None:
         self._timer = Timer(IDLE, self._close_idle)
         self._timer.daemon = True
         self._timer.start()
@@ -400,7 +407,7 @@ class ImapSessions:
             del self._idle[: len(old)]
             self._timer = None
             if self._idle:
-                self._wait()
+                self._start_timer()
         for session in old:
             session.close()
 

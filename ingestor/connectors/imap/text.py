@@ -40,7 +40,7 @@ Line = bytes | tuple[bytes, bytes] | None  # as in imaplib: a tuple ends in a li
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in a listing. ``received``: INTERNALDATE in POSIX seconds."""
+    """A message in a listing. ``size``: bytes; ``received``: INTERNALDATE in POSIX seconds."""
 
     uid: int
     size: int
@@ -57,7 +57,7 @@ def readable(raw: bytes) -> str:
 
 
 def raw_name(name: str) -> bytes:
-    """Return the raw name for a readable name. INBOX is in capitals; servers ignore its case."""
+    """Return the raw name for a readable name."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
     return _encode(name)
@@ -84,7 +84,10 @@ def folders(lines: Iterable[Line]) -> list[bytes]:
 
 
 def messages(lines: Iterable[Line]) -> Iterator[Message]:
-    """Yield messages of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS. Skip notices."""
+    """Yield the messages of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS.
+
+    Lines without UID and size are skipped: they are notices about other messages.
+    """
     for line in lines:
         if not isinstance(line, bytes):
             continue
@@ -96,7 +99,10 @@ def messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 
 def body(lines: Iterable[Line], uid: int) -> bytes | None:
-    """Return the message with that UID in an answer to FETCH for UID and BODY[]; None if it is missing."""
+    """Return the content of the message with that UID, from an answer to FETCH for UID and BODY[].
+
+    None if the answer lacks the message.
+    """
     waiting: bytes | None = None
     for line in lines:
         head, literal = line if isinstance(line, tuple) else (line or b"", None)
@@ -113,25 +119,24 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
 
 
 def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
-    """Yield UIDs of messages that surely have no attachment, from an answer to FETCH for UID and
-    BODYSTRUCTURE.
+    """Yield the UIDs of messages that surely have no attachment.
 
-    All parts of such a message are text without a file name. An unknown structure counts as one with
-    attachments.
+    ``lines``: an answer to FETCH for UID and BODYSTRUCTURE. All parts of such a message are text without a
+    file name. An unknown structure counts as one with attachments.
     """
     for line in lines:
         if not isinstance(line, bytes) or b"\\" in line or b"{" in line:
             continue
-        bare, whole = _QUOTED.sub(b'""', line), line.lower()
+        bare, lowered = _QUOTED.sub(b'""', line), line.lower()
         uid = _UID.search(bare)
-        if uid is None or not _STRUCTURE.match(bare) or _ATTACHED.search(whole):
+        if uid is None or not _STRUCTURE.match(bare) or _ATTACHED.search(lowered):
             continue
-        if set(_OPENERS.findall(whole.partition(b"bodystructure ")[2])) <= _TEXT_OPENERS:
+        if set(_OPENERS.findall(lowered.partition(b"bodystructure ")[2])) <= _TEXT_OPENERS:
             yield int(uid[1])
 
 
 def seconds(date: bytes) -> float | None:
-    """Return POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None for other text."""
+    """Return POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None if it is no date."""
     parts = parsedate_tz(date.decode("ascii", "replace"))
     try:
         return float(mktime_tz(parts)) if parts else None
@@ -149,24 +154,24 @@ def in_one_line(answer: Any) -> str:
 
 
 def may_pass(words: str) -> bool:
-    """Return whether a refused login is worth a retry."""
+    """Return whether a login that the server refused with these words may succeed later."""
     code = _CODE.search(words)
     return not code[1].upper().startswith(_FOREVER) if code else bool(_PASSING.search(words))
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a test of readable names. ``*`` matches any text, every other character itself."""
+    """Return a test of readable names by patterns, in which ``*`` matches any text."""
     plain = (re.sub(r"[?[]", r"[\g<0>]", pattern) for pattern in patterns)
-    whole = re.compile("|".join(map(translate, plain)) or r"(?!)")
-    return lambda name: bool(whole.fullmatch(name))
+    pattern = re.compile("|".join(map(translate, plain)) or r"(?!)")
+    return lambda name: bool(pattern.fullmatch(name))
 
 
 def address(user: str, host: str, port: int | None, folder: str, validity: int, uid: int) -> str:
     """Return the URL of a message (RFC 5092)."""
-    place = f"[{host}]" if ":" in host else host
-    place += f":{port}" if port else ""
-    whole = quote(folder.encode("utf-8", "surrogateescape"))
-    return f"imap://{quote(user, safe='')}@{place}/{whole};UIDVALIDITY={validity}/;UID={uid}"
+    server = f"[{host}]" if ":" in host else host
+    server += f":{port}" if port else ""
+    path = quote(folder.encode("utf-8", "surrogateescape"))
+    return f"imap://{quote(user, safe='')}@{server}/{path};UIDVALIDITY={validity}/;UID={uid}"
 
 
 def _unquote(name: bytes) -> bytes:
@@ -174,22 +179,22 @@ def _unquote(name: bytes) -> bytes:
 
 
 def _encode(name: str) -> bytes:
-    runs = re.findall(r"&|[ -~]|[^ -~]+", name)
-    return b"".join(b"&-" if run == "&" else _run(run) for run in runs)
+    """Encode text in modified UTF-7."""
 
+    def encode(run: re.Match[str]) -> str:
+        return "&" + b64encode(run[0].encode("utf-16-be"), b"+,").rstrip(b"=").decode() + "-"
 
-def _run(run: str) -> bytes:
-    if run.isascii() and run.isprintable():
-        return run.encode()
-    return b"&" + b64encode(run.encode("utf-16-be"), b"+,").rstrip(b"=") + b"-"
+    return re.sub("[^ -~]+", encode, name.replace("&", "&-")).encode()
 
 
 def _decode(raw: bytes) -> str | None:
+    """Decode modified UTF-7; None for invalid bytes."""
+
+    def decode(run: re.Match[str]) -> str:
+        packed = run[1] + "=" * (-len(run[1]) % 4)
+        return b64decode(packed, b"+,", validate=True).decode("utf-16-be") or "&"
+
     try:
-        return re.sub("&([^-]*)-", lambda run: _unrun(run[1]) if run[1] else "&", raw.decode("ascii"))
+        return re.sub("&([^-]*)-", decode, raw.decode("ascii"))
     except ValueError:
         return None
-
-
-def _unrun(run: str) -> str:
-    return b64decode(run + "=" * (-len(run) % 4), b"+,", validate=True).decode("utf-16-be")

@@ -6,8 +6,8 @@
 ``llamahub`` name a class of an installed package.
 
 A version is a digest of all fields. Every scan runs the code to its end, in a process of its own. There the
-code may print, hang, crash, leak memory and change global state. Its documents are kept on disk until the
-next complete listing. If the code raises an error, no document is removed. Otherwise missing documents are
+code may print, hang, crash, leak memory and change global state. Its documents are stored on disk until the
+next complete scan. If the code raises an error, no document is removed. Otherwise missing documents are
 removed, up to ``max_loss``.
 """
 
@@ -42,8 +42,8 @@ from ingestor.units import Duration, Size
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A document of a source. ``name``: a file name, for its format."""
+class LoadedDocument:
+    """A document that the code returned. ``name``: a file name, whose ending sets the format."""
 
     key: str
     data: bytes
@@ -59,10 +59,10 @@ class Given:
 
 
 class _Contents:
-    """Contents of one listing by version, in a nameless temporary file."""
+    """Contents of one scan's documents by version, in a nameless temporary file."""
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[str, int, int]] = {}  # name, begin and end
+        self._spans: dict[str, tuple[str, int, int]] = {}  # by version: name, begin and end in the file
         self._end = 0
 
     @cached_property
@@ -71,20 +71,22 @@ class _Contents:
         finalize(self, file.close)
         return file
 
-    def add(self, version: str, given: Given) -> None:
-        """Store a document. Raises OSError if the disk is full."""
-        if version not in self._places:
-            begin, rest = self._end, memoryview(given.data)
+    def add(self, document: LoadedDocument) -> None:
+        """Store a document's content. Raises OSError if the disk is full."""
+        version, data = document.version, document.data
+        if version not in self._spans:
+            begin, rest = self._end, memoryview(data)
             while rest:
-                written = os.pwrite(self._file.fileno(), rest, begin + len(given.data) - len(rest))
+                written = os.pwrite(self._file.fileno(), rest, begin + len(data) - len(rest))
                 rest = rest[written:]
-            self._end += len(given.data)
-            self._places[version] = given.name.replace("\0", ""), begin, self._end
+            self._end += len(data)
+            self._spans[version] = document.name.replace("\0", ""), begin, self._end
 
     def blob(self, version: str) -> Blob | None:
-        if version not in self._places:
+        """Return the stored content; None if no document of that version was added."""
+        if version not in self._spans:
             return None
-        name, begin, end = self._places[version]
+        name, begin, end = self._spans[version]
         return Blob(os.pread(self._file.fileno(), end - begin, begin) if end > begin else b"", name)
 
 
@@ -164,55 +166,52 @@ class LlamahubOptions(LoadingOptions):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """Code to load. ``name``: ``module:name``. ``package``: name of its package for pip.
+    """Python code to call, by its name."""
 
-    ``load``: see loading_child.LoadRequest.
-    """
-
-    name: str
-    package: str = ""
-    load: dict[str, Any] = field(default_factory=dict)
+    name: str  # ``module:name``
+    package: str = ""  # name of its package for pip, if known
+    load: dict[str, Any] = field(default_factory=dict)  # arguments of ``load_data``
 
 
 class Loading:
-    """Connector for Python code.
+    """Connector for Python code that returns documents.
 
-    Every scan looks the code up again, because installed packages may change.
+    ``find``: returns the code. Each scan calls it again, because installed packages may change.
     """
 
     def __init__(self, settings: LoadingOptions, find: Callable[[], EntryPoint]) -> None:
         self._settings, self._find = settings, find
-        self._whole, self._begun = _Contents(), _Contents()  # of the last complete listing, and of the last
+        self._complete, self._latest = _Contents(), _Contents()  # of the last complete scan, and of the last
 
     def scan(self) -> Iterator[Item]:
-        """Yield all documents; keys that repeat become ``key``, ``key#2`` and so on.
+        """Run the code, and yield its documents. Keys that repeat become ``key``, ``key#2`` and so on.
 
         Raises NeedsHuman or Transient.
         """
-        self._begun = begun = _Contents()
+        self._latest = latest = _Contents()
         counts: dict[str, int] = {}
-        for given in documents(self._settings, self._find()):
-            counts[given.key] = count = counts.get(given.key, 0) + 1
-            key, version = given.key if count == 1 else f"{given.key}#{count}", given.version
+        for document in documents(self._settings, self._find()):
+            counts[document.key] = count = counts.get(document.key, 0) + 1
+            key = document.key if count == 1 else f"{document.key}#{count}"
             try:
-                if len(given.data) <= self._settings.max_size:  # a larger one is reported by its fetch
-                    begun.add(version, given)
+                if len(document.data) <= self._settings.max_size:  # a larger one is reported by its fetch
+                    latest.add(document)
             except OSError as error:
-                raise Transient(f"{given.uri} can't be kept on disk: {error.strerror}") from error
-            yield Item(key, version, given.uri, len(given.data), None, given.metadata)
-        self._whole = begun
+                raise Transient(f"{document.uri} can't be kept on disk: {error.strerror}") from error
+            yield Item(key, document.version, document.uri, len(document.data), None, document.metadata)
+        self._complete = latest
 
     def fetch(self, item: Item) -> Blob:
-        """Return a document of the last listing. Raises BadDocument, or Stale if the listing lacked it."""
+        """Return the content of a document from the last scan. Raises BadDocument (too large) or Stale."""
         check_size(item, item.size, self._settings.max_size)
-        blob = self._begun.blob(item.version) or self._whole.blob(item.version)
+        blob = self._latest.blob(item.version) or self._complete.blob(item.version)
         if blob is None:
-            raise Stale(f"{item.uri} must be listed again first")
+            raise Stale(f"{item.uri} is not stored any more: the next scan lists it again")
         return blob
 
 
-def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
-    """Yield all documents of the code. Raises NeedsHuman or Transient."""
+def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[LoadedDocument]:
+    """Run the code in a process of its own, and yield its documents. Raises NeedsHuman or Transient."""
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     arguments = {**settings.arguments, **secrets}
     request = LoadRequest(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
@@ -225,30 +224,27 @@ def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
         longest=6 * settings.max_size + 10**6,  # JSON may take six bytes for a byte
         secrets=list(secrets.values()),
     )
+    complete = False
     try:
-        yield from _receive(run, pickle.dumps(path) + pickle.dumps(request), call)
+        for line in run.lines(pickle.dumps(path) + pickle.dumps(request)):
+            message = json.loads(line)
+            if "human" in message:
+                raise NeedsHuman(run.without_secrets(message["human"]))
+            if "failed" in message:
+                raise Transient(run.without_secrets(message["failed"]))
+            complete = "end" in message
+            if not complete:
+                yield _document_of(message)
     except (ProgramFailed, Missing) as error:
         raise Transient(f"{call.name}: {error}") from error
-
-
-def _receive(run: Run, request: bytes, call: EntryPoint) -> Iterator[Given]:
-    complete = False
-    for line in run.lines(request):
-        message = json.loads(line)
-        if "human" in message:
-            raise NeedsHuman(run.without_secrets(message["human"]))
-        if "failed" in message:
-            raise Transient(run.without_secrets(message["failed"]))
-        complete = "end" in message
-        if not complete:
-            yield _document_of(message)
     if not complete:  # the code called os._exit(0)
         raise Transient(f"{call.name} ended before the end of its documents, will be retried")
 
 
-def _document_of(message: dict[str, Any]) -> Given:
+def _document_of(message: dict[str, Any]) -> LoadedDocument:
+    """Return the document of a message of the child process, see ``loading_child.facts_of``."""
     content, data = message["text"], message["data"]
-    return Given(
+    return LoadedDocument(
         key=text(message["key"]),
         data=b64decode(data) if content is None else content.encode("utf-8", "replace"),
         name=text(message["name"]),
@@ -273,7 +269,7 @@ def build_llamahub(options: LlamahubOptions) -> Loading:
 
 
 def _reader_of(options: LlamahubOptions) -> EntryPoint:
-    """Return the reader's class. Raises NeedsHuman if its module cannot be found."""
+    """Return the class of a LlamaIndex reader. Raises NeedsHuman if no installed module has that class."""
     module, colon, name = options.reader.rpartition(":")
     importlib.invalidate_caches()
     module = module if colon else next(_modules_of(name), "")
@@ -287,7 +283,10 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
 
 
 def _modules_of(name: str) -> Iterator[str]:
-    """Yield modules with that class, best first. No module is imported, because some take seconds."""
+    """Yield modules of LlamaIndex that may have that class, the most likely first.
+
+    Their files are searched for the name instead of imported, because some imports take seconds.
+    """
     word = re.compile(rf"\b{name}\b")
     for module, file in _find_readers():
         if file.is_file() and word.search(file.read_text("utf-8", "replace")):
@@ -299,7 +298,7 @@ def _modules_of(name: str) -> Iterator[str]:
 
 
 def _find_readers() -> Iterator[tuple[str, Path]]:
-    """Yield modules of installed readers, each with the file that lists its classes."""
+    """Yield the modules of installed readers, each with the file that names its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):
             yield f"{_READERS}.{file.parent.name}", file
@@ -309,6 +308,7 @@ def _find_readers() -> Iterator[tuple[str, Path]]:
 
 
 def _folders(package: str) -> list[Path]:
+    """Return the folders of a package, empty if it is not installed."""
     try:
         spec = find_spec(package)
     except ModuleNotFoundError:  # the package around it is missing, too
@@ -317,6 +317,7 @@ def _folders(package: str) -> list[Path]:
 
 
 def _package(module: str) -> str:
+    """Return the name for pip of the package that has a module."""
     parts = module.split(".")
     return "-".join(parts[: 3 if module.startswith("llama_index.") else 1]).replace("_", "-")
 

@@ -1,8 +1,8 @@
-"""Process in which Python code makes documents; see connectors/programs/loading.py.
+"""Process that runs Python code which returns documents; see connectors/programs/loading.py.
 
-Standard input has two pickles, the module path and the Request. Standard output has a JSON object on each
-line: documents, then an error or the end mark. Output of the code itself goes to standard error. Only one
-small module of ingestor is imported, so that the process starts quickly.
+Standard input has two pickles, ``sys.path`` and the LoadRequest. Standard output has a JSON object on each
+line: documents, then an error or ``{"end": true}``. Output of the code itself goes to standard error. Only
+one small module of ingestor is imported, so that the process starts quickly.
 """
 
 import inspect
@@ -25,21 +25,18 @@ _THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor t
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Request to load documents. ``call``: ``module:name``. ``key``: metadata keys that identify a document.
+    """Code to call, and how its documents become ours."""
 
-    ``ending``: file extension that sets the format of texts.
-    """
-
-    call: str
-    arguments: dict[str, Any]
-    load: dict[str, Any]
-    key: tuple[str, ...]
-    ending: str
-    package: str = ""  # its name for pip
+    call: str  # ``module:name``
+    arguments: dict[str, Any]  # of the call
+    load: dict[str, Any]  # arguments of the loader's method
+    key: tuple[str, ...]  # metadata keys that identify a document without a ``key``
+    ending: str  # file extension that sets the format of texts
+    package: str = ""  # name for pip of the package that has the code
 
 
 class ProgramUnusable(Exception):
-    """Error: a person must change the config or install a package."""
+    """Error: the code can't be used until a person changes the config or installs a package."""
 
 
 def main() -> None:
@@ -73,17 +70,17 @@ def _send(out: IO[bytes], message: dict[str, Any]) -> None:
 def _documents(request: LoadRequest) -> Iterator[Any]:
     callable_ = _find(request)
     _check(callable_, request.arguments, request.call, "`arguments` and `secrets`")
-    made = callable_(**request.arguments)
-    loading = next((name for name in _LOADING if hasattr(made, name)), None)
+    result = callable_(**request.arguments)
+    loading = next((name for name in _LOADING if hasattr(result, name)), None)
     if loading is not None:
-        method = getattr(made, loading)
+        method = getattr(result, loading)
         _check(method, request.load, f"{loading} of {request.call}", "`load`")
-        made = method(**request.load)
-    if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
+        result = method(**request.load)
+    if not isinstance(result, Iterable) or isinstance(result, str | bytes | Mapping):
         raise ProgramUnusable(
-            f"{request.call} returns {type(made).__name__}, which is not a list of documents"
+            f"{request.call} returns {type(result).__name__}, which is not a list of documents"
         )
-    yield from made
+    yield from result
 
 
 def _find(request: LoadRequest) -> Any:
@@ -92,14 +89,17 @@ def _find(request: LoadRequest) -> Any:
     for part in name.split("."):
         if not hasattr(value, part):
             near = get_close_matches(part, getattr(value, "__all__", None) or dir(value), cutoff=0.75)
-            meant = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
-            raise ProgramUnusable(f"{request.call} does not exist{meant}")
+            advice = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
+            raise ProgramUnusable(f"{request.call} does not exist{advice}")
         value = getattr(value, part)
     return value
 
 
 def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:
-    """Check that a callable takes the arguments, so that a later TypeError is the code's own."""
+    """Raise ProgramUnusable if a callable does not take the arguments. A later TypeError is the code's own.
+
+    ``called``: name of the callable; ``option``: option of the config that has the arguments.
+    """
     try:
         signature = inspect.signature(callable_)
     except ValueError:  # functions written in C have no signature
@@ -109,12 +109,12 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        wanted = ", ".join(signature.parameters) or "nothing"
-        raise ProgramUnusable(f"{called}: {error}; {option} may hold: {wanted}") from error
+        names = ", ".join(signature.parameters) or "nothing"
+        raise ProgramUnusable(f"{called}: {error}; {option} may hold: {names}") from error
 
 
 def _import_trouble(error: ImportError, request: LoadRequest) -> str:
-    """Return the message for a missing module, or for a missing import of it."""
+    """Return the message for code whose module, or a module that it imports, is not installed."""
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
         pip = f" ({_pip(request.package)})" if request.package else ""
@@ -128,19 +128,22 @@ def _pip(package: str) -> str:
 
 
 def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]:
-    """Return the fields of a ``loading.Given``, content as ``text`` or ``data``. Raises ProgramUnusable."""
+    """Return the fields of a ``LoadedDocument`` as JSON values, its content as ``text`` or ``data`` (base64).
+
+    ``number``: position of the document, for messages. Raises ProgramUnusable.
+    """
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})
     content = facts.get("data", facts.get("text"))
     if not isinstance(content, str | bytes):
         raise ProgramUnusable(f"document {number} of {request.call} has neither `text` nor `data`")
     among = {"id_": getattr(document, "id_", None), **metadata}
-    known = (facts.get("key"), *map(among.get, request.key))
-    key = next((str(value) for value in known if value not in (None, "")), None)
+    candidates = (facts.get("key"), *map(among.get, request.key))
+    key = next((str(value) for value in candidates if value not in (None, "")), None)
     if key is None:
-        wanted, has = ", ".join(request.key), ", ".join(map(str, metadata)) or "nothing"
+        names, has = ", ".join(request.key), ", ".join(map(str, metadata)) or "nothing"
         raise ProgramUnusable(
-            f"document {number} of {request.call} has no key and none of {wanted}: set `key` (its metadata "
+            f"document {number} of {request.call} has no key and none of {names}: set `key` (its metadata "
             f"has {has})"
         )
     typed = [(str(name), scalar(value)) for name, value in metadata.items()]
@@ -155,7 +158,10 @@ def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]
 
 
 def _facts(document: Any) -> dict[str, Any]:
-    """Return the fields of a LangChain or LlamaIndex document, but no LlamaIndex id: it is often random."""
+    """Return text and metadata of a LangChain or LlamaIndex document.
+
+    The id of a LlamaIndex document is left out, because it is often random.
+    """
     text = getattr(document, "page_content", None)
     if text is None and hasattr(document, "get_content"):
         text = document.get_content()

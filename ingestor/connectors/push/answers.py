@@ -37,16 +37,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PushApp:
-    """The HTTP endpoint. ``token``: allows every request.
+    """The endpoint as an ASGI application.
 
-    ``secret``: signs webhooks, which may only request a listing.
+    ``token``: allows every request. ``secret``: signs webhooks, which may only request a listing.
+    ``requested_hints``: hints that callers asked for, until the watch yields them.
     """
 
     store: PushStore
     token: str
     secret: str | None
     max_size: int  # bytes
-    requested_hints: deque[Hint] = field(default_factory=deque)  # not passed on yet
+    requested_hints: deque[Hint] = field(default_factory=deque)
     workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,14 +71,15 @@ class PushApp:
             raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
-        """Check a signature as GitHub writes it: a digest of the body, keyed with the secret."""
-        given = request.headers.get("X-Hub-Signature-256")
-        if self.secret is None or given is None or _length(request) > _LARGEST_EVENT:
+        """Return whether the signature of GitHub is right: a digest of the body, keyed with the secret."""
+        received = request.headers.get("X-Hub-Signature-256")
+        if self.secret is None or received is None or _length(request) > _LARGEST_EVENT:
             return False
         signature = hmac.new(self.secret.encode(), digestmod="sha256")
         async for piece in request.stream():
             signature.update(piece)
-        return _same(given, f"sha256={signature.hexdigest()}")
+        expected = f"sha256={signature.hexdigest()}"
+        return hmac.compare_digest(received.encode("latin-1"), expected.encode())  # header fields are Latin-1
 
     async def _route(self, request: Request, path: str) -> Response:
         if path.startswith("/documents/"):
@@ -86,7 +88,8 @@ class PushApp:
             return await self._document(request, _key(path.removeprefix("/documents/")))
         if path == "/documents":
             _check_method(request, "GET")
-            return json_response(200, {"documents": await run_sync(self._list)})
+            kept = await run_sync(lambda: list(map(_describe, self.store.list_documents())))
+            return json_response(200, {"documents": kept})
         if path == "/look":
             return self._hint(request)
         raise RequestRefused(404, "unknown address: use /documents, /documents/KEY or /look")
@@ -131,27 +134,24 @@ class PushApp:
             raise RequestRefused(404, f"there is no document {key!r}")
         return Response(status_code=204)
 
-    def _list(self) -> list[dict[str, Any]]:
-        return [_describe(kept) for kept in self.store.list_documents()]
-
     def _hint(self, request: Request) -> Response:
         _check_method(request, "POST")
-        wanted = parse_qs(request.url.query)
-        source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))
+        parameters = parse_qs(request.url.query)
+        source, under = (parameters.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
-        if wanted or not source:
+        if parameters or not source:
             raise RequestRefused(400, "use /look?source=NAME or /look?source=NAME&under=KEY")
         if _CONTROL.search(under) or (under and {"", ".", ".."} & set(under.split("/"))):
             raise RequestRefused(
                 400, "`under` must be a key of that source, or the beginning of keys up to a /"
             )
-        _log.info("source %r: %r may have changed; listing it soon", source, under or "everything")
+        _log.info("source %r: a caller requested a scan of %r", source, under or "everything")
         self.requested_hints.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
 
 
 def _length(request: Request) -> int:
-    """Return the number of bytes of the body. Raises RequestRefused without a valid Content-Length."""
+    """Return the body's length in bytes from the header Content-Length. Raises RequestRefused."""
     if "Transfer-Encoding" in request.headers:
         raise RequestRefused(411, "send the body with a Content-Length, not in chunks")
     length = request.headers.get("Content-Length", "0")
@@ -168,11 +168,6 @@ def _check_method(request: Request, *methods: str) -> str:
     return request.method
 
 
-def _same(given: str, wanted: str) -> bool:
-    """Compare secrets in constant time. Header fields come as Latin-1."""
-    return hmac.compare_digest(given.encode("latin-1"), wanted.encode())
-
-
 def _key(path: str) -> str:
     try:
         key = unquote_to_bytes(path.encode("latin-1")).decode()
@@ -186,7 +181,7 @@ def _key(path: str) -> str:
 
 
 def _metadata(field: str | None) -> Metadata:
-    """Parse the header ``Metadata``. Raises RequestRefused."""
+    """Parse the request header ``Metadata``, a JSON object; None means no metadata. Raises RequestRefused."""
     try:
         values = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
         json.dumps(values, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text
@@ -198,7 +193,7 @@ def _metadata(field: str | None) -> Metadata:
 
 
 def _is_scalar(value: object) -> bool:
-    """Return whether Chroma can store a value: numbers have at most 64 bits."""
+    """Return whether Chroma can store the value: text, a boolean, or a number of at most 64 bits."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return isinstance(value, str | float)

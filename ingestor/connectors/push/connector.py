@@ -5,12 +5,11 @@
 the file, so ``sync`` works without the endpoint; only ``run`` opens the endpoint.
 """
 
-import fcntl
 import logging
-import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from pydantic import Field, SecretStr, model_validator
@@ -18,6 +17,7 @@ from pydantic import Field, SecretStr, model_validator
 from ingestor.connectors.push.answers import PushApp
 from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
 from ingestor.connectors.shared.keys import cover
+from ingestor.connectors.shared.locks import hold_lock
 from ingestor.connectors.shared.patterns import check_size
 from ingestor.http_server.access import LEAST_TOKEN, Host, is_guessable
 from ingestor.http_server.requests import ServerLimits
@@ -39,10 +39,7 @@ _log = logging.getLogger(__name__)
 
 class PushOptions(Options):
     folder: Path = Field(description="folder of the documents; the only copy, so back it up")
-    token: SecretStr = Field(
-        min_length=1,
-        description="bearer token of callers",
-    )
+    token: SecretStr = Field(min_length=1, description="bearer token of callers")
     webhook_secret: SecretStr | None = Field(
         default=None,
         min_length=1,
@@ -100,7 +97,10 @@ class Push:
         return self._store.identity()
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        """Yield hints of changes; meanwhile serve the endpoint, unless another watch does."""
+        """Yield hints of changed documents, and hints that callers request for other sources.
+
+        Meanwhile serve the endpoint, unless another watch does.
+        """
         changes, endpoint = StoreChanges(self._store), _Endpoint(self._options, self._store)
         try:
             changes.take()
@@ -108,19 +108,19 @@ class Push:
             while not stop.is_set():
                 stop.wait(TICK if endpoint.try_open() else TAKEOVER)
                 yield from map(Hint, cover(changes.take(), HINTS))
-                while endpoint.answers.requested_hints:
-                    yield endpoint.answers.requested_hints.popleft()
+                while endpoint.app.requested_hints:
+                    yield endpoint.app.requested_hints.popleft()
         finally:
             endpoint.close()
             changes.close()
 
 
 class _Endpoint:
-    """Server of the endpoint. If several watches share the endpoint, the one with the lock serves."""
+    """HTTP server of a watch. If several watches share folder and port, the one with the lock serves."""
 
     def __init__(self, options: PushOptions, store: PushStore) -> None:
         secret = options.webhook_secret
-        self.answers = PushApp(
+        self.app = PushApp(
             store,
             options.token.get_secret_value(),
             secret.get_secret_value() if secret else None,
@@ -128,31 +128,25 @@ class _Endpoint:
         )
         self._where = options.listens()
         self._lock_file = options.folder / f"{options.port}.lock"
+        self._held = ExitStack()  # the lock, once ``_is_first``
+        self._is_first = False
         self._server: Server | None = None
-        self._lock: int | None = None
         self._again = 0.0  # monotonic seconds: when to try to open the port again
         self._patience = time.monotonic() + PATIENCE
 
     def try_open(self) -> bool:
-        """Open the endpoint if possible now; return whether it serves."""
-        if self._server is None and time.monotonic() >= self._again:
-            self._open()
-        return self._server is not None
-
-    def close(self) -> None:
-        """Stop serving; running requests have a few seconds."""
-        if self._server is not None:
-            self._server.stop()
-        if self._lock is not None:
-            os.close(self._lock)
-
-    def _open(self) -> None:
+        """Open the endpoint if that is possible now. Return whether this watch serves."""
+        if self._server is not None or time.monotonic() < self._again:
+            return self._server is not None
         host, port = self._where
         try:
-            if not self._first():
-                return
-            server = Server(self.answers, host, port, LIMITS)
-        except OSError as error:
+            if not self._is_first:
+                self._held.enter_context(hold_lock(str(self._lock_file), wait=False))
+                self._is_first = True
+            server = Server(self.app, host, port, LIMITS)
+        except BlockingIOError:
+            return False  # another watch serves
+        except OSError as error:  # the port is in use, or the folder is missing
             self._again = time.monotonic() + RETRY
             if time.monotonic() > self._patience:
                 self._patience = float("inf")
@@ -160,28 +154,17 @@ class _Endpoint:
                     "push port %s:%d is not open, will retry (%s): free the port, or "
                     "change `host` or `port`", host, port, error.strerror,
                 )  # fmt: skip
-            return
+            return False
         server.start()
         self._server = server
         _log.info("documents can be pushed to http://%s:%d/documents/", host, port)
-
-    def _first(self) -> bool:
-        """Claim the endpoint for this watch; return whether that worked.
-
-        Raises OSError while the folder is missing.
-        """
-        if self._lock is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self._lock_file, flags, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(descriptor)
-                if isinstance(error, BlockingIOError):
-                    return False
-                raise
-            self._lock = descriptor
         return True
+
+    def close(self) -> None:
+        """Stop serving; running requests have a few seconds."""
+        if self._server is not None:
+            self._server.stop()
+        self._held.close()
 
 
 def _item(kept: StoredDocument) -> Item:

@@ -1,9 +1,9 @@
 """Documents that were pushed, in one SQLite file.
 
-A change is one transaction, on the disk when the call returns (write-ahead log, ``synchronous=FULL``). So
-after a crash a document is stored with its type and metadata, or not at all. No file is ever named after a
-key. Every call reopens the file: calls may come from any thread, and the folder may have been replaced. A
-random id distinguishes an empty new file from a lost one.
+A change is one transaction, and is on the disk when the call returns (write-ahead log, ``synchronous=FULL``).
+So after a crash a document is stored with its type and metadata, or not at all. No file is ever named after a
+key. Every call opens the file again: calls may come from any thread, and the folder may have been replaced. A
+random id tells a new, empty file from the one that was there before.
 """
 
 import json
@@ -24,12 +24,12 @@ from typing import Literal
 from ingestor.model import Scalar
 from ingestor.ports import NeedsHuman, Transient
 
-_OTHERS = 0o077
+_OTHERS = 0o077  # permissions of users other than the owner
 _log = logging.getLogger(__name__)
 
 
 def close_to_others(*paths: Path) -> None:
-    """Remove the rights of other users, and log that. Missing files are skipped."""
+    """Remove other users' permissions on the files, with a warning. Missing files are skipped."""
     for path in paths:
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -43,9 +43,9 @@ def close_to_others(*paths: Path) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _warn_once(what: str, *about: object) -> None:
-    """Log a warning once, not at each use."""
-    _log.warning(what, *about)
+def _warn_once(message: str, *values: object) -> None:
+    """Log a warning unless the same one was logged before."""
+    _log.warning(message, *values)
 
 
 _FORMAT = 1
@@ -67,12 +67,12 @@ Outcome = Literal["created", "changed", "unchanged"]
 
 
 class StoreFull(Transient):
-    """Error: the disk is full; stored documents stay."""
+    """Error: the disk is full. Documents that were stored before stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document without its bytes."""
+    """Facts about a stored document, without its bytes."""
 
     key: str
     version: str  # a digest of content, type and metadata
@@ -83,17 +83,17 @@ class StoredDocument:
 
 
 class PushStore:
-    """Store of documents.
-
-    Methods raise NeedsHuman or Transient (such as StoreFull) if the file can't be used.
-    """
+    """Store of documents in a folder. Methods raise NeedsHuman or Transient if the file can't be used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "documents.sqlite3"
 
     def put(self, key: str, data: bytes, content_type: str | None, metadata: Metadata) -> tuple[str, Outcome]:
-        """Store a document durably; return its version, and whether it was created or changed."""
+        """Store a document durably. Return its version, and whether it was created, changed or unchanged.
+
+        Raises StoreFull if the disk is full.
+        """
         facts = json.dumps(sorted(metadata))
         version = _version(data, content_type, facts)
         with self._transaction() as db:
@@ -106,12 +106,12 @@ class PushStore:
         return version, "changed" if before else "created"
 
     def delete(self, key: str) -> bool:
-        """Delete a document durably; return whether it existed."""
+        """Delete a document durably. Return whether it existed."""
         with self._transaction() as db:
-            there = db.execute("DELETE FROM documents WHERE key = ?", (key,)).rowcount > 0
-            if there:
+            existed = db.execute("DELETE FROM documents WHERE key = ?", (key,)).rowcount > 0
+            if existed:
                 _note(db, key)
-        return there
+        return existed
 
     def get(self, key: str) -> tuple[StoredDocument, bytes] | None:
         with self.open() as db:
@@ -119,12 +119,13 @@ class PushStore:
         return (_document_of(*row[:-1]), row[-1]) if row else None
 
     def list_documents(self, under: str = "") -> Iterator[StoredDocument]:
-        """Yield the documents at or below a key, from one consistent snapshot."""
+        """Yield the documents at or below a key, as one consistent snapshot; "" means all documents."""
         with self.open() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
                 yield _document_of(*row)
 
     def identity(self) -> str:
+        """Return the random id of the file, which is created if it is missing."""
         with self.open() as db:
             close_to_others(
                 self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm"))
@@ -133,7 +134,7 @@ class PushStore:
 
     @contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
-        """Open the store for reading. A missing store is created, but not the folders above its own."""
+        """Open a connection for the context. A missing file is created, and its folder, but none above it."""
         try:
             if not self.path.exists():
                 self._make()
@@ -154,7 +155,7 @@ class PushStore:
             db.execute("COMMIT")
 
     def _make(self) -> None:
-        """Create the store in one step, also if another process creates it at the same time."""
+        """Create the file in one step, so that it is complete even if another process creates it, too."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         draft = self.folder / f"{token_hex(8)}.new"
         try:
@@ -174,6 +175,7 @@ class PushStore:
             os.close(descriptor)
 
     def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
+        """Return the error with its remedy for an error of SQLite."""
         name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if name.startswith("FULL"):
             return StoreFull(f"the disk of {self.folder} is full: make room")
@@ -185,7 +187,7 @@ class PushStore:
 
 
 class StoreChanges:
-    """Changes of a store since the last call, for one thread."""
+    """Changes of a store since the last ``take``, for use by one thread."""
 
     def __init__(self, store: PushStore) -> None:
         self._store = store
@@ -194,13 +196,16 @@ class StoreChanges:
         self._last = 0
 
     def take(self) -> list[str]:
-        """Return changed keys; "" if everything may have changed; none while the store can't be used."""
+        """Return the keys that changed since the last call; "" if any may have changed.
+
+        Empty while the store can't be used.
+        """
         try:
             if self._db is None or _file(self._store.path) != self._file:
                 self._open()
                 return [""]
-            asked = "SELECT number, key FROM changes WHERE number > ? ORDER BY number"
-            rows = self._db.execute(asked, (self._last,)).fetchall()
+            query = "SELECT number, key FROM changes WHERE number > ? ORDER BY number"
+            rows = self._db.execute(query, (self._last,)).fetchall()
         except (sqlite3.DatabaseError, OSError, NeedsHuman, Transient):
             self.close()
             return []

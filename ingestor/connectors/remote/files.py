@@ -9,7 +9,7 @@ as missing: some file systems do that after every failure. Links are not followe
 import errno
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Lock
 from typing import Annotated, Any, TypeVar
@@ -95,11 +95,11 @@ class FilesOptions(Options):
 
 
 class Files:
-    """Connector for a remote file system. Listing a part also lists the folders above it."""
+    """Connector for a remote file system. A scan below a folder also lists the folders above it."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
-        self._chosen = choose(options.include, options.exclude, hidden=options.hidden)
+        self._is_chosen = choose(options.include, options.exclude, hidden=options.hidden)
         self._protocol = options.url.partition("://")[0]
         self._lock = Lock()
         self._opened: tuple[Any, str] | None = None  # the file system, and the path of the address in it
@@ -115,7 +115,13 @@ class Files:
         """Yield the documents at or below a key. Raises as ``scan``."""
         unknown = _Unknown(lambda: self._request(lambda system, root: self._list(system, root, "")))
         self._request(lambda system, root: system.invalidate_cache())
-        for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
+        below = "/".join(map(unescape, under.split("/")))
+        files: Iterable[tuple[str, _Info]] = self._walk(below, unknown)
+        if self._protocol in _FLAT:
+            files = self._request(lambda system, root: self._list_flat(system, root, below))
+        for path, info in files:
+            if not (_covers(below, path) and self._is_chosen(path)):
+                continue
             key = _key(path)
             try:
                 item = self._item(key, info)
@@ -137,10 +143,10 @@ class Files:
         path = "/".join(map(unescape, item.key.split("/")))
 
         def read(system: Any, root: str) -> tuple[bytes, _Info]:
-            full = self._place(root, path)
+            full = address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
             data = content(system, self._protocol, full, most)
             system.invalidate_cache()
-            return data, system.info(full)
+            return data, system.info(full)  # after the content, so that a change meanwhile shows
 
         try:
             data, after = self._request(read)
@@ -156,7 +162,10 @@ class Files:
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
     def _item(self, key: str, info: _Info) -> Item:
-        """Return the item of a file. Asks for the file's own facts if the listing has too few."""
+        """Return the item of a file. If the listing gives no version, request the file's own facts.
+
+        Raises NeedsHuman or Transient.
+        """
         mark = version(info)
         if mark is None:
             info = self._request(lambda system, root: dict(system.info(info["name"])))
@@ -172,11 +181,8 @@ class Files:
         url = self._options.url
         return f"{url}{key}" if url.endswith("://") else f"{url}/{key}"
 
-    def _place(self, root: str, path: str) -> str:
-        """Return the file system's name for a path below the address."""
-        return address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
-
     def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+        """Return the entries of one folder, with their paths below the address."""
         if self._protocol in _OF_INDEXES:
             return _list_index(system, root, above)
         entries = system.ls(_join(root, above), detail=True)
@@ -184,16 +190,12 @@ class Files:
             (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
         ]
 
-    def _below(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
-        """Yield the selected files at or below a path, with their paths below the address."""
-        flat = self._protocol in _FLAT
-        files = self._request(lambda system, root: self._all(system, root, under)) if flat else None
-        for path, info in self._walk(under, unknown) if files is None else files:
-            if _covers(under, path) and self._chosen.takes(path):
-                yield path, info
-
     def _walk(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
-        """Yield the files of every folder at, below and above a path."""
+        """Yield the files of every folder at, below and above a path, with their paths below the address.
+
+        Folders that cannot be listed are added to ``unknown``. Raises NeedsHuman or Transient if the address
+        cannot.
+        """
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
             above = pending.pop()
@@ -216,13 +218,14 @@ class Files:
                 elif info["type"] == "file":
                     yield path, info
 
-    def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
-        place = _join(root, under)
-        objects = list_objects(system, place)
-        if under and place not in objects:  # an object with the name of a folder is left out
+    def _list_flat(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
+        """Return all files at or below a path, with their paths, by a protocol that lists them at once."""
+        full = _join(root, under)
+        objects = list_objects(system, full)
+        if under and full not in objects:  # an object with the name of a folder is left out
             with suppress(FileNotFoundError):
                 system.invalidate_cache()
-                objects[place] = system.info(place)
+                objects[full] = system.info(full)
         return [
             (path, info)
             for info in objects.values()
@@ -230,7 +233,10 @@ class Files:
         ]
 
     def _request(self, question: Callable[[Any, str], T]) -> T:
-        """Send a request. Retry once with a new connection if the old connection was closed."""
+        """Return the answer of ``question``, which takes the file system and the address's path in it.
+
+        Retry once with a new connection if the old one was closed. Raises NeedsHuman or Transient.
+        """
         kept = self._opened
         try:
             return self._answer(question)
@@ -240,9 +246,9 @@ class Files:
         return self._answer(question)
 
     def _answer(self, question: Callable[[Any, str], T]) -> T:
-        """Ask one question at a time, unless the file system allows more.
+        """Return the answer of ``question``, one at a time unless the file system allows more.
 
-        After an error, unless a file is missing, the next question reconnects.
+        After an error, unless a file is missing, the next request connects again.
         """
         try:
             with self._lock:
@@ -281,7 +287,10 @@ class Files:
 
 
 class _Unknown:
-    """State of a listing. ``reasons``: why folders or files were not listed; ``failed``: number in a row."""
+    """Folders and files that a scan could not list.
+
+    ``reasons``: reason by key. ``failed``: failures in a row.
+    """
 
     def __init__(self, ask_address: Callable[[], object]) -> None:
         self._ask_address = ask_address
@@ -289,7 +298,10 @@ class _Unknown:
         self.failed = 0
 
     def add(self, key: str, error: Exception) -> None:
-        """Add an unlisted key. Raises the address's own error if the address can't be listed either."""
+        """Add the key of a folder or file that could not be listed.
+
+        After several failures in a row list the address itself, and raise its error: the server may be down.
+        """
         self.reasons[key] = str(error)
         self.failed += isinstance(error, Transient)
         if self.failed >= _IN_A_ROW:
@@ -298,7 +310,7 @@ class _Unknown:
 
 
 class _Missing(NeedsHuman):
-    """Error: a path does not exist. For the address a person must act; for a file below, list again."""
+    """Error: a path does not exist. The address of the source must be corrected; a file below it vanished."""
 
 
 def _is_missing(error: Exception) -> bool:

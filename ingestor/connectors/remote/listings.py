@@ -1,13 +1,15 @@
-"""Facts about files as servers list them, in one form for all file systems. Pure.
+"""Facts about remote files, in one form for all file systems, and entries of index pages. Pure.
 
 File systems use many names for the same fact, and some give times as text. The version from a listing must
-equal the version from a request for the single file. An entry of an index page is a link to a URL directly
-beneath the page. A link that ends in a slash leads to a folder. Other links, and links with a query (such as
-columns to sort by), are skipped.
+equal the version from a request for the single file.
+
+An entry of an index page is a link to a URL directly below the page. A link that ends in a slash leads to a
+folder. Links with a query, such as columns to sort by, are skipped.
 """
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -30,8 +32,8 @@ _TIMES = (
 
 
 def version(info: Mapping[str, Any]) -> str | None:
-    """Return a version that differs whenever the content may differ; None if only the size is known."""
-    mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
+    """Return a version of the file that changes with its content; None if only its size is known."""
+    mark = next((str(info[name]) for name in _MARKS if _has(info, name)), None)
     changed = time_of_change(info)
     if mark is None and changed is None:
         return None
@@ -42,10 +44,10 @@ def version(info: Mapping[str, Any]) -> str | None:
 
 def is_marked(info: Mapping[str, Any]) -> bool:
     """Return whether the file has a mark of its content, such as an ETag, besides size and time."""
-    return any(_says(info, name) for name in _MARKS)
+    return any(_has(info, name) for name in _MARKS)
 
 
-def _says(info: Mapping[str, Any], name: str) -> bool:
+def _has(info: Mapping[str, Any], name: str) -> bool:
     return info.get(name) not in (None, "")
 
 
@@ -68,21 +70,13 @@ def _seconds(value: object) -> float | None:
 
 
 def _parse(text: str) -> datetime | None:
-    """Parse ISO 8601, HTTP dates, or FTP times (20231114221320). UTC if no zone is given."""
-    for parse in (datetime.fromisoformat, _http_date, _ftp_date):
-        try:
-            return parse(text)
-        except ValueError:
-            continue
+    """Parse ISO 8601, HTTP dates, or FTP times (20231114221320); None for other text."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(text)
+    for form, part in (("%a, %d %b %Y %H:%M:%S GMT", text), ("%Y%m%d%H%M%S", text[:14])):
+        with suppress(ValueError):
+            return datetime.strptime(part, form).replace(tzinfo=UTC)
     return None
-
-
-def _http_date(text: str) -> datetime:
-    return datetime.strptime(text, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
-
-
-def _ftp_date(text: str) -> datetime:
-    return datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 _HTML = re.compile(rb"<(!doctype html|html|title|pre|ul|table|a\s)", re.IGNORECASE)
@@ -98,35 +92,31 @@ class _Links(HTMLParser):
 
 
 def entries(page: bytes, url: str) -> dict[str, bool]:
-    """Return the names in a folder, and whether each is a folder. Raises ValueError if the page is not HTML.
+    """Return the names of a folder's entries from its index page, and whether each is a folder.
 
-    ``url``: address of the page, which ends in a slash.
+    ``url``: address of the page, which ends in a slash. Raises ValueError if the page is not HTML.
     """
     if not _HTML.search(page):
-        raise ValueError("not a page of links")
+        raise ValueError("the page is no HTML with links to files")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
-    names: dict[str, bool] = {}
-    for link in links.links:
-        name = _beneath(link, url)
-        if name:
-            names[name.rstrip("/")] = name.endswith("/")
-    return names
+    names = filter(None, (_name_below(link, url) for link in links.links))
+    return {name.rstrip("/"): name.endswith("/") for name in names}
 
 
 def address(root: str, path: str) -> str:
-    """Return the percent-encoded URL of a path beneath a folder. Names are as from ``os.fsdecode``."""
+    """Return the percent-encoded URL of a path below ``root``. ``path``: text as ``os.fsdecode`` gives it."""
     return f"{root}/{quote(path, errors='surrogateescape')}"
 
 
-def _beneath(link: str, url: str) -> str | None:
-    """Return the name of a link's target, if it lies directly beneath ``url``."""
+def _name_below(link: str, url: str) -> str | None:
+    """Return the name of a link's target directly below ``url``, with its slash; None for other links."""
     try:
-        there, here = urlsplit(urljoin(url, link.strip())), urlsplit(url)
+        target, page = urlsplit(urljoin(url, link.strip())), urlsplit(url)
     except ValueError:
         return None
-    path, above = (unquote(parts.path, errors="surrogateescape") for parts in (there, here))
-    if there[:2] != here[:2] or there.query or not path.startswith(above):
+    path, above = (unquote(parts.path, errors="surrogateescape") for parts in (target, page))
+    if target[:2] != page[:2] or target.query or not path.startswith(above):
         return None
     name = path[len(above) :]
     plain = name.removesuffix("/")

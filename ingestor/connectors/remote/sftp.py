@@ -1,6 +1,7 @@
-"""Files over SFTP: fsspec's file system, with a check of the server's key.
+"""Files over SFTP by fsspec's file system, with a check of the server's key.
 
-The server's key must be among the known hosts, as for ``ssh``. The login is sent to no other server.
+The server's key must be in the file of known hosts, as for ``ssh``. Before, no password is sent to the
+server.
 """
 
 import logging
@@ -19,10 +20,12 @@ _SECONDS = 30.0  # longest silence of the server
 
 
 class Sftp(SFTPFileSystem):  # type: ignore[misc]
-    def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
-        """Connect.
+    """File system of an SFTP server."""
 
-        ``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman for unknown hosts.
+    def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
+        """Connect to a host. Raises NeedsHuman if the host is unknown, and the errors of paramiko.
+
+        ``known_hosts``: file of keys. ``login``: arguments of ``paramiko.SSHClient.connect``.
         """
         self._known_hosts = Path(known_hosts).expanduser()
         super().__init__(host, **login)
@@ -38,18 +41,21 @@ class Sftp(SFTPFileSystem):  # type: ignore[misc]
         except paramiko.BadHostKeyException as error:
             raise NeedsHuman(
                 f"{self.host} has another key than in {self._known_hosts}: this may be an attack; "
-                "if the server was reinstalled, correct that file"
+                "if the server was reinstalled, replace its key in that file"
             ) from error
         self.ftp = self.client.open_sftp()
         self.ftp.get_channel().settimeout(self.ssh_kwargs.get("timeout", _SECONDS))
 
 
 class _Unknown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
+    """Policy that refuses hosts whose key is not in the file of known hosts."""
+
     def __init__(self, known_hosts: Path) -> None:
         self._known_hosts = known_hosts
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         raise NeedsHuman(
-            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: if it is "
-            "right, add the output of `ssh-keyscan`, or set another file as `known_hosts` in `options`"
+            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: check the "
+            "fingerprint, then add the output of `ssh-keyscan`, or set another file as `known_hosts` in "
+            "`options`"
         )

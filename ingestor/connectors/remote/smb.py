@@ -1,7 +1,7 @@
-"""A share of an SMB server (Samba, Windows) as a read-only fsspec file system.
+"""SMB servers (Samba, Windows) as a read-only fsspec file system.
 
-fsspec's own file system is not used: it sends a request for each file of a listing, and locks the files that
-it reads. Its one pool of connections serves the whole program, so one source would use another source's
+fsspec's own file system is not used. It sends a request for each file of a listing, and locks the files that
+it reads. It has one pool of connections for the whole program, so one source would use another source's
 login.
 """
 
@@ -32,7 +32,10 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
     protocol = "smb"
 
     def __init__(self, host: str, port: int = 445, **login: Any) -> None:
-        """Prepare a login: username, password, encrypt and timeout for smbclient.register_session."""
+        """Store the login for later requests.
+
+        ``login``: username, password, encrypt and timeout for ``smbclient.register_session``.
+        """
         super().__init__()
         self._host = host
         own: _Info = {"port": port, "connection_cache": {}}
@@ -71,7 +74,10 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Turn errors of the login, which the first request raises, into Python's own."""
+    """Raise errors of the login and of a missing share as PermissionError and FileNotFoundError.
+
+    smbclient logs in with the first request.
+    """
     try:
         yield
     except (SMBResponseException, SMBOSError) as error:

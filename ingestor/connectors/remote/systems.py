@@ -1,8 +1,8 @@
-"""Open the file system of an address, read its files and list its folders, within bounds of size and time.
+"""Open the file system of an address, and read its files within bounds of size and time.
 
-Defaults of a package that wait without limit or trust unknown servers are replaced; ``options`` override
-them. The size in a listing may be wrong: a file may be larger, or have no end. Only the requested bytes are
-kept.
+Defaults of packages that wait without limit or trust unknown servers are replaced; ``options`` of the source
+override them. The size in a listing may be wrong, and a file may have no end. So no more bytes are read than
+the caller allows.
 """
 
 import sys
@@ -37,42 +37,42 @@ _PACKAGES = {  # by protocol: package for pip
 
 
 def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system, and the path of the address in it. Raises the errors of the file system."""
-    protocol, given = url.partition("://")[0], dict(options)
+    """Return the file system of a URL, and the URL's path in it. Raises the errors of the file system."""
+    protocol, arguments = url.partition("://")[0], dict(options)
     if protocol in ("sftp", "ssh"):
         from ingestor.connectors.remote.sftp import Sftp
 
-        return _make(Sftp, url, given)
+        return _make(Sftp, url, arguments)
     if protocol == "smb":
         from ingestor.connectors.remote.smb import Smb
 
-        return _make(Smb, url, given)
+        return _make(Smb, url, arguments)
     if protocol in ("http", "https"):
-        given = _http_arguments(given)
+        arguments = _http_arguments(arguments)
     elif protocol in ("webdav", "dav"):
         from ingestor.connectors.remote.webdav import Webdav
 
-        if "password" in given:  # it needs a tuple, which YAML does not have
-            given["auth"] = (given.pop("username", ""), given.pop("password"))
-        return _make(Webdav, url, given)
+        if "password" in arguments:  # it needs a tuple, which YAML does not have
+            arguments["auth"] = (arguments.pop("username", ""), arguments.pop("password"))
+        return _make(Webdav, url, arguments)
     elif protocol in ("s3", "s3a"):  # s3fs itself makes five attempts
-        given["config_kwargs"] = {**_s3_arguments(), **given.get("config_kwargs", {})}
+        arguments["config_kwargs"] = {**_s3_arguments(), **arguments.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):
-        given = {"requests_timeout": _SECONDS, **given}
+        arguments = {"requests_timeout": _SECONDS, **arguments}
     elif protocol in ("az", "abfs"):
-        given = {"connection_timeout": int(_SECONDS), "read_timeout": int(_SECONDS), **given}
-    system, root = url_to_fs(url, skip_instance_cache=True, **given)
+        arguments = {"connection_timeout": int(_SECONDS), "read_timeout": int(_SECONDS), **arguments}
+    system, root = url_to_fs(url, skip_instance_cache=True, **arguments)
     return system, root.rstrip("/")
 
 
 def describe_missing(protocol: str, error: ImportError) -> str:
-    """Return the message for a package that is not installed."""
-    wanted = known_implementations.get(protocol, {}).get("err", str(error))
-    return f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
+    """Return the message for a file system whose package is not installed."""
+    message = known_implementations.get(protocol, {}).get("err", str(error))
+    return f"{message}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
 
 
-def _make(kind: Any, url: str, given: dict[str, Any]) -> tuple[Any, str]:
-    arguments = {**kind._get_kwargs_from_urls(url), **given}
+def _make(kind: Any, url: str, arguments: dict[str, Any]) -> tuple[Any, str]:
+    arguments = {**kind._get_kwargs_from_urls(url), **arguments}
     return kind(**arguments, skip_instance_cache=True), kind._strip_protocol(url).rstrip("/")
 
 
@@ -90,18 +90,21 @@ def _s3_arguments() -> dict[str, Any]:
     return {"retries": once, "http_session_cls": NoRedirects}
 
 
-def _http_arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments that make redirects errors: a server must not redirect requests to other machines."""
+def _http_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add time limits, the login, and a limit of redirects to the arguments of the file system.
+
+    A redirect is an error, because a server must not send requests to other machines.
+    """
     import aiohttp
 
     waits = aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)
     client: dict[str, Any] = {"timeout": waits}
-    if "password" in given:
-        client["auth"] = aiohttp.BasicAuth(given.pop("username", ""), given.pop("password"))
-    return {"encoded": True, "max_redirects": 1, "client_kwargs": client, **given}
+    if "password" in arguments:
+        client["auth"] = aiohttp.BasicAuth(arguments.pop("username", ""), arguments.pop("password"))
+    return {"encoded": True, "max_redirects": 1, "client_kwargs": client, **arguments}
 
 
-SECONDS = 600.0  # for a whole answer, also if it comes a byte at a time
+SECONDS = 600.0  # for a complete response, also if it comes a byte at a time
 LISTING = 3600.0  # seconds for all pages of one listing
 MOST_KEYS = 2_000_000  # of one listing
 _PART = 2**20  # bytes
@@ -109,7 +112,10 @@ _HTTP, _S3 = ("http", "https"), ("s3", "s3a")
 
 
 def content(system: Any, protocol: str, path: str, most: int) -> bytes:
-    """Return a file's bytes; at least ``most`` + 1 of a longer file. Raises the errors of the file system."""
+    """Return a file's bytes, or at least ``most`` + 1 of them if it is longer.
+
+    Raises the errors of the file system.
+    """
     read = {**dict.fromkeys(_HTTP, _read_http), **dict.fromkeys(_S3, _read_s3)}.get(protocol)
     if read is None:
         return bytes(system.cat_file(path))
@@ -117,9 +123,12 @@ def content(system: Any, protocol: str, path: str, most: int) -> bytes:
     return data
 
 
-def list_objects(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Return every object below a path of S3, by name. Raises NeedsHuman if there are too many."""
-    objects: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
+def list_objects(system: Any, path: str) -> dict[str, dict[str, Any]]:
+    """Return facts about every object below a path of S3, by name.
+
+    Raises NeedsHuman if there are too many, and the errors of the file system.
+    """
+    objects: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, path, timeout=LISTING)
     return objects
 
 
@@ -132,8 +141,8 @@ async def _read_http(system: Any, url: str, most: int) -> bytes:
 
 async def _read_s3(system: Any, path: str, most: int) -> bytes:
     bucket, key, version = system.split_path(path)
-    which = {"VersionId": version} if version else {}
-    answer = await system._call_s3("get_object", Bucket=bucket, Key=key, **which)
+    versioned = {"VersionId": version} if version else {}
+    answer = await system._call_s3("get_object", Bucket=bucket, Key=key, **versioned)
     try:
         return await _read_bounded(answer["Body"], most)
     finally:
@@ -147,12 +156,12 @@ async def _read_bounded(stream: Any, most: int) -> bytes:
     return bytes(data)
 
 
-async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """List a path of S3. Repeated keys count towards the limit, too, since pages may never end."""
+async def _s3_listing(system: Any, path: str) -> dict[str, dict[str, Any]]:
+    """Return ``list_objects``. Repeated names count, too, because a server may send pages forever."""
     from botocore.exceptions import ClientError
     from s3fs.errors import translate_boto_error
 
-    bucket, key, _ = system.split_path(place)
+    bucket, key, _ = system.split_path(path)
     prefix = f"{key.rstrip('/')}/" if key else ""
     objects: dict[str, dict[str, Any]] = {}
     count = 0
@@ -161,7 +170,7 @@ async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
             objects[info["name"]] = info
             count += 1
             if count > MOST_KEYS:
-                raise NeedsHuman(f"{place} lists more than {MOST_KEYS:,} keys: name a narrower `url`")
+                raise NeedsHuman(f"{path} lists more than {MOST_KEYS:,} keys: name a narrower `url`")
     except ClientError as error:
         raise translate_boto_error(error) from error
     return objects

@@ -1,4 +1,4 @@
-"""Files over WebDAV: webdav4's file system, with every name in a path percent-encoded.
+"""Files over WebDAV by webdav4's file system, with every name in a path percent-encoded.
 
 webdav4's client does not encode ``#``, ``?`` and ``%``, and so requests another path.
 """
@@ -10,7 +10,7 @@ from webdav4.client import Client
 from webdav4.fsspec import WebdavFileSystem
 
 
-class _Encoding(Client):  # type: ignore[misc]
+class _EncodingClient(Client):  # type: ignore[misc]
     def join_url(self, path: str, add_trailing_slash: bool = False) -> Any:
         parts = [*filter(None, (*self.base_url.path.split("/"), *path.split("/")))]
         encoded = "/" + quote("/".join(parts)) + "/" * add_trailing_slash
@@ -19,9 +19,11 @@ class _Encoding(Client):  # type: ignore[misc]
 
 
 class Webdav(WebdavFileSystem):  # type: ignore[misc]
+    """File system of a WebDAV server."""
+
     def __init__(self, base_url: str, auth: Any = None, **login: Any) -> None:
-        super().__init__(base_url, client=_Encoding(base_url, auth=auth, **login))
+        super().__init__(base_url, client=_EncodingClient(base_url, auth=auth, **login))
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        """List a folder. A slash ends the path, because the package strips spaces at the end."""
+        """Return a folder's entries. A slash protects spaces at the end of the path, which webdav4 strips."""
         return list(super().ls(f"{path.rstrip('/')}/", detail=detail, **more))

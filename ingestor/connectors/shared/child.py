@@ -1,8 +1,8 @@
 """Run a program, read its output within limits, and end it with all its children.
 
-The program has a process group of its own. The group is killed when the reader stops, at the time limit, and
-when ingestor exits. Standard error is read too, so that the program never blocks; its last lines explain
-failures.
+The program has a process group of its own. The group is killed when the caller stops reading, at the time
+limit, and when ingestor exits. Standard error is read too, so that the program never blocks; its last lines
+explain failures.
 """
 
 import os
@@ -27,7 +27,7 @@ _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", r
 
 
 class ProgramFailed(Exception):
-    """Error: a program failed. The message is the reason without secrets; ``words`` is its standard error."""
+    """Error: a program failed. The message has no secrets. ``words``: the end of its standard error."""
 
     def __init__(self, reason: str, words: str = "") -> None:
         last = last_words(words)
@@ -49,29 +49,28 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A program to run. ``environment``: all variables. ``longest``: bytes of a line.
-
-    ``secrets``: hidden in messages.
-    ``helpers_stay``: after a success, processes that the program started may run on.
-    """
+    """A program to run, with its limits."""
 
     command: Sequence[str]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str]  # all variables
     seconds: float = 3600.0
-    longest: int = 10**8
-    secrets: Sequence[str] = ()
-    helpers_stay: bool = False
+    longest: int = 10**8  # bytes of a line of output
+    secrets: Sequence[str] = ()  # hidden in messages
+    helpers_stay: bool = False  # whether processes that the program started may run on after a success
 
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
-        """Yield the lines that the program prints, without line ends; ``given`` is its standard input.
+        """Run the program, and yield the lines that it prints, without line ends.
 
-        Raises Missing, or ProgramFailed: exit status, time limit, too long a line. Success is certain only
-        after the last line.
+        ``given``: its standard input. Raises Missing, or ProgramFailed (exit status, time limit, too long a
+        line), perhaps after the last line.
         """
         return self._run(given, lambda reader: reader.lines(self.longest))
 
     def output(self, most: int) -> bytes:
-        """Return the program's standard output, at most ``most`` bytes. Raises Missing or ProgramFailed."""
+        """Run the program, and return what it prints, at most ``most`` bytes.
+
+        Raises Missing or ProgramFailed.
+        """
         return b"".join(self._run(b"", lambda reader: reader.parts(most)))
 
     def _run(self, given: bytes, read: Callable[["_Reader"], Iterator[bytes]]) -> Iterator[bytes]:
@@ -120,6 +119,7 @@ class Run:
         return self.without_secrets(reader.last_bytes.decode("utf-8", "replace"))
 
     def without_secrets(self, text: str) -> str:
+        """Return the text with each secret as ``…``, except very short ones."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…") if len(secret) >= _SECRET else text
         return text
@@ -130,7 +130,10 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be rea
 
 @dataclass(slots=True)
 class _Reader:
-    """Output streams of a process. ``until``: deadline by the monotonic clock."""
+    """Reads the output of a process until a deadline.
+
+    ``until``: deadline in monotonic seconds. ``last_bytes``: end of standard error.
+    """
 
     process: subprocess.Popen[bytes]
     until: float
@@ -142,7 +145,7 @@ class _Reader:
             stream.close()
 
     def await_end(self) -> None:
-        """Wait for the exit after the output ended.
+        """Wait for the exit after the output ended. Raises ProgramFailed if the process continues.
 
         The process is not reaped, so its group id stays valid.
         """
@@ -153,20 +156,23 @@ class _Reader:
             time.sleep(0.005)
 
     def lines(self, longest: int) -> Iterator[bytes]:
-        begun = bytearray()
+        line = bytearray()
         for part in self.parts():
-            *whole, rest = part.split(b"\n")
-            for end in whole:
-                yield bytes(begun + end)
-                begun.clear()
-            begun += rest
-            if len(begun) > longest:
+            *ends, rest = part.split(b"\n")
+            for end in ends:
+                yield bytes(line + end)
+                line.clear()
+            line += rest
+            if len(line) > longest:
                 raise OutputTooLong(f"a line of output has more than {longest:,} bytes")
-        if begun:
-            yield bytes(begun)
+        if line:
+            yield bytes(line)
 
     def parts(self, most: int | None = None) -> Iterator[bytes]:
-        """Yield standard output; keep standard error aside. With ``most`` bytes, await the end of both."""
+        """Yield standard output as it arrives, and gather standard error in ``last_bytes``.
+
+        ``most``: limit of bytes, with which the end of both streams is awaited. Raises ProgramFailed.
+        """
         assert self.process.stdout and self.process.stderr
         stdout, stderr, size = self.process.stdout.fileno(), self.process.stderr.fileno(), 0
         with selectors.DefaultSelector() as selector:
@@ -194,7 +200,7 @@ class _Reader:
 
 
 def _end(group: int) -> None:
-    """End a process group: SIGTERM, a wait, SIGKILL."""
+    """End a process group: SIGTERM, and after some seconds SIGKILL."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
         until = time.monotonic() + _GRACE
@@ -208,7 +214,10 @@ def _runs(process: int) -> bool:
 
 
 def last_words(words: str) -> str:
-    """Return the lines with the reason: the last three that look like errors, else the last one."""
+    """Return the lines of standard error that explain a failure.
+
+    These are the last three that look like errors, else the last line.
+    """
     lines = [line.strip()[:500] for line in words.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return " / ".join(telling[-3:] or lines[-1:])

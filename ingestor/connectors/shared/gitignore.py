@@ -4,9 +4,9 @@ Git decides level by level. An ignored directory is not entered. Inside other di
 the entry itself, not its parents. Libraries that judge a whole path at once get ``foo/**`` with
 ``!foo/keep.md``, and names with a newline, wrong. Unlike git, ``?`` matches a character rather than a byte.
 
-Patterns may come from untrusted people, so a match never backtracks. Each star takes the first place where
-the characters behind it fit, and keeps that place (an atomic group). Their number is fixed, so a later place
-would leave less of the name for the rest.
+Patterns may come from untrusted people, so a match never backtracks. Each star ends at the first position
+where the characters behind it match, and never moves on (an atomic group). The number of these characters is
+fixed, so a later position would only leave less of the name for the rest.
 """
 
 import re
@@ -49,20 +49,22 @@ _SMALL = 4096  # characters; many files up to this size are cached, and few larg
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A pattern as a regular expression."""
+
     expression: str
-    whole_path: bool  # if false, matched against the last component
+    whole_path: bool  # whether it is matched against the path, or against the last component alone
     directories_only: bool
     negated: bool
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Compile the pattern at first use: most lines of a long file are never used."""
+        """Return the compiled expression. Most lines of a long file are never compiled."""
         return _compile(self.expression)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """Patterns of one file or list; the last that matches decides."""
+    """Patterns of one file or list. The last pattern that matches a name decides."""
 
     lines: tuple[_Line, ...]  # last first
     names: re.Pattern[str]  # matches if one of the name patterns matches
@@ -76,9 +78,10 @@ class IgnoreRules:
         return any(line.negated for line in self.lines)
 
     def verdict(self, path: str, name: str, *, directory: bool) -> bool | None:
-        """Return whether a pattern matches the entry itself: True, False by a negation, None without a match.
+        """Return whether a pattern matches an entry: True, False for a negated pattern, or None if none does.
 
-        ``path`` is relative to where the patterns live and ends in ``name``, without a trailing slash.
+        ``path``: path below the directory of the patterns, without a trailing slash. ``name``: its last
+        component. Directories above the entry do not count.
         """
         if not self.names.fullmatch(name) and not self.paths.fullmatch(path):
             return None
@@ -91,7 +94,7 @@ class IgnoreRules:
 
 
 def rules(patterns: Iterable[str]) -> IgnoreRules:
-    """Compile patterns. Blank patterns, comments and patterns that git finds invalid match nothing."""
+    """Parse patterns. Blank patterns, comments and patterns that git finds invalid match nothing."""
     lines = [line for pattern in patterns if (line := _line(pattern))]
     return IgnoreRules(
         tuple(reversed(lines)),
@@ -103,20 +106,20 @@ def rules(patterns: Iterable[str]) -> IgnoreRules:
 def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) -> bool:
     """Return whether a file is included, and neither the file nor a folder around it is excluded.
 
-    ``names``: its path.
+    ``names``: components of the file's path.
     """
-    taken = False
+    included = False
     for depth, name in enumerate(names, 1):
         path, is_directory = "/".join(names[:depth]), depth < len(names)
         if exclude.verdict(path, name, directory=is_directory):
             return False
         verdict = include.verdict(path, name, directory=is_directory)
-        taken = taken if verdict is None else verdict
-    return taken
+        included = included if verdict is None else verdict
+    return included
 
 
 def rules_of_file(text: str) -> IgnoreRules:
-    """Return the rules of an ignore file. Raises ValueError if matching them would take too long."""
+    """Parse the text of an ignore file. Raises ValueError for too many or too long lines."""
     return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 
@@ -135,7 +138,7 @@ _large = lru_cache(maxsize=32)(_of_file)
 
 
 def too_long(pattern: str) -> str | None:
-    """Return the problem with the length of a pattern, if any."""
+    """Return the problem if a pattern is too long, as the predicate of a sentence; else None."""
     return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
 
 
@@ -184,6 +187,7 @@ def _translate(glob: str) -> str:
 
 
 def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
+    """Return the runs of tokens between the marks."""
     parts: list[list[str]] = [[]]
     for token in tokens:
         if token == mark:
@@ -194,7 +198,7 @@ def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
 
 
 def _earliest(parts: Sequence[Sequence[str]]) -> str:
-    """Return a regular expression for the parts between stars, each at the first place where it fits."""
+    """Return a regular expression in which each part between stars matches as early as possible."""
     first, *more = ["".join(part) for part in parts]
     return first + "".join(f"(?>{_STAR}?{part})" for part in more)
 
@@ -230,7 +234,10 @@ def _set(members: str, *, negated: bool) -> str:
 
 
 def _member(match: re.Match[str]) -> str | None:
-    """Translate a class, a range (empty if reversed) or a character; None for an unknown class."""
+    """Translate a member of a set: a class, a range or a character.
+
+    Returns "" for a reversed range, and None for an unknown class.
+    """
     if match["name"] is not None:
         return _CLASSES.get(match["name"])
     low = match["low"][-1]

@@ -1,4 +1,4 @@
-r"""File names as keys of documents, and subtrees of keys. Pure.
+r"""Keys of documents that stand for file names, and subtrees of keys. Pure.
 
 A file system allows any bytes but ``/`` and NUL in a name; the journal and Chroma want valid UTF-8. A name
 that is valid UTF-8 stays unchanged. In any other, each invalid byte becomes ``\xE9`` and each backslash
@@ -17,7 +17,7 @@ _INVALID = re.compile("[\udc80-\udcff]")
 
 
 def escape(name: str) -> str:
-    """Return valid UTF-8 text for a name, never the same for two names."""
+    """Return a name as valid UTF-8 text, so that no two names give the same text."""
     if name.isascii() and "\\" not in name:
         return name
     raw = os.fsencode(name)
@@ -35,6 +35,7 @@ def unescape(text: str) -> str:
 
 
 def key_of(names: list[str]) -> str:
+    """Return the key for the components of a path."""
     return "/".join(map(escape, names))
 
 
@@ -47,10 +48,10 @@ def names_of(key: str) -> list[str]:
 
 
 def cover(keys: Iterable[str], limit: int) -> list[str]:
-    """Choose at most ``limit`` (one or more) keys that cover ``keys``.
+    """Return at most ``limit`` (one or more) keys that cover ``keys``, sorted.
 
-    Each key is chosen or below a chosen key, and no chosen key is above another. If there are too many,
-    parents replace the deepest keys first; "" is above all keys.
+    Each key is one of the result or lies below one of them, and none of the result lies below another. If
+    there are too many, parents replace the deepest keys first; "" is above all keys.
     """
     kept = _outermost(set(keys))
     while len(kept) > limit:
@@ -60,7 +61,7 @@ def cover(keys: Iterable[str], limit: int) -> list[str]:
 
 
 def is_covered(key: str, by: set[str]) -> bool:
-    """Return whether an ancestor of ``key``, other than itself, is in the set."""
+    """Return whether a key above ``key`` is in the set."""
     if "" in by:
         return key != ""
     cut = key.find("/")
@@ -72,4 +73,5 @@ def is_covered(key: str, by: set[str]) -> bool:
 
 
 def _outermost(keys: set[str]) -> set[str]:
+    """Return the keys that lie below no other key of the set."""
     return {key for key in keys if not is_covered(key, keys)}

@@ -1,12 +1,12 @@
-"""Options of every connector of files: .gitignore patterns that select files, and a size limit. Pure."""
+"""Options that connectors of files share: gitignore patterns that select files, and a size limit. Pure."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects, too_long
+from ingestor.connectors.shared.gitignore import rules, selects, too_long
 from ingestor.model import Item
 from ingestor.ports import BadDocument
 from ingestor.units import Size
@@ -43,7 +43,10 @@ MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files ar
 
 
 def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it") -> None:
-    """Raise BadDocument if there are more than ``most`` bytes. ``size``: None if not known yet."""
+    """Raise BadDocument if an item has more than ``most`` bytes. ``size``: None if not known yet.
+
+    ``remedy``: what the error advises to do about ``max_size``.
+    """
     if size is not None and size > most:
         raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {most:,}: {remedy}")
 
@@ -51,16 +54,7 @@ def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it"
 OR_EXCLUDE = "raise it, or exclude the file"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Selection of the paths that are documents, for a source without ignore files and links."""
-
-    include: IgnoreRules
-    exclude: IgnoreRules
-
-    def takes(self, path: str) -> bool:
-        return selects(self.include, self.exclude, path.split("/"))
-
-
-def choose(include: list[str], exclude: list[str], *, hidden: bool) -> Chosen:
-    return Chosen(rules(include), rules([*(() if hidden else (".*",)), *NOT_DOCUMENTS, *exclude]))
+def choose(include: list[str], exclude: list[str], *, hidden: bool) -> Callable[[str], bool]:
+    """Return a test of paths by these options, for a source without ignore files and links."""
+    included, excluded = rules(include), rules([*(() if hidden else (".*",)), *NOT_DOCUMENTS, *exclude])
+    return lambda path: selects(included, excluded, path.split("/"))

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 def scalar(value: object) -> "Scalar":
-    """Return the value if it is text, a boolean or a number that every database can store; else convert to
-    text.
+    """Return a value as metadata: text, a boolean, a number of at most 64 bits, or None.
 
-    Times are in ISO 8601, lists separated by commas, mappings in JSON. Decimals keep all their digits.
-    Returns None for a number that is not finite, and for an object whose text is its address in memory.
+    Other values become text: times in ISO 8601, lists with commas, mappings in JSON, decimals with all their
+    digits. Numbers that are not finite, and objects that show only their address in memory, become None.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -29,7 +28,7 @@ def scalar(value: object) -> "Scalar":
 
 
 def posix(moment: datetime) -> float:
-    """Return POSIX seconds of a time; in UTC if it has no zone."""
+    """Return POSIX seconds of a time. A time without a zone is in UTC."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

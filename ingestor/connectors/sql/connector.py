@@ -7,30 +7,32 @@ column (a high-water mark), new and changed rows are listed between scans. The q
 another SELECT; nothing is written.
 """
 
+import logging
 import re
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
+from weakref import finalize
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.shared.keys import cover, is_covered
 from ingestor.connectors.shared.patterns import check_size
 from ingestor.connectors.shared.typed import posix, scalar, text
-from ingestor.connectors.sql.database import Database
-from ingestor.connectors.sql.polling import LIMIT, Mark, Rows, poll
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
 
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # types of keys; a version begins with the name of the type
 _UNLIKE = re.compile(r"[%\\\[]")  # characters with a meaning in LIKE of some databases
@@ -97,8 +99,150 @@ class SqlOptions(Options):
     max_size: Size = Field(default=50 * 10**6, description="larger documents are reported, not read")
 
 
+_HUMAN = re.compile(
+    r"authentication failed|access denied|permission denied|not permitted|pg_hba\.conf|password"
+    r"|no such (table|column|function)|does not exist|doesn't exist|unknown (column|database)|unable to open"
+    r"|syntax error",
+    re.IGNORECASE,
+)
+_SECONDS = 30  # time limit of connecting
+
+
+class Database:
+    """A database that SQLAlchemy connects to. ``url``: without a password. Threads may share an object."""
+
+    def __init__(self, url: str, password: SecretStr | None) -> None:
+        self._url, self._password = url, password
+
+    @contextmanager
+    def connect(self) -> Iterator["Connection"]:
+        """Open a connection for the context. Raises NeedsHuman (login, query, columns) or Transient."""
+        try:
+            from sqlalchemy.exc import SQLAlchemyError
+        except ImportError as error:
+            raise NeedsHuman(
+                f"SQLAlchemy is not installed: {sys.executable} -m pip install sqlalchemy"
+            ) from error
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise self._trouble(error) from error
+        except KeyError as error:
+            raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
+
+    @cached_property
+    def engine(self) -> "Engine":
+        """Create the engine at its first use; two threads may create one each. Raises NeedsHuman."""
+        from sqlalchemy import create_engine, make_url
+
+        url = make_url(self._url)
+        if self._password is not None:
+            url = url.set(password=self._password.get_secret_value())
+        waits = _time_limits(url.drivername.partition("+")[2])
+        arguments = {name: value for name, value in waits.items() if name not in url.query}
+        try:
+            engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments)
+        except ImportError as error:
+            wanted = f"{sys.executable} -m pip install {error.name}"
+            raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
+        finalize(self, engine.dispose)  # closes the connections of a source that left the config
+        return engine
+
+    def _trouble(self, error: Exception) -> Exception:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if _HUMAN.search(reason) or type(error).__name__ in (
+            "ProgrammingError",
+            "NoSuchModuleError",
+            "ArgumentError",
+        ):
+            return NeedsHuman(f"{self._url} can't be read ({reason}): check `url`, `password` and `query`")
+        return Transient(f"{self._url} can't be read now, will be retried: {reason}")
+
+
+def _time_limits(driver: str) -> dict[str, int]:
+    """Return arguments of a driver that limit the waits for a server; empty for other drivers."""
+    if driver in ("psycopg", "psycopg2"):
+        lost = {"keepalives_idle": _SECONDS, "keepalives_interval": 10, "keepalives_count": 3}
+        return {"connect_timeout": _SECONDS, "tcp_user_timeout": _SECONDS * 1000, **lost}
+    if driver == "pymysql":
+        return {"connect_timeout": _SECONDS, "read_timeout": _SECONDS * 10}
+    return {"timeout": _SECONDS * 10} if driver == "pg8000" else {}
+
+
+LIMIT = 1000  # rows of one poll; a full page means that there may be more
+Rows = Sequence[tuple[str, object]]  # key and value of ``cursor``, the newest first, at most ``LIMIT``
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """High-water mark of the ``cursor`` column.
+
+    ``value``: the highest value so far; None if no row had one. ``keys``: keys of the rows with that value: a
+    later row may have the same value. ``crowded``: too many rows have that value, so ``keys`` is empty and
+    only higher values count.
+    """
+
+    value: object = None
+    keys: frozenset[str] = frozenset()
+    crowded: bool = False
+
+
+def mark_of(rows: Rows) -> Mark:
+    """Return the mark after reading these rows, the newest first."""
+    if not rows:
+        return Mark()
+    newest = rows[0][1]
+    if len(rows) >= LIMIT and rows[-1][1] == newest:
+        return Mark(newest, crowded=True)
+    return Mark(newest, frozenset(key for key, value in rows if value == newest))
+
+
+def keys_of_changes(before: Mark, rows: Rows) -> set[str]:
+    """Return the keys of rows that were written since, or had the mark's value and are gone; "" means all."""
+    if len(rows) >= LIMIT:
+        return {""}
+    written = {key for key, value in rows if value != before.value or key not in before.keys}
+    return written | (before.keys - {key for key, _ in rows})
+
+
+HINTS = 500  # at once; more are merged
+Newest = Callable[[Mark], Rows]
+_log = logging.getLogger(__name__)
+
+
+def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
+    """Yield hints of new and changed rows, until ``stop`` is set. ``every``: seconds between two polls.
+
+    The first hint, for all rows, comes at once; another one when the database can be read.
+    """
+    mark: Mark | None = None
+    under = {""}
+    while not stop.is_set():
+        try:
+            mark, under = _poll_once(newest, mark)
+        except (NeedsHuman, Transient) as error:
+            # only for debugging, because the next scan reports the error
+            _log.debug("database can't be polled for changes, will retry: %s", error)
+        yield from map(Hint, cover(under, HINTS))
+        under = set()
+        stop.wait(every)
+
+
+def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
+    """Return the new mark, and the keys to scan. ``before``: None at the first poll."""
+    rows = newest(before or Mark())
+    if before is None:
+        return mark_of(rows), {""}
+    if rows:
+        return mark_of(rows), keys_of_changes(before, rows)
+    if before.keys and not newest(Mark()):
+        return Mark(), {""}  # the table is empty, and the column may restart
+    return Mark(before.value, crowded=before.crowded), set(before.keys)
+
+
 class Sql:
-    """Connector and Scoped for a database."""
+    """Connector and Scoped for the rows of a query."""
 
     def __init__(self, options: SqlOptions) -> None:
         self._options = options
@@ -108,21 +252,23 @@ class Sql:
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
         self._kinds: set[str] = set()  # types of the keys up to now
         self._nested = False  # whether a key has a slash
-        self._shown = False  # whether a complete listing set the two fields above
+        self._has_listed = False  # whether a complete scan set the two fields above
 
     def scan(self) -> Iterator[Item]:
         """Yield all rows. Raises NeedsHuman (login, query, key) or Transient."""
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Yield the rows at or below a key. Reads all rows until a complete listing has shown the keys'
-        types.
+        """Yield the rows at or below a key.
 
-        Rows without a unique key are reported at the end, by NeedsHuman if no row has one.
+        All rows are read until a complete scan has shown the keys' types.
+
+        Raises NeedsHuman or Transient. Rows without a unique key are reported at the end: by PartialScan, or
+        by NeedsHuman if no row has one.
         """
         seen: set[str] = set()
-        wrong: list[str] = []
-        twice: set[str] = set()
+        wrong: list[str] = []  # messages about rows without a unique key
+        twice: set[str] = set()  # keys of several rows, of which the first is yielded
         until = time.monotonic() + _LISTING
         with self.database.connect() as connection:
             for number, row in enumerate(self._rows(connection, under), 1):
@@ -143,16 +289,15 @@ class Sql:
                 seen.add(item.key)
                 if item.key == under or is_covered(item.key, {under}):
                     yield item
-        self._shown = self._shown or (not under and bool(seen))
+        self._has_listed = self._has_listed or (not under and bool(seen))
         if wrong:
             more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            raise (
-                NeedsHuman(wrong[0] + more)
-                if not seen - twice
-                else PartialScan(wrong[0] + more, cover(twice, _TOGETHER))
-            )
+            if not seen - twice:
+                raise NeedsHuman(wrong[0] + more)
+            raise PartialScan(wrong[0] + more, cover(twice, _TOGETHER))
 
     def fetch(self, item: Item) -> Blob:
+        """Return the filled template of a row. Raises Stale, Transient, NeedsHuman or BadDocument."""
         with self.database.connect() as connection:
             from sqlalchemy import column
 
@@ -170,11 +315,12 @@ class Sql:
         check_size(item, len(data), self._options.max_size)
         return Blob(data, name.rpartition("/")[2])
 
-    def newest(self, cursor: str, mark: Mark) -> Rows:
-        """Return the newest rows that are not older than the mark; "" for a value that cannot be a key."""
+    def newest(self, mark: Mark) -> Rows:
+        """Return the newest rows from the mark on. The key is "" for a value that cannot be a key."""
         with self.database.connect() as connection:
             from sqlalchemy import column
 
+            cursor = str(self._options.cursor)
             value = column(cursor)
             statement = self._select([self._options.key, cursor])
             if mark.value is None:
@@ -182,17 +328,17 @@ class Sql:
             else:
                 statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
             rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
-        known = []
+        newest = []
         for key, value in rows:
             name = ""
             with suppress(BadDocument):
                 name = self._key(key)
-            known.append((name, _exact(value)))
-        return known
+            newest.append((name, _exact(value)))
+        return newest
 
     def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
         statement = self._select(self._listed)
-        if under and self._shown:
+        if under and self._has_listed:
             statement = statement.where(self._at(under))
         for row in connection.execute(statement.execution_options(yield_per=_TOGETHER)):
             yield _plain(row._mapping)
@@ -206,9 +352,10 @@ class Sql:
         return select(*chosen).select_from(text(f"({query}\n) documents"))  # the query may end with a comment
 
     def _at(self, under: str) -> Any:
-        """Return a condition that rows at or below a key meet, and perhaps other rows.
+        """Return a condition that all rows at or below a key meet, and perhaps other rows.
 
-        The database can use an index for a single key. If no key has a slash, no other row is searched.
+        For a single key the database can use an index. Rows below a key are searched only if some key has a
+        slash.
         """
         from sqlalchemy import column, false, or_
 
@@ -220,15 +367,17 @@ class Sql:
     def _item(self, row: _Row) -> Item:
         options = self._options
         key = row[options.key]
-        known = self._key(key)
+        name = self._key(key)
         changed = row[options.version] if options.version else None
-        shown = repr([(name, row[name]) for name in sorted(self._listed or row)])
+        shown = repr([(column, row[column]) for column in sorted(self._listed or row)])
         digest = blake2b(shown.encode("utf-8", "replace"), digest_size=16).hexdigest()
         uri = _fill_text(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
-        extra = tuple((name, scalar(row[name])) for name in options.metadata)
-        return Item(known, f"{type(key).__name__} {digest}", uri, None, _seconds(changed), extra)
+        extra = tuple((column, scalar(row[column])) for column in options.metadata)
+        modified = posix(changed) if isinstance(changed, datetime) else None
+        return Item(name, f"{type(key).__name__} {digest}", uri, None, modified, extra)
 
     def _key(self, key: object) -> str:
+        """Return the key of the item for a value of the key column. Raises BadDocument."""
         kind, name = type(key).__name__, str(key)
         if len(name) > _LONGEST_KEY:
             raise BadDocument(f"{self._options.key} has more than {_LONGEST_KEY:,} characters: correct `key`")
@@ -240,29 +389,20 @@ class Sql:
         return name
 
 
-class WatchedDatabase:
-    """Connector, Scoped and Watchable for a database with a `cursor` column."""
-
-    def __init__(self, sql: Sql, cursor: str, poll: float) -> None:
-        self._sql, self._cursor, self._poll = sql, cursor, poll
-        self.scan_under, self.fetch, self.database = sql.scan_under, sql.fetch, sql.database
+class WatchedSql(Sql):
+    """Connector, Scoped and Watchable for a query with a ``cursor`` column."""
 
     def scan(self) -> Iterator[Item]:
-        """Yield the rows of ``Sql.scan``. Also reports problems of the `cursor` column."""
-        self._sql.newest(self._cursor, Mark())
-        yield from self._sql.scan()
+        """Yield all rows. Raises NeedsHuman also for problems of the ``cursor`` column."""
+        self.newest(Mark())
+        yield from super().scan()
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        return poll(partial(self._sql.newest, self._cursor), self._poll, stop)
-
-
-def _build(options: SqlOptions) -> Sql | WatchedDatabase:
-    sql = Sql(options)
-    return sql if options.cursor is None else WatchedDatabase(sql, options.cursor, options.poll)
+        return poll(self.newest, self._options.poll, stop)
 
 
 def _values(text: str, kinds: set[str]) -> Iterator[object]:
-    """Yield the keys of those types with that text."""
+    """Yield the values of the key column that give this key. ``kinds``: names of types in ``_BY_NAME``."""
     for kind in sorted(kinds):
         with suppress(ValueError):
             value = _BY_NAME[kind](text)
@@ -280,7 +420,7 @@ def _columns(template: str) -> list[str]:
 
 
 def _fill(template: str, value: _Lookup) -> bytes:
-    """Fill the template, in UTF-8. A template that is one column returns the column's bytes."""
+    """Fill the template, and encode the result in UTF-8. A single column of bytes stays unchanged."""
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
     return content if isinstance(content, bytes) else _fill_text(template, value).encode()
@@ -298,22 +438,22 @@ def _as_text(value: object) -> str:
 
 
 def _excerpt(row: _Row) -> str:
-    """Return the beginning of a row, for people."""
+    """Return the beginning of a row, for an error message."""
     return ", ".join(f"{name}: {value!s:.40}" for name, value in row.items() if value is not None)[:120]
 
 
 def _exact(value: object) -> object:
-    """Return times in UTC: in a local zone two times an hour apart can look the same."""
+    """Return a value for comparison, a time in UTC.
+
+    In a local zone two times an hour apart can look the same.
+    """
     if isinstance(value, datetime) and value.tzinfo:
         return value.astimezone(UTC)
     return _plain({"": value})[""]
 
 
-def _seconds(value: object) -> float | None:
-    """Return POSIX seconds of a time; UTC if it has no zone."""
-    if not isinstance(value, datetime):
-        return None
-    return posix(value)
+def _build(options: SqlOptions) -> Sql:
+    return Sql(options) if options.cursor is None else WatchedSql(options)
 
 
 PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_build)

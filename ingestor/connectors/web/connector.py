@@ -1,10 +1,10 @@
 """Connector ``web``: pages of a website, from a list of addresses, a sitemap, or by following links.
 
 A key is the page's normalised address after redirects, or its canonical address if the page names one. A
-version is a digest of content, type and day of change. A scan reads the pages and keeps them in the ``cache``
-folder. A conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
-obeyed. Requests go to public addresses only, whatever a page or a host name says (decision 0013). While a
-page cannot be read, no page that it may link to is removed. Scripts are not run.
+version is a digest of content, type and day of change. A scan reads the pages and stores them in the
+``cache`` folder. A conditional request gets a page only if it changed, and ``fetch`` sends no request.
+robots.txt is obeyed. Requests go to public addresses only, whatever a page or a host name says (decision
+0013). While a page cannot be read, no page that it may link to is removed. Scripts are not run.
 """
 
 import logging
@@ -82,14 +82,14 @@ class WebOptions(HttpOptions):
         return self
 
     def bounds(self) -> Bounds:
-        within = self.within or [self._place(url) for url in self.start]
+        within: list[str] = self.within or [
+            f"{origin(url)}/" if self.follow == "sitemap" and file_name(url) else folder(url)
+            for url in self.start
+        ]
         chosen = rules(self.include), rules(self.exclude)
         return Bounds(
             tuple(self.start), self.follow, tuple(within), *chosen, self.depth, self.max_pages, self.robots
         )
-
-    def _place(self, url: str) -> str:
-        return f"{origin(url)}/" if self.follow == "sitemap" and file_name(url) else folder(url)
 
 
 class Web:
@@ -99,37 +99,38 @@ class Web:
         self._options, self._outside = options, outside or Outside()
         self._bounds, self._terms = options.bounds(), options.terms(*options.start)
         self._busy: dict[str, float] = {}
-        meant = options.model_dump_json(exclude=_BESIDES), sorted(options.headers)
-        self._mirror = Mirror(options.cache.expanduser() / f"{short(meant)}.sqlite")
+        identity = options.model_dump_json(exclude=_BESIDES), sorted(options.headers)
+        self._mirror = Mirror(options.cache.expanduser() / f"{short(identity)}.sqlite")
         self._shingles: dict[str, tuple[str, frozenset[int]]] = {}  # by address, of a version
 
     def scan(self) -> Iterator[Item]:
-        """Yield the pages.
+        """Crawl the website, and yield its documents.
 
-        Raises NeedsHuman or Transient if no start can be read, PartialScan if a page can't.
+        Raises NeedsHuman or Transient if no start can be read, and PartialScan at the end if a page can't.
         """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             crawl = Crawl(self._bounds, client, self._mirror)
             crawl.run()
-            whole = self._mirror.note(_WHOLE) is not None
-            if not crawl.unread:
+            was_complete = self._mirror.note(_WHOLE) is not None  # the mirror had every page once
+            if not crawl.unread:  # else an unread page may link to pages that the crawl did not reach
                 self._mirror.keep_only(crawl.pages)
                 self._mirror.write_note(_WHOLE, "yes")
         if crawl.cut:
             _log.warning(
-                "%s has more than %d pages (max_pages): those found first are read",
+                "%s has more than %d pages: others are not read; raise `max_pages` to read more",
                 self._options.start[0],
                 self._options.max_pages,
             )
-        self._shingles = {url: known for url, known in self._shingles.items() if url in crawl.pages}
+        self._shingles = {url: shown for url, shown in self._shingles.items() if url in crawl.pages}
         yield from map(item_of, documents(crawl.pages, self._is_copy))
         if crawl.unread:
-            raise _partial(crawl.unread, whole)
+            raise _partial(crawl.unread, was_complete)
 
     def _is_copy(self, page: Page, other: Page) -> bool:
-        """Return whether ``page`` is a copy of ``other``: HTML pages need nearly the same text.
+        """Return whether ``page`` is a copy of ``other``, which it declares as canonical.
 
-        For other types the declared canonical address is believed, unless it is the home page.
+        HTML pages must have nearly the same text. For other types the declaration is believed, unless it
+        names the site's home page.
         """
         if page.version == other.version:
             return True
@@ -138,23 +139,26 @@ class Web:
         return are_copies(self._shingles_of(page), self._shingles_of(other))
 
     def _shingles_of(self, page: Page) -> frozenset[int]:
-        version, known = self._shingles.get(page.url, ("", frozenset()))
+        version, shown = self._shingles.get(page.url, ("", frozenset()))
         if version != page.version:
             body = self._mirror.body(page.url, page.version)
-            known = shingles(body[1]) if body else frozenset()
-            self._shingles[page.url] = page.version, known
-        return known
+            shown = shingles(body[1]) if body else frozenset()
+            self._shingles[page.url] = page.version, shown
+        return shown
 
     def fetch(self, item: Item) -> Blob:
-        """Return the page as it was listed. Raises Stale or BadDocument (too large)."""
+        """Return the page as it was listed, without a request. Raises Stale or BadDocument (too large)."""
         return self._mirror.fetch(item)
 
 
-def _partial(unread: dict[str, Exception], whole: bool) -> PartialScan:
-    """Report unread pages. If no pass was ever complete, any page may be linked from an unread one."""
+def _partial(unread: dict[str, Exception], was_complete: bool) -> PartialScan:
+    """Return the error for unread pages. ``was_complete``: whether some earlier crawl read every page.
+
+    If none did, an unread page may link to any page, so no page may be removed.
+    """
     more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
     message = f"{next(iter(unread.values()))}{more}: their known documents stay"
-    return PartialScan(message, list(unread) if whole and len(unread) <= _NAMED else [""])
+    return PartialScan(message, list(unread) if was_complete and len(unread) <= _NAMED else [""])
 
 
 PLUGIN = Plugin(kind="web", version=1, options=WebOptions, build=Web)

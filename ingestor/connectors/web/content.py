@@ -1,4 +1,4 @@
-"""Turn a response into a page of the mirror, and pages into documents. Pure."""
+"""Turn responses into pages, and choose the pages that are documents. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -53,19 +53,21 @@ _ENDINGS = {
 
 
 def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
-    """Build the page of a response with status 200. ``links``: collect links; ``robots``: obey its rules."""
+    """Build the page of a response with status 200.
+
+    ``links``: whether to collect the page's links. ``robots``: whether to obey noindex and nofollow.
+    """
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
     page_links = links_of(data, content_type, answer.url, AGENT) if is_html(content_type) else PageLinks()
     words = robots_words(answer.headers, AGENT) | page_links.robots if robots else set[str]()
-    wanted = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
-    known, modified = validators(answer.headers), day_of_change(answer.headers)
+    is_document = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
+    marks, modified = validators(answer.headers), day_of_change(answer.headers)
+    facts = content_type, modified, answer.problem, answer.problem and marks.etag
     return Page(
         answer.url,
-        version(data, content_type, modified, answer.problem, answer.problem and known.etag)
-        if wanted
-        else "",
-        known.etag,
-        known.changed,
+        version(data, *facts) if is_document else "",
+        marks.etag,
+        marks.changed,
         content_type,
         None if answer.problem else len(data),
         modified,
@@ -76,18 +78,19 @@ def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
 
 
 def sitemap_page(answer: HttpAnswer, sitemap: Sitemap) -> Page:
-    known = validators(answer.headers)
+    marks = validators(answer.headers)
     return Page(
-        answer.url, "", known.etag, known.changed, links=sitemap.urls, of_sitemaps=sitemap.of_sitemaps
+        answer.url, "", marks.etag, marks.changed, links=sitemap.urls, of_sitemaps=sitemap.of_sitemaps
     )
 
 
 def version(data: bytes, *facts: object) -> str:
+    """Return a digest of content and facts."""
     return blake2b(repr(facts).encode("utf-8", "replace") + b"\0" + data, digest_size=16).hexdigest()
 
 
 def _canonical(answer: HttpAnswer, links: PageLinks) -> str | None:
-    """Return the canonical address, if it has the page's own origin."""
+    """Return the canonical address that a page declares, if it is another one of the same origin."""
     sent = canonical_link(answer.headers)
     address = (normal(sent, answer.url) if sent else None) or links.canonical
     return address if address and address != answer.url and origin(address) == origin(answer.url) else None
@@ -98,28 +101,29 @@ def is_html(content_type: str | None) -> bool:
 
 
 def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) -> list[Page]:
-    """Choose a page for each document: among copies, the page at their canonical address, if known.
+    """Return one page for each document: among copies, the page at their canonical address if it was read.
 
-    A page that is no copy of the page at its canonical address is a document of its own.
+    A page that is no copy of the page at its canonical address is a document of its own. ``is_copy``: whether
+    the first page is a copy of the second.
     """
     contents = {url: page for url, page in pages.items() if page.version}
-    chosen: dict[str, Page] = {}
+    chosen: dict[str, Page] = {}  # by canonical address
     own: list[Page] = []
     for url in sorted(contents):
         page = contents[url]
         canonical = page.canonical or url
-        there = contents.get(canonical)
-        if there is None or there.canonical is not None:
-            there = chosen.get(canonical, page)
-        if there is page or is_copy(page, there):
-            chosen.setdefault(canonical, there)
+        original = contents.get(canonical)
+        if original is None or original.canonical is not None:
+            original = chosen.get(canonical, page)
+        if original is page or is_copy(page, original):
+            chosen.setdefault(canonical, original)
         else:
             own.append(page)
     return sorted((*chosen.values(), *own), key=lambda page: page.url)
 
 
 def blob_name(page: Page) -> str:
-    """Return the file name, with an ending for its type."""
+    """Return a file name for the page, with an ending that fits its content type."""
     name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
     if endings and PurePosixPath(name).suffix.lower() not in endings:
         return name + endings[0]
@@ -131,28 +135,28 @@ def item_of(page: Page) -> Item:
 
 
 # The daemon's process reads untrusted pages here: in linear time, by Python alone.
-_COPY = 0.7  # share of the words in a row that two versions of one page have in common
+_COPY = 0.7  # least share of shingles that two copies have in common
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*+)[^<>]*+>?")
 _LEFT_OUT = {"head", "script", "style", "noscript", "template", "nav", "header", "footer", "aside"}
 
 
 def shingles(data: bytes) -> frozenset[int]:
-    """Return hashes of three consecutive words in the text of an HTML page, without its navigation."""
-    page, parts, place, within, depth = data.decode("utf-8", "replace"), list[str](), 0, "", 0
+    """Return the hash of each three consecutive words in the text of an HTML page, without its navigation."""
+    page, parts, at, within, depth = data.decode("utf-8", "replace"), list[str](), 0, "", 0
     for tag in _TAG.finditer(page):
         closing, name = tag[1], tag[2].lower()
         if not depth:
-            parts.append(page[place : tag.start()])
+            parts.append(page[at : tag.start()])
             within = name
         if name == within and name in _LEFT_OUT:
             depth = max(0, depth + (-1 if closing else 1))
-        place = tag.end()
-    parts.append("" if depth else page[place:])
+        at = tag.end()
+    parts.append("" if depth else page[at:])
     words = re.findall(r"\w+", unescape(" ".join(parts)))
-    places = range(max(1, len(words) - 2)) if words else ()
-    return frozenset(hash(tuple(words[place : place + 3])) for place in places)
+    starts = range(max(1, len(words) - 2)) if words else ()
+    return frozenset(hash(tuple(words[at : at + 3])) for at in starts)
 
 
 def are_copies(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether two pages are versions of one page with nearly the same text, by their shingles."""
+    """Return whether two pages have nearly the same text, by their shingles."""
     return len(one & other) >= _COPY * len(one | other)

@@ -1,8 +1,7 @@
-"""Pass over a website: requests pages in order, and returns the pages.
+"""Crawl of a website: requests pages breadth first, one after another.
 
-The pass is breadth first, one request after another. An unreadable page keeps its last content and links, and
-these links are followed. Then known pages without a link are requested, too, because the unreadable page may
-link to them.
+An unreadable page keeps its last content and links, and these links are followed. Then pages that no other
+page links to any more are requested, too, because the unreadable page may link to them.
 """
 
 from collections import Counter, deque
@@ -33,10 +32,7 @@ _ALL = rules(["**/*"])
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a crawl.
-
-    ``within``: pages must be below these addresses, unless the config names the page.
-    """
+    """Options that decide which pages a crawl requests; see WebOptions for each."""
 
     starts: tuple[str, ...]
     follow: Follow
@@ -58,9 +54,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An address to request. ``depth``: links from a start; ``hops``: redirects in a row.
+    """An address to request.
 
-    ``start``: the config names it, or it redirected to here.
+    ``depth``: number of links from a start. ``hops``: number of redirects in a row. ``start``: whether the
+    config names the address, or an address that redirects to it.
     """
 
     url: str
@@ -70,14 +67,15 @@ class Step:
     start: bool = False
 
 
-class _No(Exception):
-    """Error: the server definitely refuses this page."""
+class _Denied(Exception):
+    """Error: the server, its robots.txt or the config forbids this page, and a retry will not help."""
 
 
 class Crawl:
-    """Result of a crawl. ``pages``: pages read or known. ``unread``: reasons by address.
+    """Crawl of a website, with its result.
 
-    ``cut``: whether ``max_pages`` was reached.
+    ``pages``: pages by address, as read now or before. ``unread``: errors by address. ``cut``: whether the
+    crawl ended at ``max_pages``.
     """
 
     def __init__(self, bounds: Bounds, client: WebClient, mirror: Mirror) -> None:
@@ -88,15 +86,15 @@ class Crawl:
         self._queue: deque[Step] = deque()
         self._seen: set[str] = set()
         self._queries: Counter[str] = Counter()
-        self._manners = RobotsCache(client)
+        self._robots = RobotsCache(client)
         self._failed: Counter[str] = Counter()  # by origin: unreadable pages in a row
-        self._started = False
-        self._entered = False  # whether a page was requested
-        self._elsewhere = ""  # the first address of a sitemap outside the bounds
+        self._started = False  # whether a start was read
+        self._has_pages = False  # whether a page was in the queue
+        self._excluded = ""  # the first address of a sitemap outside the bounds
         self._start_errors: list[Exception] = []
 
     def run(self) -> None:
-        """Read all pages. Raises NeedsHuman or Transient if no start can be read."""
+        """Request all pages. Raises NeedsHuman or Transient if no start can be read."""
         for start in self._bounds.starts:
             for step in self._first(start):
                 self._add(step)
@@ -108,9 +106,9 @@ class Crawl:
             self.cut = bool(self._queue) and len(self._seen) - len(self._queue) >= self._bounds.max_pages
         if self._start_errors and not self._started:
             raise self._start_errors[0]
-        if self._elsewhere and not self._entered and not self.unread:
+        if self._excluded and not self._has_pages and not self.unread:
             raise NeedsHuman(
-                f"every address of the sitemap is excluded, such as {self._elsewhere}: to read it, add its "
+                f"every address of the sitemap is excluded, such as {self._excluded}: to read it, add its "
                 "folder to `within`, or correct `exclude`"
             )
         if self.unread and self._bounds.follow != "none":
@@ -119,14 +117,17 @@ class Crawl:
                     self._visit(Step(page.url))
 
     def _first(self, start: str) -> Iterator[Step]:
-        """Yield the first addresses of a start. For a sitemap: those in robots.txt, or the usual one."""
+        """Yield the addresses to request for a start: the start itself, or the sitemaps of its site.
+
+        Sitemaps are named by robots.txt; else the usual ``/sitemap.xml`` is tried.
+        """
         if self._bounds.follow != "sitemap":
             yield Step(start, start=True)
         elif file_name(start):
             yield Step(start, "sitemap", start=True)
         else:
             try:
-                named = self._manners.rules(start).sitemaps
+                named = self._robots.rules(start).sitemaps
             except (AddressRefused, Transient) as error:
                 self.unread[start] = error
                 self._start_errors.append(_for_start(error))
@@ -141,9 +142,9 @@ class Crawl:
         if self._may_enter(step):
             self._seen.add(step.url)
             self._queue.append(step)
-            self._entered |= step.role == "page"
+            self._has_pages |= step.role == "page"
         elif self._bounds.follow == "sitemap":
-            self._elsewhere = self._elsewhere or step.url
+            self._excluded = self._excluded or step.url
 
     def _may_enter(self, step: Step) -> bool:
         bounds = self._bounds
@@ -162,6 +163,7 @@ class Crawl:
         return looks_endless(url) or self._queries[path] > _QUERIES
 
     def _onward(self, step: Step, page: Page) -> Iterator[Step]:
+        """Yield the addresses to which a page leads: its redirect, sitemaps, or links."""
         if page.location:
             yield replace(step, url=page.location, hops=step.hops + 1)
         elif step.role == "sitemap" and page.of_sitemaps:
@@ -174,49 +176,69 @@ class Crawl:
                     yield Step(url, depth=step.depth + 1)
 
     def _visit(self, step: Step) -> Page | None:
-        """Return the current page, else its last known content; None if no page may be read."""
-        known = self._mirror.page(step.url)
+        """Return the page at an address as it is now, or as it was read last; None if there is no page."""
+        stored = self._mirror.page(step.url)
         try:
-            page = self._request(step, known)
-        except (_No, AddressRefused, Broken, Transient) as error:
-            return self._unreadable(step, known, error)
+            page = self._request(step, stored)
+        except (_Denied, AddressRefused, Broken, Transient) as error:
+            return self._unreadable(step, stored, error)
         self._failed[origin(step.url)] = 0
         self._started |= step.start and (page is None or page.location is None)
         if page:
             self.pages[step.url] = page
         return page
 
-    def _unreadable(self, step: Step, known: Page | None, error: Exception) -> Page | None:
-        definite = isinstance(error, _No | AddressRefused)
+    def _unreadable(self, step: Step, stored: Page | None, error: Exception) -> Page | None:
+        definite = isinstance(error, _Denied | AddressRefused)
         if step.start:
             self._start_errors.append(_for_start(error))
-        elif definite and known is None:
+        elif definite and stored is None:
             return None
         self._failed[origin(step.url)] += not definite
         self.unread[step.url] = error
-        if known:
-            self.pages[step.url] = known
-        return known
+        if stored:
+            self.pages[step.url] = stored
+        return stored
 
-    def _request(self, step: Step, known: Page | None) -> Page | None:
-        """Request a page. Raises _No, AddressRefused, Broken or Transient."""
-        url, place = step.url, origin(step.url)
-        if self._failed[place] >= _IN_A_ROW:
-            raise Transient(f"{place} seems to be down: {_IN_A_ROW} pages in a row could not be read")
-        if step.role == "page" and self._bounds.robots and not self._manners.rules(url).allow(url):
+    def _request(self, step: Step, stored: Page | None) -> Page | None:
+        """Request an address; return its page, or None if there is no page.
+
+        Raises _Denied, AddressRefused, Broken or Transient.
+        """
+        url, site = step.url, origin(step.url)
+        if self._failed[site] >= _IN_A_ROW:
+            raise Transient(f"{site} seems to be down: {_IN_A_ROW} pages in a row could not be read")
+        if step.role == "page" and self._bounds.robots and not self._robots.rules(url).allow(url):
             if step.start:
-                raise _No(f"{place}/robots.txt disallows {url}: if the site is yours, set `robots: false`")
+                raise _Denied(f"{site}/robots.txt disallows {url}: if the site is yours, set `robots: false`")
             return None
-        unless = Validators(known.etag, known.changed) if known else NOTHING
+        unless = Validators(stored.etag, stored.changed) if stored else NOTHING
         answer = self._client.get(url, unless, _LARGEST_SITEMAP if step.role == "sitemap" else None)
-        if answer.status == 304 and known:
-            return known
+        if answer.status == 304 and stored:
+            return stored
         if answer.status == 200:
             return self._content(step, answer)
+        return self._without_content(step, answer)
+
+    def _without_content(self, step: Step, answer: HttpAnswer) -> Page | None:
+        """Return the page of a redirect, or None for a missing page. Raises _Denied or Transient."""
         if answer.location:
-            return self._redirect(step, answer.location)
-        self._check_nothing(step, answer)
-        return None
+            if step.start and not self._may_enter(replace(step, url=answer.location, hops=step.hops + 1)):
+                target = f"{step.url} redirects to {answer.location}"
+                raise _Denied(f"{target}: to read that, add it to `start` or `within`")
+            page = Page(step.url, location=answer.location)
+            self._mirror.keep(page)
+            return page
+        reason = f"{step.url} answers HTTP {answer.status}"
+        if answer.status in (404, 410):
+            if step.start and self._bounds.follow != "none":
+                raise _Denied(f"{reason}: correct `start`")
+            return None
+        if answer.status in (401, 403, 407):
+            raise _Denied(f"{reason}: check `headers`, or `user` and `password`")
+        if answer.status >= 500 or answer.status == 408:
+            raise Transient(f"{reason}, will be retried")
+        raise _Denied(reason)
 
     def _content(self, step: Step, answer: HttpAnswer) -> Page:
         if step.role == "page":
@@ -232,26 +254,7 @@ class Crawl:
         self._mirror.keep(page, answer.data if page.version else None)
         return page
 
-    def _redirect(self, step: Step, location: str) -> Page:
-        if step.start and not self._may_enter(replace(step, url=location, hops=step.hops + 1)):
-            raise _No(f"{step.url} redirects to {location}: to read that, add it to `start` or `within`")
-        page = Page(step.url, location=location)
-        self._mirror.keep(page)
-        return page
-
-    def _check_nothing(self, step: Step, answer: HttpAnswer) -> None:
-        """Raise unless the answer says that there is no page."""
-        reason = f"{step.url} answers HTTP {answer.status}"
-        if answer.status in (404, 410):
-            if step.start and self._bounds.follow != "none":
-                raise _No(f"{reason}: correct `start`")
-            return
-        if answer.status in (401, 403, 407):
-            raise _No(f"{reason}: check `headers`, or `user` and `password`")
-        if answer.status >= 500 or answer.status == 408:
-            raise Transient(f"{reason}, will be retried")
-        raise _No(reason)
-
 
 def _for_start(error: Exception) -> Exception:
-    return NeedsHuman(str(error)) if isinstance(error, _No | AddressRefused) else Transient(str(error))
+    """Return the error to report if no start of the config can be read."""
+    return NeedsHuman(str(error)) if isinstance(error, _Denied | AddressRefused) else Transient(str(error))

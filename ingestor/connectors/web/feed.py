@@ -6,9 +6,8 @@ article if that is read. A feed has the latest entries only; older entries stay 
 new or changed, by the same rules as pages of the web connector. If an article is missing or forbidden, the
 feed's own text is the document.
 
-A feed is read in a confined process, as parsers are, with limits of CPU time and memory. The reason is that
-feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile. A feed of 50 kB, with
-50,000 letters as an author, was not read after 6 s of CPU time.
+A feed is read in a confined process, as parsers are, with limits of CPU time and memory. The library
+feedparser takes quadratic time for some feeds: a feed of 50 kB took more than 6 s, and blocked all threads.
 """
 
 import json
@@ -40,15 +39,14 @@ _ANSWER = 10**8  # bytes
 
 
 def read_confined(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> ParsedFeed:
-    """Run ``entries`` in a process of its own. Raises NoFeed, also if a limit is exceeded, and Transient."""
+    """Parse a feed in a confined process.
+
+    ``seconds``: limit of CPU time. Raises NoFeed, also beyond a limit, or Transient if the process does not
+    start.
+    """
     hide()  # the process runs as the same user, who may otherwise read and write our memory
     child = python_child("-m", _CHILD, str(seconds), str(_MEMORY))
-    run = Run(
-        child.command,
-        child.environment,
-        seconds=_PATIENCE * seconds,
-        longest=_ANSWER,
-    )
+    run = Run(child.command, child.environment, seconds=_PATIENCE * seconds, longest=_ANSWER)
     try:
         *_, answer = map(json.loads, run.lines(json.dumps([content_type, url]).encode() + b"\n" + data))
     except Missing as error:
@@ -80,7 +78,7 @@ class FeedOptions(HttpOptions):
 
 
 class FeedConnector:
-    """Connector for a feed."""
+    """Connector for the entries of a feed."""
 
     def __init__(self, options: FeedOptions, outside: Outside | None = None) -> None:
         self._options, self._outside = options, outside or Outside()
@@ -89,9 +87,10 @@ class FeedConnector:
         self._mirror = Mirror(options.state.expanduser() / f"{short(options.url)}.sqlite")
 
     def scan(self) -> Iterator[Item]:
-        """Yield the entries.
+        """Yield the entries of the feed, and stored ones that left the feed.
 
-        Raises NeedsHuman or Transient if the feed can't be read, PartialScan for articles.
+        Raises NeedsHuman or Transient if the feed can't be read, and PartialScan at the end if an article
+        can't.
         """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             unread = self._update(client)
@@ -107,7 +106,10 @@ class FeedConnector:
         return self._mirror.fetch(item)
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
-        """Update the kept entries from the feed; return the reasons of unreadable articles, by key."""
+        """Read the feed if it changed, and store its entries.
+
+        Return the errors of unreadable articles by key.
+        """
         answer = self._request(client)
         if answer.status == 304:
             return {}
@@ -116,17 +118,17 @@ class FeedConnector:
         except NoFeed as error:
             kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # an address that was a feed before
             raise kind(f"{self._options.url} is not a feed: {error}; check `url`") from error
-        manners = RobotsCache(client)
+        robots = RobotsCache(client)
         unread: dict[str, Exception] = {}
-        url, known = self._options.url, self._mirror.pages()
+        url, stored = self._options.url, self._mirror.pages()
         entries = number_keys(
             parsed.entries,
-            [KnownEntry(p.url, p.link or (p.uri if p.uri != url else None), p.made_of) for p in known],
+            [KnownEntry(p.url, p.link or (p.uri if p.uri != url else None), p.made_of) for p in stored],
             self._version_of,
         )
         for key, entry in entries.items():
             try:
-                self._keep(key, entry, client, manners)
+                self._keep(key, entry, client, robots)
             except Transient as error:
                 unread[key] = error
         if parsed.whole and not self._options.keep:
@@ -138,12 +140,13 @@ class FeedConnector:
         return unread
 
     def _request(self, client: WebClient) -> HttpAnswer:
+        """Return the feed's response, of status 200 or 304 (not modified). Raises NeedsHuman or Transient."""
         url = self._options.url
-        note, known, last_address = self._mirror.note(_FEED), NOTHING, ""
-        if note and (last := json.loads(note))[0] == self._note_options():  # changed options: read everything
-            last_address, known = last[1], Validators(*last[2:])
+        note, last, last_address = self._mirror.note(_FEED), NOTHING, ""
+        if note and (values := json.loads(note))[0] == self._note_options():  # else read all
+            last_address, last = values[1], Validators(*values[2:])
         try:
-            answer = client.follow(url, known, last_address, _LARGEST)
+            answer = client.follow(url, last, last_address, _LARGEST)
         except AddressRefused as error:
             raise NeedsHuman(str(error)) from error
         if answer.status in (200, 304) and not answer.problem:
@@ -157,19 +160,18 @@ class FeedConnector:
     def _version_of(self, entry: FeedEntry) -> str:
         return version(b"", entry.version, self._options.full_article)
 
-    def _keep(self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
-        """Store an entry. Raises Transient if the article can't be read now."""
-        made_of, known = self._version_of(entry), self._mirror.page(key)
-        if known and known.made_of == made_of:
+    def _keep(self, key: str, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> None:
+        """Store a new or changed entry. Raises Transient if its article can't be read now."""
+        made_of, stored = self._version_of(entry), self._mirror.page(key)
+        if stored and stored.made_of == made_of:
             return
-        page, data = self._page(key, entry, client, manners)
+        page, data = self._page(key, entry, client, robots)
         extra = (("author", entry.author),) if entry.author else ()
         self._mirror.keep(replace(page, made_of=made_of, extra=extra, link=entry.link), data)
 
-    def _page(
-        self, key: str, entry: FeedEntry, client: WebClient, manners: RobotsCache
-    ) -> tuple[Page, bytes]:
-        answer = self._article(entry, client, manners) if self._options.full_article else None
+    def _page(self, key: str, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> tuple[Page, bytes]:
+        """Return the document of an entry: the article, else the feed's own text. Raises Transient."""
+        answer = self._article(entry, client, robots) if self._options.full_article else None
         page = page_of(answer, links=False, robots=True) if answer else None
         if answer is None or page is None or not page.version:
             data, uri = entry.page(), entry.link or self._options.url
@@ -178,12 +180,12 @@ class FeedConnector:
         page = replace(page, url=key, version=both, uri=answer.url, etag=None, changed=None, canonical=None)
         return replace(page, modified=entry.changed or page.modified), answer.data
 
-    def _article(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> HttpAnswer | None:
-        """Fetch the page of an entry; None if the page is missing or refused. Raises Transient."""
+    def _article(self, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> HttpAnswer | None:
+        """Request the page that an entry links to; None if it is missing or forbidden. Raises Transient."""
         if entry.link is None:
             return None
         try:
-            if not manners.rules(entry.link).allow(entry.link):
+            if not robots.rules(entry.link).allow(entry.link):
                 return None
             answer = client.follow(entry.link)
         except AddressRefused:

@@ -1,4 +1,4 @@
-"""Process in which one feed is read; see feed.py.
+"""Process that parses one feed; see feed.py.
 
 The process is confined before it imports feedparser or anything else outside the standard library.
 """
@@ -15,7 +15,11 @@ _FILES = 64  # open files at most
 
 
 def main(seconds: int, memory: int) -> None:
-    """Read a feed from standard input: a line of JSON with content type and address, then the feed."""
+    """Parse a feed from standard input: a line of JSON with content type and address, then the feed's bytes.
+
+    ``seconds``: limit of CPU time; ``memory``: bytes. The entries, or the reason why the feed is bad, are
+    printed as JSON.
+    """
     limits = {"CPU": seconds, "AS": memory, "CORE": 0, "FSIZE": 0, "NOFILE": _FILES}
     for name, most in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))

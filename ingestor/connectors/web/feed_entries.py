@@ -1,4 +1,4 @@
-"""Entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
+"""Entries of feeds: RSS and Atom by feedparser, JSON Feed by the rules of jsonfeed.org.
 
 A broken feed is read as far as possible. The parser gets bytes in memory, never an address, which feedparser
 would open. Scripts and the like are removed from the entries.
@@ -28,10 +28,10 @@ class NoFeed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """An entry of a feed. ``html``: text of the entry in the feed.
+    """An entry of a feed. ``html``: its text in the feed.
 
-    ``key``: the entry's id, which several entries may share; else its link or title. If the feed repeats that
-    link or title, or has neither, the key ends in a digest of the whole entry.
+    ``key``: the entry's id, which several entries may share; else its link or title. If other entries have
+    the same link or title, or the entry has neither, the key ends in a digest of the whole entry.
     """
 
     key: str
@@ -47,7 +47,7 @@ class FeedEntry:
         return blake2b(facts.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
     def page(self) -> bytes:
-        """Return an HTML page with the entry alone."""
+        """Return the entry as an HTML page with title, author and text."""
         title, author = escape(self.title), escape(self.author or "")
         about = f'<meta name="author" content="{author}">' if author else ""
         head = f'<head><meta charset="utf-8"><title>{title}</title>{about}</head>'
@@ -57,7 +57,7 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """A parsed feed. ``whole``: whether the XML was read to its end."""
+    """Entries of a feed. ``whole``: whether the XML was read to its end."""
 
     entries: tuple[FeedEntry, ...]
     whole: bool = True
@@ -77,7 +77,7 @@ def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """An entry as it was read last. ``version``: of the ``FeedEntry``, in the reader's own form."""
+    """An entry as it was stored by an earlier scan. ``version``: as ``number_keys`` gets versions."""
 
     key: str
     link: str | None
@@ -85,52 +85,57 @@ class KnownEntry:
 
 
 def number_keys(
-    listed: Sequence[FeedEntry], known: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
+    listed: Sequence[FeedEntry], stored: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
 ) -> dict[str, FeedEntry]:
-    """Return the entries by key. Entries that share an id have the keys ``id``, ``id#2`` and so on.
+    """Return the entries by unique key. Entries that share an id get the keys ``id``, ``id#2`` and so on.
 
-    An entry keeps the key of a known entry with the same content, else with the same unique link. So keys
+    ``stored``: entries of earlier scans. ``version``: function that returns the version of an entry.
+
+    An entry keeps the key of a stored entry with the same version, else with the same unique link. So keys
     stay when entries are added or removed before. An id that was never shared is always the key.
     """
     counts = Counter(entry.key for entry in listed)
-    ids = {one.key: base for one in known if (base := _id_or_link(one.key, counts))}
+    ids = {one.key: base for one in stored if (base := _id_of_numbered(one.key, counts))}
     shared = {*ids.values(), *(key for key, count in counts.items() if count > 1)}
-    chosen = {place: entry.key for place, entry in enumerate(listed) if entry.key not in shared}
+    chosen = {position: entry.key for position, entry in enumerate(listed) if entry.key not in shared}
     links = Counter((entry.key, entry.link) for entry in listed)
-    taken = set(chosen.values())
+    used = set(chosen.values())
     for by_link in (False, True):
-        places: dict[tuple[str, str], list[str]] = {}
-        for one in reversed(known):
-            if (fact := one.link if by_link else one.version) and one.key not in taken:
-                places.setdefault((ids.get(one.key, one.key), fact), []).append(one.key)
-        for place, entry in enumerate(listed):
+        by_fact: dict[tuple[str, str], list[str]] = {}
+        for one in reversed(stored):
+            if (fact := one.link if by_link else one.version) and one.key not in used:
+                by_fact.setdefault((ids.get(one.key, one.key), fact), []).append(one.key)
+        for position, entry in enumerate(listed):
             fact = entry.link if by_link else version(entry)
-            if place in chosen or (by_link and links[entry.key, entry.link] > 1):
+            if position in chosen or (by_link and links[entry.key, entry.link] > 1):
                 continue
-            if fact and (keys := places.get((entry.key, fact))) and not (by_link and len(keys) > 1):
-                taken.add(key := keys.pop())
-                chosen[place] = key
-    taken |= {one.key for one in known}
+            if fact and (keys := by_fact.get((entry.key, fact))) and not (by_link and len(keys) > 1):
+                used.add(key := keys.pop())
+                chosen[position] = key
+    used |= {one.key for one in stored}
     last: Counter[str] = Counter()
-    for place, entry in enumerate(listed):
-        if place not in chosen:
+    for position, entry in enumerate(listed):
+        if position not in chosen:
             key = entry.key
-            while key in taken or (key != entry.key and key in counts):
+            while key in used or (key != entry.key and key in counts):
                 last[entry.key] += 1
                 key = f"{entry.key}#{last[entry.key] + 1}"
-            taken.add(key)
-            chosen[place] = key
-    return {chosen[place]: entry for place, entry in enumerate(listed)}
+            used.add(key)
+            chosen[position] = key
+    return {chosen[position]: entry for position, entry in enumerate(listed)}
 
 
-def _id_or_link(key: str, ids: Collection[str]) -> str | None:
-    """Return the id in a numbered key, if an entry has that id and no entry has the key itself as id."""
+def _id_of_numbered(key: str, ids: Collection[str]) -> str | None:
+    """Return the id in a numbered key such as ``id#2``; None if the key is no numbered one.
+
+    ``ids``: ids of the feed's entries. One of them may look like a numbered key.
+    """
     base, _, number = key.rpartition("#")
     return base if number.isdecimal() and base in ids and key not in ids else None
 
 
 def _name(entry: FeedEntry, names: Counter[str]) -> str:
-    """Return a unique name for an entry without an id. ``names``: how often each name is used."""
+    """Return a unique key for an entry without an id. ``names``: how often each link or title occurs."""
     name = entry.link or entry.title
     return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
@@ -182,7 +187,7 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> F
 def _entry(
     key: object, link: str | None, title: object, html: str, author: object, changed: float | None
 ) -> FeedEntry | None:
-    """Build an entry; None if the entry is empty. ``key`` is "" if the entry has no id."""
+    """Return an entry; None if it is empty. ``key``: its id, if any."""
     entry = FeedEntry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
     return entry if entry.key or link or entry.title or entry.html else None
 
@@ -192,7 +197,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _in_utc(moment: tuple[int, ...]) -> float | None:
-    """Return POSIX seconds; None for an invalid moment, such as 0000-00-00 of databases."""
+    """Return POSIX seconds of a time in UTC; None if it is invalid, such as the 0000-00-00 of databases."""
     try:
         return float(calendar.timegm(moment))
     except ValueError:
@@ -200,7 +205,7 @@ def _in_utc(moment: tuple[int, ...]) -> float | None:
 
 
 def _seconds(moment: object) -> float | None:
-    """Return POSIX seconds of a date; UTC if it has no zone."""
+    """Parse ISO 8601 into POSIX seconds; None for other text. A time without a zone is in UTC."""
     try:
         return posix(datetime.fromisoformat(str(moment))) if moment else None
     except (ValueError, OverflowError):
@@ -208,5 +213,5 @@ def _seconds(moment: object) -> float | None:
 
 
 def _text(value: object) -> str:
-    """Return a text without lone surrogates."""
+    """Return a value as text without lone surrogates; "" for None."""
     return "" if value is None else text(str(value).strip())

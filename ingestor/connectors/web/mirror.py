@@ -1,21 +1,19 @@
-"""Known pages with their content, in an SQLite file, so that unchanged pages are not sent again.
+"""Pages that were read, with their content, in an SQLite file, so that unchanged pages are not sent again.
 
-Each page is one transaction, so after a crash the file holds the pages read until then. ``whole`` says that a
-pass read every page: then the file holds all pages of the source.
+Each page is stored in a transaction of its own. So after a crash the file holds the pages read until then.
 """
 
-import fcntl
 import json
-import os
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 
 from ingestor.connectors.http.answers import Page
+from ingestor.connectors.shared.locks import hold_lock
 from ingestor.connectors.web.content import blob_name
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
@@ -27,29 +25,28 @@ CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 
 
 class Mirror:
-    """Stored pages. ``file``: made by the first write."""
+    """Store of pages and notes of one source, in ``file``, which the first pass creates.
+
+    A note is a named text, such as the validators of a feed. Methods raise Transient if the file is unusable.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the file: one pass at a time among all programs that share it. Raises NeedsHuman."""
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.touch(0o600)  # an existing file keeps its permissions
-            lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            reason = f"{error.strerror}: choose another folder with `cache`"
-            raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with (
-                self._open()
-            ):  # keeps the file open: the last close writes to disk, which is slow for each page
-                yield
-        finally:
-            os.close(lock)
+        """Lock the file during a pass, against all programs that share the file. Raises NeedsHuman."""
+        with ExitStack() as held:
+            try:
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._file.touch(0o600)  # an existing file keeps its permissions
+                held.enter_context(hold_lock(f"{self._file}.lock"))
+            except OSError as error:
+                reason = f"{error.strerror}: choose another folder with `cache`"
+                raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
+            # One connection stays open: SQLite writes to the disk at the last close, too slow for each page.
+            held.enter_context(self._open())
+            yield
 
     def page(self, url: str) -> Page | None:
         with self._open() as database:
@@ -61,7 +58,7 @@ class Mirror:
             return [_page(facts) for (facts,) in database.execute("SELECT facts FROM page ORDER BY url")]
 
     def keep(self, page: Page, body: bytes | None = None) -> None:
-        """Replace the page with that address."""
+        """Store a page, in place of the page with the same address."""
         packed = None if body is None else zlib.compress(body, 1)
         with self._open() as database:
             database.execute(
@@ -69,17 +66,20 @@ class Mirror:
             )
 
     def fetch(self, item: Item) -> Blob:
-        """Return a page as it was listed. Raises Stale, and BadDocument if it is too large."""
+        """Return the content of a page as it was listed.
+
+        Raises Stale if the page was read again since, BadDocument if its content can't be indexed.
+        """
         body = self.body(item.key, item.version)
         if body is None:
-            raise Stale(f"{item.uri} must be listed again first")
+            raise Stale(f"{item.uri} is not stored in this version: the next scan lists it again")
         page, data = body
         if page.problem:
             raise BadDocument(page.problem)
         return Blob(data, blob_name(page), page.content_type)
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
-        """Return the page and its content; None if it is unknown or of another version."""
+        """Return the page at an address, and its content; None if no page of that version is stored."""
         with self._open() as database:
             row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
         if row is None or _page(row[0]).version != version:
@@ -87,10 +87,11 @@ class Mirror:
         return _page(row[0]), zlib.decompress(row[1]) if row[1] else b""
 
     def keep_only(self, urls: Collection[str]) -> None:
+        """Delete the pages with other addresses."""
         with self._open() as database:
-            known = [url for (url,) in database.execute("SELECT url FROM page")]
-            gone = [(url,) for url in known if url not in urls]
-            database.executemany("DELETE FROM page WHERE url = ?", gone)
+            urls_stored = [url for (url,) in database.execute("SELECT url FROM page")]
+            others = [(url,) for url in urls_stored if url not in urls]
+            database.executemany("DELETE FROM page WHERE url = ?", others)
 
     def note(self, name: str) -> str | None:
         with self._open() as database:
@@ -103,7 +104,10 @@ class Mirror:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one use, because workers read during a pass. Raises Transient."""
+        """Open a connection for one transaction, because workers read during a pass. Raises Transient.
+
+        A damaged file is renamed to end in ``.damaged``, and the next use creates a new one.
+        """
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:
                 database.execute("PRAGMA journal_mode = WAL")
@@ -115,15 +119,15 @@ class Mirror:
             raise Transient(f"{self._file} can't be used now, will be retried: {error}") from error
         except sqlite3.DatabaseError as error:
             self._file.replace(f"{self._file}.damaged")
-            raise Transient(f"{self._file} is damaged and will be made again: {error}") from error
+            raise Transient(f"{self._file} is damaged and will be created again: {error}") from error
 
 
 def _page(facts: str) -> Page:
-    given = json.loads(facts)
-    extra = tuple((name, value) for name, value in given.pop("extra"))
-    return Page(**{**given, "links": tuple(given["links"]), "extra": extra})
+    values = json.loads(facts)
+    extra = tuple((name, value) for name, value in values.pop("extra"))
+    return Page(**{**values, "links": tuple(values["links"]), "extra": extra})
 
 
 def short(*parts: object) -> str:
-    """Return a digest of values, for the name of a file or a version."""
+    """Return a digest of the values, for the name of a file."""
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

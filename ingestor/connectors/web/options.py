@@ -66,7 +66,7 @@ class HttpOptions(Options):
         return self
 
     def terms(self, *urls: str) -> Terms:
-        """Return settings of a client. ``urls``: secrets are sent to their origins only."""
+        """Return the settings of a WebClient. ``urls``: secrets are sent to the origins of these only."""
         secrets = [(name, value.get_secret_value()) for name, value in self.headers.items()]
         if self.password is not None:
             pair = f"{self.user}:{self.password.get_secret_value()}".encode()

@@ -1,4 +1,4 @@
-"""An HTML page's links, canonical address and rules for robots. Pure.
+"""Links, canonical address and rules for robots of an HTML page. Pure.
 
 Untrusted pages are read in the daemon's process, so tags are read in linear time, and by Python alone.
 """
@@ -25,9 +25,9 @@ Attributes = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """Links of a page. ``links``: normal URLs, each once, in the page's order.
+    """Links of a page, and what the page says to robots.
 
-    ``robots``: noindex, nofollow, ...
+    ``links``: normal URLs, each once, in the page's order. ``robots``: words such as noindex and nofollow.
     """
 
     links: tuple[str, ...] = ()
@@ -48,8 +48,13 @@ def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> Pag
         if tag == "base":
             base = normal(target, url) or base
         elif tag == "meta":
-            robots |= _robots(attributes, agent)
-            target = _refresh_target(attributes)
+            content = attributes.get("content", "")
+            if attributes.get("name", "").lower() in ("robots", agent):
+                robots |= set(re.split(r"[\s,]+", content.lower()))
+            refresh = (
+                _REFRESH.match(content) if attributes.get("http-equiv", "").lower() == "refresh" else None
+            )
+            target = refresh[1] if refresh else ""
         elif tag == "link" and "canonical" in words:
             canonical = canonical or normal(target, base)
         counts = tag in ("a", "area", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
@@ -58,22 +63,8 @@ def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> Pag
     return PageLinks(tuple(links), canonical, frozenset(robots))
 
 
-def _robots(attributes: Attributes, agent: str) -> set[str]:
-    if attributes.get("name", "").lower() not in ("robots", agent):
-        return set()
-    return set(re.split(r"[\s,]+", attributes.get("content", "").lower()))
-
-
-def _refresh_target(attributes: Attributes) -> str:
-    """Return the target of a meta refresh."""
-    if attributes.get("http-equiv", "").lower() != "refresh":
-        return ""
-    refresh = _REFRESH.match(attributes.get("content", ""))
-    return refresh[1] if refresh else ""
-
-
 def _text(data: bytes, content_type: str | None) -> str:
-    """Return the decoded page; good enough for addresses and names, which are nearly always ASCII."""
+    """Decode a page by its declared encoding; else as UTF-8, since addresses are nearly always ASCII."""
     sent = _DECLARED.search(content_type or "")
     named = _CHARSET.search(data, 0, _HEAD)
     charset = sent[1] if sent else named[1].decode("ascii") if named else "utf-8"
@@ -84,7 +75,7 @@ def _text(data: bytes, content_type: str | None) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
-    """Yield the relevant start tags with their attributes; of two attributes with one name the first."""
+    """Yield the start tags that ``links_of`` reads, with their attributes."""
     at = 0
     while tag_match := _TAG.search(text, at):
         if tag_match[1]:
@@ -101,9 +92,9 @@ def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
-    """Return the attributes, and the end of the tag."""
+    """Return the attributes from ``at`` on, and the tag's end. If a name is repeated, the first counts."""
     attributes: Attributes = {}
-    while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
+    while (at := _skip_blanks(text, at)) < len(text) and text[at] != ">":
         match = _ATTRIBUTE.match(text, at)
         if match:
             value = match[2] or match[3] or match[4] or ""
@@ -112,6 +103,6 @@ def _attributes(text: str, at: int) -> tuple[Attributes, int]:
     return attributes, at
 
 
-def _blank_end(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     match = _BLANK.match(text, at)
     return match.end() if match else at

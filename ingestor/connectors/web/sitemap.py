@@ -1,6 +1,6 @@
 """Addresses in sitemaps (sitemaps.org), and in feeds that serve as sitemaps. Pure.
 
-XML is read by expat as a stream; entities, which no sitemap needs, are refused.
+expat reads the XML as a stream. Declarations of entities, which no sitemap needs, are refused.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _WITH_ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """A parsed sitemap. ``of_sitemaps``: whether it is an index, with addresses of sitemaps."""
+    """Addresses of a sitemap. ``of_sitemaps``: whether these are addresses of further sitemaps."""
 
     urls: tuple[str, ...] = ()
     of_sitemaps: bool = False
@@ -60,14 +60,14 @@ class _Reader:
 
 
 def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
-    """Parse a sitemap, in XML or with an address a line. Raises Broken or TooLarge.
+    """Parse a sitemap, in XML or with one address a line, perhaps compressed. Raises Broken or TooLarge.
 
     ``url``: address of the sitemap; ``limit``: bytes, unpacked.
     """
     data = gunzip(data, limit)
     if len(data) > limit:
         raise TooLarge
-    data = data.lstrip(b"\xef\xbb\xbf\r\n\t ")  # many a server sends an empty line first
+    data = data.lstrip(b"\xef\xbb\xbf\r\n\t ")  # many servers send an empty line first
     if not data.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
         return _plain(data, url)
     reader = _Reader(url)
@@ -84,7 +84,7 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
 
 
 def _plain(data: bytes, url: str) -> Sitemap:
-    """Parse a sitemap with an address a line. Raises Broken."""
+    """Parse a sitemap with one address a line. Raises Broken."""
     lines = data.decode("utf-8", "replace").split()
     if not lines:
         raise Broken("not a sitemap: empty")

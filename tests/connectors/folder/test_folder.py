@@ -104,7 +104,7 @@ def test_changed_sidecar_changes_the_version_and_is_hinted_at(
     assert before["b.md"] == after["b.md"]
     with pytest.raises(Stale, match=r"a\.pdf\.meta\.yaml changed"):
         described.fetch(before["ref/a.pdf"])
-    assert described._read_watch_root().key_of("ref/a.pdf.meta.yaml", False) == "ref/a.pdf"
+    assert described._key_of_change("ref/a.pdf.meta.yaml", False) == "ref/a.pdf"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from ingestor.connectors.folder.beneath import identity, is_remote, parse
 from ingestor.connectors.folder.inotify import Inotify
+from ingestor.ports import Stop
 from tests.connectors.folders import FolderWorld, run_python, runs, turmoil
 
 if sys.platform != "linux":
@@ -19,7 +20,7 @@ if sys.platform != "linux":
 @pytest.fixture
 def inotify(world: FolderWorld) -> Iterator[Inotify]:
     world.put("docs/deep/a.md", b"x")
-    with closing(Inotify(world.connector._enter)) as inotify:
+    with closing(Inotify(world.connector._enter, Stop())) as inotify:
         yield inotify
 
 
@@ -56,7 +57,7 @@ def test_directory_not_scanned_is_not_watched(world: FolderWorld) -> None:
     world.put(".gitignore", b"node_modules/\n")
     world.put("sub/.gitignore", b"target\n")
     before = watches()
-    with closing(Inotify(world.connector._enter)) as inotify:
+    with closing(Inotify(world.connector._enter, Stop())) as inotify:
         assert watches() - before == 4  # the root, a, sub, sub/kept
         world.put("sub/target/y", b"x")
         assert list(inotify.read()) == []
@@ -67,7 +68,7 @@ def test_directory_not_scanned_is_not_watched(world: FolderWorld) -> None:
 def test_directory_with_two_paths_is_hinted_under_both(world: FolderWorld) -> None:
     world.put("docs/a.md", b"x")
     (world.root / "link").symlink_to("docs")
-    with closing(Inotify(world.connector._enter)) as inotify:
+    with closing(Inotify(world.connector._enter, Stop())) as inotify:
         world.put("docs/b.md", b"x")
         assert set(inotify.read()) == {("docs/b.md", False), ("link/b.md", False)}
 
@@ -88,14 +89,14 @@ def test_overflow_of_the_queue_hints_at_everything(world: FolderWorld, inotify: 
 def test_failed_start_raises_and_closes_descriptors(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(OSError):
-        Inotify(lambda path, entered: None)
+        Inotify(lambda path, entered: None, Stop())
     assert descriptors() == before
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_watches_after_any_history_equal_the_directories(world: FolderWorld, seed: int) -> None:
     chance, before = random.Random(seed), watches()
-    with closing(Inotify(world.connector._enter)) as inotify:
+    with closing(Inotify(world.connector._enter, Stop())) as inotify:
         for _ in range(10):
             turmoil(world, chance, chance.randrange(60))
             list(inotify.read())

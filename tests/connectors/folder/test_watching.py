@@ -1,5 +1,4 @@
 import contextlib
-import dataclasses
 import errno
 import logging
 import os
@@ -241,8 +240,11 @@ def test_watch_ends_at_once_when_closed_or_stopped(world: FolderWorld) -> None:
     assert set(threading.enumerate()) == before
 
 
-def test_watch_ends_during_a_walk_through_a_large_folder(world: FolderWorld) -> None:
+def test_watch_ends_during_a_walk_through_a_large_folder(
+    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop, entered = threading.Event(), []
+    walk = world.connector._enter
     for number in range(50):
         (world.root / f"d{number}").mkdir()
 
@@ -253,10 +255,10 @@ def test_watch_ends_during_a_walk_through_a_large_folder(world: FolderWorld) -> 
                 stop.set()
             each(below, descriptor)
 
-        world.connector._enter(path, each_until)
+        walk(path, each_until)
 
-    folder = dataclasses.replace(world.connector._read_watch_root(), enter=enter)
-    assert list(folder_watching.observe(folder, stop)) == []
+    monkeypatch.setattr(world.connector, "_enter", enter)
+    assert list(world.connector.watch(stop)) == []
     assert len(entered) == 10
 
 

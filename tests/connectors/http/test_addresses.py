@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.connectors.http.address import is_public, may_ask, parse_allowed
+from ingestor.connectors.http.address import is_public, may_connect, parse_allowed
 from ingestor.connectors.http.url import (
     file_name,
     folder,
@@ -25,7 +25,7 @@ from ingestor.connectors.http.url import (
 )  # fmt: skip
 def test_public_address_may_be_requested(address: str) -> None:
     assert is_public(address)
-    assert may_ask("x.test", address, parse_allowed([]))
+    assert may_connect("x.test", address, parse_allowed([]))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_public_address_may_be_requested(address: str) -> None:
 )  # fmt: skip
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not is_public(address)
-    assert not may_ask("x.test", address, parse_allowed([]))
-    assert not may_ask("x.test", address, parse_allowed(["y.test", "9.9.9.0/24", "2606::/16"]))
+    assert not may_connect("x.test", address, parse_allowed([]))
+    assert not may_connect("x.test", address, parse_allowed(["y.test", "9.9.9.0/24", "2606::/16"]))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_addresses_that_are_not_public(address: str) -> None:
     ],
 )
 def test_addresses_of_the_config_are_allowed(entry: str, host: str, address: str, expected: bool) -> None:
-    assert may_ask(host, address, parse_allowed([entry])) is expected
+    assert may_connect(host, address, parse_allowed([entry])) is expected
 
 
 @pytest.mark.parametrize(

@@ -326,7 +326,7 @@ def test_message_that_is_cut_off_anywhere_is_none() -> None:
         (
             {"LIST": b'* LIST () "/" b\r\n* LIST () "/" a\r\nTAG OK done\r\n'},
             NeedsHuman,
-            "'INBOX'; it has: a, b",
+            "'INBOX'; the server has: a, b",
         ),
         ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, PartialScan, "read now"),
     ],

@@ -251,7 +251,7 @@ def test_entries_of_an_index_page_are_listed(page: bytes, expected: dict[str, bo
 
 @pytest.mark.parametrize("page", [b"", b"busy", b'{"error": "no"}', b"<?xml version='1.0'?><a/>"[:22]])
 def test_content_without_an_index_is_neither_listed_nor_empty(page: bytes) -> None:
-    with pytest.raises(ValueError, match="not a page of links"):
+    with pytest.raises(ValueError, match="no HTML with links"):
         entries(page, "http://host/docs/")
 
 

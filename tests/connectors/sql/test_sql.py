@@ -9,8 +9,16 @@ from uuid import UUID
 
 import pytest
 
-from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
-from ingestor.connectors.sql.polling import LIMIT, Mark, keys_of_changes, mark_of
+from ingestor.connectors.sql.connector import (
+    _BY_NAME,
+    LIMIT,
+    PLUGIN,
+    Mark,
+    Sql,
+    SqlOptions,
+    keys_of_changes,
+    mark_of,
+)
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
 from tests.connectors.databases import DatabaseWorld, watched
@@ -43,7 +51,7 @@ def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path)
     world.put("a.md", b"one")
     listed(world.connector)
-    statements = watched(world.connector.database.engine())
+    statements = watched(world.connector.database.engine)
     item = listed(world.connector)["a.md"]
     assert statements == [
         "SELECT \"Key\", version, author FROM (SELECT * FROM documents WHERE author != ':nobody' ) documents"
@@ -133,7 +141,7 @@ def test_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
         hints.await_cover("b", "i")
         hints.forget()
         read = newest("version", mark)
-        statements = watched(world.connector.database.engine())
+        statements = watched(world.connector.database.engine)
         world.put("a", b"two")
         hints.await_cover("a")
         assert hints.unders() == ["a"]
@@ -403,7 +411,7 @@ def test_sqlalchemy_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: list(plain.scan()),
         lambda: plain.fetch(Item("1", "int x", "")),
         lambda: list(watched.scan()),
-        lambda: plain.newest("changed", Mark()),
+        lambda: watched.newest(Mark()),
     )
     for deed in deeds:
         with pytest.raises(NeedsHuman, match="-m pip install sqlalchemy"):

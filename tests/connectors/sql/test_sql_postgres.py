@@ -195,7 +195,7 @@ def test_row_is_read_by_the_index(versioned: PostgresWorld) -> None:
     versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', n FROM generate_series(1, 9) n")
     connector = versioned.connector
     listed(connector)
-    statements = watched(connector.database.engine())
+    statements = watched(connector.database.engine)
     assert [item.key for item in connector.scan_under("5")] == ["5"]
     versioned.put("5/1", b"one")
     assert "LIKE" not in statements[0]
@@ -225,7 +225,7 @@ def test_server_error_needs_a_person(versioned: PostgresWorld, change: str, mess
 def test_server_without_an_answer_raises_at_the_time_limit(
     versioned: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingestor.connectors.sql.database._SECONDS", 2)
+    monkeypatch.setattr("ingestor.connectors.sql.connector._SECONDS", 2)
     versioned.proxy.silent = True
     failures: list[Exception] = []
 

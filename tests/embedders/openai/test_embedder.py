@@ -10,9 +10,8 @@ import pytest
 
 from ingestor.core.errors import Stopped
 from ingestor.embedders import openai
-from ingestor.embedders.openai import PLUGIN, OpenAIEmbedder, OpenAIOptions
+from ingestor.embedders.openai import OpenAIEmbedder, OpenAIOptions
 from ingestor.ports import BadDocument, Loadable, NeedsHuman, Remote, Transient
-from ingestor.registry import find
 from tests.endpoint import (
     KEY,
     Endpoint,
@@ -65,10 +64,6 @@ def sound(rows: list[Any], texts: list[str] = TEXTS) -> bool:
 
 
 # --- what is asked and answered ------------------------------------------------------------------------
-
-
-def test_embedder_is_registered_by_its_name() -> None:
-    assert find("embedders", "openai") is PLUGIN
 
 
 def test_request_has_model_input_and_key() -> None:

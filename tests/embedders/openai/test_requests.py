@@ -70,8 +70,8 @@ def test_malformed_vector_is_omitted(numbers: list[float]) -> None:
     [
         (answer([1.0]), "gave 1 vectors for 2 texts"),
         (answer([1.0], [1.0], [1.0]), "gave 3 vectors for 2 texts"),
-        (answer([1.0], [1.0], indices=[0, 0]), "numbered its 2 vectors wrongly"),
-        (answer([1.0], [1.0], indices=[1, 2]), "numbered its 2 vectors wrongly"),
+        (answer([1.0], [1.0], indices=[0, 0]), "gave 2 vectors with a wrong `index`"),
+        (answer([1.0], [1.0], indices=[1, 2]), "gave 2 vectors with a wrong `index`"),
         (answer([1.0], [1.0], indices=[[], {}]), "OpenAI-compatible"),
         (answer([1.0], [1.0, 2.0]), "gave vectors of 1, 2 numbers"),
         (answer([], []), "gave vectors of 0 numbers"),
@@ -133,11 +133,6 @@ def test_rate_limit_holds_in_each_minute(requests: list[tuple[float, int]], most
         minute = [size for time, size in at if begin <= time < begin + MINUTE - 1e-6]
         assert len(minute) <= most
         assert sum(minute) <= tokens or len(minute) == 1
-
-
-def test_pace_without_limits_never_waits() -> None:
-    pace = Pace(RateLimits(), lambda: 5.0)
-    assert [pace.take(10**6) for _ in range(100)] == [0.0] * 100
 
 
 def test_pause_holds_up_all_requests() -> None:
@@ -213,15 +208,6 @@ def test_sound_batch_is_one_request() -> None:
     assert (server.sent, server.checks) == ([[0, 1, 2, 3]], 0)
 
 
-@pytest.mark.parametrize("bad", [[0], [5], [7], [2, 3], list(range(8))])
-@pytest.mark.parametrize("kind", ["bad", "zero"])
-def test_bad_texts_alone_are_refused(bad: list[int], kind: str) -> None:
-    server = Server(**{kind: bad})
-    found = resolve(range(8), server.send, server.check)
-    assert {n for n, row in found.items() if isinstance(row, BadDocument)} == set(bad)
-    assert sorted(found) == list(range(8))
-
-
 def test_text_is_found_by_halving() -> None:
     server = Server(bad=[5])
     resolve(range(8), server.send, server.check)
@@ -252,5 +238,6 @@ def test_server_that_refuses_everything_blames_no_text() -> None:
 def test_bad_texts_are_found_and_no_others(bad: set[int], zero: set[int], most: int) -> None:
     server = Server(bad=sorted(bad), zero=sorted(zero), most=most)
     found = resolve(range(21), server.send, server.check)
+    assert sorted(found) == list(range(21))
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == bad | zero
     assert all(row == np.float32([n]) for n, row in found.items() if isinstance(row, np.ndarray))

@@ -31,7 +31,7 @@ def test_mapped_tensors_given_back_are_read_again_as_safetensors_reads_them(tmp_
             assert mapped.tensors[name].dtype == tensor.dtype, name
             assert mapped.tensors[name].shape == tensor.shape, name
             assert np.array_equal(mapped.tensors[name], tensor), name
-        mapped.give_back()
+        mapped.free_pages()
 
 
 def test_type_that_numpy_does_not_know_is_an_error(tmp_path: Path) -> None:
