@@ -1,8 +1,11 @@
-"""Numbers as word processors write them."""
+"""Numbers as documents declare them, and as word processors write them."""
 
 import pytest
 
-from ingestor.parsers.shared.numbers import raise_digits, write_number
+from ingestor.model import Blob
+from ingestor.parsers.shared.numbers import parse_integer, raise_digits, write_number
+from ingestor.registry import find
+from tests.parsers.files import odf
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,17 @@ def test_numbers_are_written_in_each_style(style: str, numbers: dict[int, str]) 
 @pytest.mark.parametrize(("text", "shown"), [("3", "³"), ("-6", "⁻⁶"), ("st", "st"), ("", "")])
 def test_raised_digits_become_superscripts(text: str, shown: str) -> None:
     assert raise_digits(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("12", 12), ("9" * 5000, 999_999_999), ("²", 7), ("-1", 7), ("", 7), ("٣", 7)]
+)
+def test_only_plain_digits_are_a_number(text: str, number: int) -> None:
+    assert parse_integer(text, 7) == number
+
+
+@pytest.mark.parametrize("level", ["9" * 5000, "²"])
+def test_heading_of_an_absurd_level_is_read(level: str) -> None:
+    plugin = find("parsers", "odf")
+    data = odf("text", f'<text:h text:outline-level="{level}">Title</text:h>')
+    assert "Title" in plugin.build(plugin.options()).parse(Blob(data, "a.odt")).text
