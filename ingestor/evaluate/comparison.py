@@ -253,14 +253,14 @@ def describe_verdict(
             )
     if facts.made:
         sentences.append(
-            f"{_part(facts.made, facts)} made from the documents without a language model: "
-            "the order of strategies and their differences can be trusted more than the height of their "
-            "recall."
+            f"{_part(facts.made, facts)} made from the documents without a language model"
+            + (_ORDER if 2 * facts.keywords < facts.made else ".")
         )
     if facts.keywords:
         sentences.append(
-            f"{_part(facts.keywords, facts)} keywords, since only English sentences become questions: "
-            "ask your own from a file, or by --ask-model."
+            f"{_part(facts.keywords, facts)} keywords, since only English sentences become questions. "
+            "Keywords hardly rank strategies as people's questions do: ask your own from a file, or by "
+            "--ask-model."
         )
     if facts.written:
         sentences.append(
@@ -268,6 +268,11 @@ def describe_verdict(
             "before it: they share more of its words than questions of people do."
         )
     return " ".join(sentences)
+
+
+_ORDER = (
+    ": the order of strategies and their differences can be trusted more than the height of their recall."
+)
 
 
 def _part(count: int, facts: Facts) -> str:

@@ -142,8 +142,10 @@ def test_no_interval_of_a_mean_passes_what_is_possible() -> None:
     assert (whole.low, whole.mean, whole.high) == (1, 1, 1)
 
 
-def test_verdict_counts_questions_that_are_keywords() -> None:
+@pytest.mark.parametrize(("keywords", "trusts_order"), [(2, True), (7, False)])
+def test_verdict_trusts_no_order_by_keywords(keywords: int, trusts_order: bool) -> None:
     comparison = compare(np.ones((2, 9)), [0] * 9)
-    facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 9, 9, 0, 500, keywords=7)
+    facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 9, 9, 0, 500, keywords=keywords)
     said = describe_verdict(verdict(comparison, 0), comparison, facts, [])
-    assert "7 of the questions were keywords" in said and "--ask-model" in said
+    assert f"{keywords} of the questions were keywords" in said and "--ask-model" in said
+    assert ("order of strategies and their differences can be trusted" in said) == trusts_order
