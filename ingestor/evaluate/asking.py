@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from math import ceil
 
 import numpy as np
 
@@ -110,10 +111,10 @@ class AskingUsage:
 def _estimate_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
     """Estimate the use for an answer and a judgement of each strategy and question.
 
-    One answer in ``TWICE`` gets a second judgement. ``budget``: tokens of a context.
+    The answers to one question in ``TWICE`` get a second judgement. ``budget``: tokens of a context.
     """
     answers = questions * strategies
-    verdicts = answers + answers // TWICE
+    verdicts = answers + ceil(questions / TWICE) * strategies
     prompts = answers * (budget + _TASKS // 2) + verdicts * (budget + _TASKS)
     return _price(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
 

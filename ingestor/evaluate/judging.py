@@ -245,6 +245,7 @@ def judge(
     """
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     chosen = sorted(order[:number])  # a larger choice contains every smaller one
+    twice = set(order[:number:TWICE])
     model, judging = (LanguageModel(endpoint, place.answers, fields) for fields in (None, _FIELDS))
     done = count(1)
     pairs = [(at, cut, ranked) for at in chosen for cut, ranked in rankings]
@@ -252,7 +253,7 @@ def judge(
     def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
-        made = _judgement(model, judging, questions[at].text, references[at], shown)
+        made = _judgement(model, judging, questions[at].text, references[at], shown, twice=at in twice)
         place.progress(f"asking {endpoint.model}: {next(done):,} of {quantity(len(pairs), 'answer')}")
         return made
 
@@ -263,12 +264,13 @@ def judge(
     return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
 
 
-def _judgement(model: Ask, judging: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
+def _judgement(
+    model: Ask, judging: Ask, question: str, reference: str, shown: str, *, twice: bool
+) -> tuple[str, Judgement]:
     """Return the answer ("" if there is none) and its judgement, still without similarity."""
     answer = (model(answer_request(question, shown)) or "").rpartition("</think>")[2].strip()
     if not answer:
         return "", Judgement(None)
-    twice = int(text_digest(question), 16) % TWICE == 0
     verdicts = [
         ask_until_valid(
             judging, judge_request(question, reference, shown, answer, turned=turned), read_verdict, _TIMES
