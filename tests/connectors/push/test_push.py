@@ -317,7 +317,8 @@ def test_silent_client_leaves_others_served(tmp_path: Path, monkeypatch: pytest.
             with suppress(OSError):  # the oldest made room
                 connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
         assert watch.caller.put("b", b"x").status == 201
-        assert answer(idle[0]) == ("", "")
+        with suppress(ConnectionResetError):  # a connection is reset if its last bytes were not read
+            assert answer(idle[0]) == ("", "")
 
 
 def test_silent_client_without_token_leaves_others_served(
