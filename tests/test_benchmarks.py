@@ -198,15 +198,21 @@ def test_financebench_finds_pages_of_filings_and_explains_misses(
         rows.append({"doc_name": name, "question": f"Are {sold} sold in Oslo?", "evidence": [where]})
     (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
     financebench.main(str(tmp_path))
+    default = capsys.readouterr().out
+    financebench.main(str(tmp_path), 100, "all")
     financebench._model.cache_clear()
     out = capsys.readouterr().out
+    assert all(f"changepoint, {way}" in default for way in MODES)
+    assert "structure" not in default
+    assert "context in front" not in default
     assert "2 filings, 100 % of their pages; 2 questions" in out
     assert "LangChain's pipeline is left out" in out
     ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in MODES]
     assert all(way in out for way in ways)
     assert "reader: Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
     assert all(
-        f"\n{part} " in out for part in ("context in front", "neighbours", "our reader: pdfium's lines")
+        f"\n{part} " in out
+        for part in ("context in front", "words of the page", "our reader: pdfium's lines")
     )
     assert all(f"{half}: {number} question" in out for half, number in (("held out", 1), ("development", 1)))
     assert "Are sails sold" not in out

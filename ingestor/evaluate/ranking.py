@@ -38,6 +38,7 @@ from ingestor.search.rerankers import best_first, finite_scores, scores_of
 from ingestor.search.search import DEPTH
 from ingestor.search.values import Mode
 from ingestor.state.cache import VectorCache
+from ingestor.text.outline import outline
 from ingestor.units import quantity
 
 _BLOCK = 64  # questions that are compared at a time
@@ -123,7 +124,8 @@ def _fuse(
     others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
     if words.named:
         others |= {id_: float(cosines[at]) for at, id_ in enumerate(ids) if document_of(id_) in words.named}
-    return [_place(one.id) for one in fuse(dense, words.order, others, words.most, count, named=words.named)]
+    fused = fuse(dense, words.order, others, words.most, count, named=words.named, scores=words.scores)
+    return [_place(one.id) for one in fused]
 
 
 def _place(id_: RecordId) -> int:
@@ -271,13 +273,18 @@ def _rank(
 
 
 def describe(cut: SampleCut) -> list[Metadata]:
-    """Return the metadata of each chunk that a search by words uses: language, title and context."""
+    """Return the metadata of each chunk that a search by words uses: language, title, context, page."""
     known = [
         {"language": identify(each.document).language, "title": title_of(each.document, each.item)}
         for each in cut.sample.documents
     ]
+    outlines = [outline(each.document) for each in cut.sample.documents]
     return [
-        {**known[place.document], "context": "\n".join(lines)}
+        {
+            **known[place.document],
+            "context": "\n".join(lines),
+            "page": next((each.page for each in outlines[place.document].between(*place.spans[0])), None),
+        }
         for place, lines in zip(cut.places, cut.lines, strict=True)
     ]
 

@@ -27,7 +27,7 @@ log = logging.getLogger("ingestor")
 Uuids = tuple[str, ...]  # of a collection's shards; they identify the collection
 
 _APPLICATION = 0x16E57C4F
-_SCHEMA = 5
+_SCHEMA = 6
 PATIENCE = 10.0  # seconds to wait for another process that holds the file
 _COLLECTIONS = """CREATE TABLE collections (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0,
@@ -36,13 +36,15 @@ _LANGUAGES = """CREATE TABLE languages (
     number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
-    context TEXT NOT NULL, title TEXT NOT NULL, terms TEXT NOT NULL)"""
+    context TEXT NOT NULL, title TEXT NOT NULL, page INTEGER, terms TEXT NOT NULL)"""
 _TABLES = {
     "records": _RECORDS,
     "words": f"""CREATE VIRTUAL TABLE words_{{0}} USING fts5(
         terms, content='records_{{0}}', content_rowid='row', tokenize="{tables.TOKENIZER}")""",
     **tables.TABLES,
 }
+_PAGES = f"""CREATE INDEX pages_{{0}} ON records_{{0}} ({tables.document_of("id")}, page)
+    WHERE page IS NOT NULL"""
 _TRIGGERS = (
     """CREATE TRIGGER records_{0}_new AFTER INSERT ON records_{0} BEGIN
         INSERT INTO words_{0} (rowid, terms) VALUES (new.row, new.terms);
@@ -120,7 +122,7 @@ class LexicalFile:
             if stored is not None:
                 return int(stored[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
-            for statement in (*_TABLES.values(), *_TRIGGERS):
+            for statement in (*_TABLES.values(), _PAGES, *_TRIGGERS):
                 db.execute(statement.format(number))
             return number
 

@@ -1,7 +1,8 @@
 """The lexical index of one collection, written like an ``Index``, but without vectors.
 
-It uses three keys of the metadata. The language decides how words are stemmed. The context (see
-text/context.py) is indexed with the text. The title names the document.
+It uses four keys of the metadata. The language decides how words are stemmed. The context (see
+text/context.py) is indexed with the text. The title names the document. Records of one page share their
+scores (see ranking.py).
 """
 
 import sqlite3
@@ -21,11 +22,12 @@ _LISTED = 5000  # ids that are listed at a time
 
 
 class Decided(NamedTuple):
-    """The metadata that decides a record's words: language, context, and the terms of the title."""
+    """The metadata that decides how words find a record. ``title``: terms. ``page``: from 0, if any."""
 
     language: str
     context: str
     title: str
+    page: int | None
 
 
 class Row(NamedTuple):
@@ -36,8 +38,8 @@ class Row(NamedTuple):
     terms: str
 
 
-_KEYS = frozenset({"language", "context", "title"})
-_NOTHING = Decided("", "", "")
+_KEYS = frozenset(Decided._fields)
+_NOTHING = Decided("", "", "", None)
 
 
 class LexicalIndex:
@@ -69,7 +71,7 @@ class LexicalIndex:
             _replace(db, number, old, new)
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> list[RecordId]:
-        """Store new titles.
+        """Store new titles and pages.
 
         Return the records whose language or context changed: upsert them with their text.
         """
@@ -82,8 +84,9 @@ class LexicalIndex:
                 after = _decide(wanted[id_], before)
                 if (after.language, after.context) != (before.language, before.context):
                     changed.append(id_)
-                elif after.title != before.title:
-                    db.execute(f"UPDATE records_{number} SET title = ? WHERE row = ?", (after.title, row))
+                elif after != before:
+                    query = f"UPDATE records_{number} SET title = ?, page = ? WHERE row = ?"
+                    db.execute(query, (after.title, after.page, row))
         return changed
 
     def drop(self, ids: Sequence[RecordId]) -> None:
@@ -146,18 +149,17 @@ def _decide(metadata: Metadata, before: Decided) -> Decided:
     title = before.title
     if "title" in metadata:
         title = " ".join(dict.fromkeys(terms(_text(metadata["title"]) or "", language)))
-    return Decided(language, context or "", title)
+    page = metadata.get("page", before.page)
+    return Decided(language, context or "", title, page if isinstance(page, int) else None)
 
 
 def read_rows(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, Row]:
     """Return the words of records that exist."""
-    query = "SELECT id, text_key, language, context, title, terms FROM records_{0} WHERE id IN ({1})"
+    query = "SELECT id, text_key, language, context, title, page, terms FROM records_{0} WHERE id IN ({1})"
     return {
-        id_: Row(key, Decided(language, context, title), whole)
+        id_: Row(key, Decided(*decided), whole)
         for page in pages(dict.fromkeys(ids), _PAGE)
-        for id_, key, language, context, title, whole in db.execute(
-            query.format(number, ", ".join("?" * len(page))), page
-        )
+        for id_, key, *decided, whole in db.execute(query.format(number, ", ".join("?" * len(page))), page)
     }
 
 
@@ -170,7 +172,7 @@ def _rows(
     db: sqlite3.Connection, number: int, ids: Collection[RecordId]
 ) -> Iterator[tuple[RecordId, int, bytes, Decided]]:
     """Yield id, row number, text digest and deciding metadata of the ``ids`` that exist."""
-    query = "SELECT id, row, text_key, language, context, title FROM records_{0} WHERE id IN ({1})"
+    query = "SELECT id, row, text_key, language, context, title, page FROM records_{0} WHERE id IN ({1})"
     for page in pages(dict.fromkeys(ids), _PAGE):
         for id_, row, key, *decided in db.execute(query.format(number, ", ".join("?" * len(page))), page):
             yield id_, row, key, Decided(*decided)
@@ -182,8 +184,8 @@ def _replace(
     """Replace records, and update the vocabulary. ``old``: rows to delete."""
     query = f"DELETE FROM records_{number} WHERE row = ? RETURNING terms"
     gone = [terms for row in old for (terms,) in db.execute(query, (row,)).fetchall()]
-    added = f"""INSERT INTO records_{number} (id, text_key, language, context, title, terms)
-        VALUES (?, ?, ?, ?, ?, ?)"""
+    added = f"""INSERT INTO records_{number} (id, text_key, language, context, title, page, terms)
+        VALUES (?, ?, ?, ?, ?, ?, ?)"""
     db.executemany(added, ((id_, row.text_key, *row.decided, row.terms) for id_, row in new))
     change_vocabulary(db, number, gone, (row.terms for _, row in new))
 

@@ -1,4 +1,8 @@
-"""Ranks the records that contain a question's words, by FTS5's BM25 [Robertson & Zaragoza 2009]."""
+"""Ranks the records that contain a question's words, by FTS5's BM25 [Robertson & Zaragoza 2009].
+
+The score of a record on a page is the mean of its own and of the page's, which is the mean of its records'.
+So the rows of a statement are found by words of the whole statement (decision 0165).
+"""
 
 import math
 import sqlite3
@@ -9,12 +13,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
 from ingestor.lexical.corrections import correct
-from ingestor.lexical.tables import match_titles, read_held
+from ingestor.lexical.tables import document_of, match_titles, read_held
 from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 from ingestor.ports import Gone
 
-_POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
+_POSTINGS = 20_000  # records looked at for one question: its rarest words come first, and tell the most
+_SCORED = 500  # records with the best own scores; other records add nothing to their pages
 _CORRECTED = 10  # words of a question that are corrected: more are no mistakes, and each costs milliseconds
 _CERTAIN = 10.0  # weight of words that e^10 = 22,000 records hold once by chance, such as a name and a year
 _LEAST = 0.25  # certainty with which a document is named at all
@@ -26,8 +31,9 @@ _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where 
 class ByWords:
     """Answer of the lexical index.
 
-    ``order``: records and their scores, best first. ``named``: documents whose titles share words with the
-    question, with the certainty that the question names the document, from 0 to 1.
+    ``order``: the best records and their scores, best first. ``scores``: scores of these and of further
+    records. ``named``: documents whose titles share words with the question, with the certainty that the
+    question names the document, from 0 to 1.
 
     ``most``: upper bound of scores, as if every word of the question occurred very often. Words without a
     record count with the weight of the rarest word.
@@ -36,6 +42,7 @@ class ByWords:
     order: list[tuple[RecordId, float]]
     most: float
     named: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[RecordId, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +79,27 @@ def rank_by_words(db: sqlite3.Connection, number: int, question: str, limit: int
         groups: defaultdict[float, list[str]] = defaultdict(list)
         for term in (wanted := _rarest(asked.held)):
             groups[asked.trust[term]].append(f'"{term}"')
-        query = f"""SELECT id, -score FROM (
+        query = f"""SELECT id, -score, {document_of("id")}, page, (
+                        SELECT COUNT(*) FROM records_{number} AS other
+                        WHERE {document_of("other.id")} = {document_of("one.id")} AND other.page = one.page)
+                    FROM (
                         SELECT row, sum(rank) AS score FROM ({" UNION ALL ".join([match] * len(groups))})
                         GROUP BY row ORDER BY score LIMIT ?)
-                    JOIN records_{number} USING (row)"""
+                    JOIN records_{number} AS one USING (row)"""
         terms = chain.from_iterable((trust, " OR ".join(group)) for trust, group in groups.items())
-        rows = db.execute(query, (*terms, limit)).fetchall() if wanted else []
+        rows = db.execute(query, (*terms, max(limit, _SCORED))).fetchall() if wanted else []
         named = _match_named(db, number, asked)
     most = (sum(map(asked.weight, wanted)) + asked.absent * _weight(1, asked.records)) * _SATURATED
-    order = sorted(((RecordId(id_), score) for id_, score in rows), key=lambda one: (-one[1], one[0]))
-    return ByWords(order, most, named)
+    pages: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for _, score, document, page, count in rows:
+        if page is not None:
+            pages[document, page] += score / count
+    scores = {
+        RecordId(id_): score if page is None else (score + pages[document, page]) / 2
+        for id_, score, document, page, _ in rows
+    }
+    order = sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+    return ByWords(order, most, named, scores)
 
 
 def _match_named(db: sqlite3.Connection, number: int, asked: _Asked) -> dict[str, float]:

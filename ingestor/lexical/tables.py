@@ -29,14 +29,20 @@ TABLES = {
     "named": f"""CREATE VIRTUAL TABLE named_{{0}} USING fts5(
         terms, content='titles_{{0}}', content_rowid='row', tokenize="{TOKENIZER}")""",
 }
-_DOCUMENT = "rtrim({0}.id, '0123456789')"  # with the # before a record's number
+
+
+def document_of(id_: str) -> str:
+    """Return the SQL expression for the document of a record, with the # before the record's number."""
+    return f"rtrim({id_}, '0123456789')"
+
+
 _ADD = f"""INSERT INTO titles_{{0}} (document, terms, records)
-            VALUES ({_DOCUMENT.format("new")}, new.title, 1)
+            VALUES ({document_of("new.id")}, new.title, 1)
             ON CONFLICT (document, terms) DO UPDATE SET records = records + 1;"""
 _REMOVE = f"""UPDATE titles_{{0}} SET records = records - 1
-            WHERE document = {_DOCUMENT.format("old")} AND terms = old.title;
+            WHERE document = {document_of("old.id")} AND terms = old.title;
         DELETE FROM titles_{{0}}
-            WHERE document = {_DOCUMENT.format("old")} AND terms = old.title AND records <= 0;"""
+            WHERE document = {document_of("old.id")} AND terms = old.title AND records <= 0;"""
 TRIGGERS = (
     """CREATE TRIGGER vocabulary_{0}_new AFTER INSERT ON vocabulary_{0} WHEN new.alike BEGIN
         INSERT INTO trigrams_{0} (rowid, word) VALUES (new.number, '^' || new.term || '$'); END""",

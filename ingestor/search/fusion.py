@@ -3,8 +3,8 @@
 Records are ordered by a weighted sum of their cosine, their BM25 score, and how surely the question names
 their document, from 0 to 1. Cosines are scaled to this range over the candidates, so that every model fits;
 equal cosines count as they are. A BM25 score is divided by the most that the words of the question can give
-(``ranking.ByWords.most``), not by the best hit's. Words count little if few of them match. Their share also
-depends on the best hit: it is larger where words tell much. (Measured: decisions 0040, 0085, 0097.)
+(``ranking.ByWords.most``), not by the best hit's. So words count little if few of them match.
+(Measured: decisions 0040, 0085, 0165.)
 
 The best record's score has its cosine as it is, and other scores are in proportion to their sums. So all
 scores are low if nothing answers the question.
@@ -23,8 +23,7 @@ from ingestor.lexical.terms import DENSE
 from ingestor.model import RecordId
 from ingestor.search.values import Ranks
 
-LEAST, MOST = 0.6, 0.7  # the share of BM25; the cosine has the rest
-ENOUGH = 0.5  # share of the upper bound: if the best hit has this much, BM25 has its largest share
+WORDS = 0.7  # share of BM25; the cosine has the rest
 NAMED = 0.4  # weight of a named document, beside 1 for cosine and BM25 together
 _SAME = 1e-6  # cosines of equal texts differ by rounding
 
@@ -55,35 +54,33 @@ def fuse(
     cosines: Mapping[RecordId, float],
     most: float,
     n: int,
-    dense_share: float | None = None,
+    dense_share: float = 1 - WORDS,
     named: Mapping[str, float] = MappingProxyType({}),
-    named_share: float = NAMED,
+    scores: Mapping[RecordId, float] = MappingProxyType({}),
 ) -> list[Ranked]:
     """Return the best ``n``.
 
     ``cosines``: cosines of further candidates, such as records that only ``lexical`` has.
 
-    ``most``, ``named``: see ranking.ByWords. A record by words without a vector counts as the most distant
-    record. If it was deleted, it has no text either, and the next record replaces it.
+    ``most``, ``named``, ``scores``: see ranking.ByWords. A record by words without a vector counts as the
+    most distant record. If it was deleted, it has no text either, and the next record replaces it.
     """
-    bm25 = dict(lexical)
-    ranked = {id_: cosine for id_, cosine in cosines.items() if id_ in bm25} | dict(dense)
+    listed = dict(lexical)
+    bm25 = {**scores, **listed}
+    ranked = {id_: cosine for id_, cosine in cosines.items() if id_ in listed} | dict(dense)
     low, high = min(ranked.values(), default=0.0), max(ranked.values(), default=0.0)
     width = high - low
-    if dense_share is None:
-        best = max((value for _, value in lexical), default=0.0) / (most or 1.0)
-        dense_share = 1 - min(MOST, LEAST + (MOST - LEAST) * best / ENOUGH)
-    whole = 1 + named_share * max(named.values(), default=0.0)
+    whole = 1 + NAMED * max(named.values(), default=0.0)
 
     def score(id_: RecordId, near: float) -> float:
         words = _between(bm25.get(id_, 0.0) / (most or 1.0))
-        own = named_share * named.get(document_of(id_), 0.0)
+        own = NAMED * named.get(document_of(id_), 0.0)
         return (dense_share * _between(near) + (1 - dense_share) * words + own) / whole
 
     def scale(cosine: float) -> float:
         return (cosine - low) / width if width > _SAME else cosine
 
-    by_vector = dict.fromkeys(bm25, low) | dict(cosines) | dict(dense)
+    by_vector = dict.fromkeys(listed, low) | dict(cosines) | dict(dense)
     scored = sorted((-score(id_, scale(cosine)), -cosine, id_) for id_, cosine in by_vector.items())[:n]
     best = next((score(id_, -cosine) / (-top or 1.0) for top, cosine, id_ in scored), 0.0)
     places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]

@@ -264,7 +264,9 @@ class _Search:
         others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         cosines |= self._of_named(vectors, lexical.named, wide)
-        return fusion.fuse(dense, lexical.order, cosines, lexical.most, 2 * wide, named=lexical.named)
+        return fusion.fuse(
+            dense, lexical.order, cosines, lexical.most, 2 * wide, named=lexical.named, scores=lexical.scores
+        )
 
     def _of_named(self, vectors: Vectors, named: Mapping[str, float], n: int) -> Order:
         """Return the nearest records of the documents that the question names."""

@@ -70,7 +70,7 @@ def test_patch_of_the_language_stems_again(edition: EditionIndex) -> None:
 def test_language_without_a_code_stays(edition: EditionIndex) -> None:
     edition.upsert([record("a#0", "running dogs", language="en")])
     edition.upsert([record("a#0", "running cats")])
-    assert edition.words.read(["a#0"])["a#0"][1:] == (("en", "", ""), "run cat")
+    assert edition.words.read(["a#0"])["a#0"][1:] == (("en", "", "", None), "run cat")
 
 
 class CrashingServer:

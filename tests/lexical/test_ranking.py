@@ -69,3 +69,48 @@ def test_frequent_words_are_omitted_where_they_cost_too_much(
         monkeypatch.setattr(ranking, "_POSTINGS", 2)
         assert set(best(file, "common rarest else")) == {"2#0", "3#0"}
         assert len(best(file, "common")) == 3
+
+
+def test_page_with_all_words_of_a_question_comes_before_single_words(tmp_path: Path) -> None:
+    """Rows of one statement are records of their own, and each holds one of the words."""
+    texts = {
+        "a#0": ("income of the year", 4), "a#1": ("tax of the year", 4), "a#2": ("income alone", 5),
+        "b#0": ("income without a page", None), "b#1": ("tax without a page", None), "b#2": ("nothing", 4),
+        "c#0": ("water", 0), "c#1": ("pumps", 0), "c#2": ("hoses", 0), "c#3": ("valves", 0),
+    }  # fmt: skip
+    records = [
+        replace(record(id_, text, n), metadata={} if page is None else {"page": page})
+        for n, (id_, (text, page)) in enumerate(texts.items())
+    ]
+
+    def scores(file: LexicalFile) -> dict[str, float]:
+        with file.transaction() as db:
+            return dict(rank_by_words(db, file_number, "income tax", 10).order)
+
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        index, file_number = LexicalIndex(file, ("uuid",)), file.number(("uuid",))
+        index.upsert(records)
+        paged = scores(file)
+        index.patch([("a#1", {"page": 7})])
+        apart = scores(file)
+        index.patch([(id_, {"page": None}) for id_ in texts])
+        bare = scores(file)
+    assert paged["a#0"] == pytest.approx((bare["a#0"] + (bare["a#0"] + bare["a#1"]) / 2) / 2)
+    assert apart == pytest.approx(bare)
+    assert paged["b#0"] == bare["b#0"]
+
+
+def test_page_that_holds_few_of_the_words_counts_less(tmp_path: Path) -> None:
+    texts = ["income", "pumps", "hoses", "income", "income", "valves", "water"]
+    pages = [1, 1, 1, 2, 2, 3, 3]
+    records = [
+        replace(record(f"a#{n}", text, n), metadata={"page": page})
+        for n, (text, page) in enumerate(zip(texts, pages, strict=True))
+    ]
+    with opened(tmp_path / "lexical.sqlite3") as file:
+        LexicalIndex(file, ("uuid",)).upsert(records)
+        number = file.number(("uuid",))
+        with file.transaction() as db:
+            found = rank_by_words(db, number, "income", 2)
+    assert [id_ for id_, _ in found.order] == ["a#3", "a#4"]
+    assert found.scores.keys() == {"a#0", "a#3", "a#4"}

@@ -5,7 +5,7 @@ from ingestor.search.values import Ranks
 
 
 def test_score_counts_both_rankings() -> None:
-    best = fuse([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 3.0)], {"c": 0.2}, 10.0, 3)
+    best = fuse([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 2.0)], {"c": 0.2}, 10.0, 3)
     assert [one.id for one in best] == ["b", "a", "c"]
     assert [one.ranks for one in best] == [Ranks(2, 1), Ranks(1, None), Ranks(None, 2)]
     assert all(0 <= one.score <= 1 for one in best)
@@ -16,6 +16,14 @@ def test_words_count_little_where_few_of_the_question_s_are_found() -> None:
     dense, lexical = [("a", 0.9), ("b", 0.2)], [("b", 1.0)]
     assert fuse(dense, lexical, {}, 10.0, 1)[0].id == "a"
     assert fuse(dense, lexical, {}, 1.0, 1)[0].id == "b"
+
+
+def test_score_by_words_of_a_record_that_only_vectors_list_counts() -> None:
+    dense, lexical = [("a", 0.9), ("b", 0.8)], [("c", 5.0)]
+    assert [one.id for one in fuse(dense, lexical, {}, 10.0, 3)] == ["c", "a", "b"]
+    found = fuse(dense, lexical, {}, 10.0, 3, scores={"b": 4.9, "d": 4.8})
+    assert [one.id for one in found] == ["c", "b", "a"]
+    assert found[1].ranks == Ranks(2, None)
 
 
 def test_record_without_a_vector_counts_as_the_most_distant() -> None:
@@ -32,7 +40,7 @@ def test_order_without_matching_words_is_that_of_the_vectors() -> None:
 
 @pytest.mark.parametrize(
     ("cosine", "words", "wanted"),
-    [(0.8, 0.0, 0.32), (0.8, 5.0, 0.59), (1.0, 10.0, 1.0), (1.0000001, 10.1, 1.0), (-0.5, 0.0, 0.0)],
+    [(0.8, 0.0, 0.24), (0.8, 5.0, 0.59), (1.0, 10.0, 1.0), (1.0000001, 10.1, 1.0), (-0.5, 0.0, 0.0)],
 )
 def test_score_of_one_candidate_is_its_share_of_the_words(cosine: float, words: float, wanted: float) -> None:
     (one,) = fuse([("a", cosine)], [("a", words)] if words else [], {}, 10.0, 5)
@@ -42,7 +50,7 @@ def test_score_of_one_candidate_is_its_share_of_the_words(cosine: float, words: 
 def test_score_of_the_best_of_many_has_its_cosine_as_it_is() -> None:
     dense = [("a", 0.1), ("b", 0.075), ("c", 0.05)]
     assert [(one.id, round(one.score, 6)) for one in fuse(dense, [], {}, 0.0, 9)] == [
-        ("a", 0.04), ("b", 0.02), ("c", 0.0),
+        ("a", 0.03), ("b", 0.015), ("c", 0.0),
     ]  # fmt: skip
     best, other = fuse([("a", 0.8), ("b", 0.6)], [("b", 10.0)], {}, 10.0, 9)
     assert (best.id, other.id) == ("b", "a")
