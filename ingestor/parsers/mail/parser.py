@@ -24,7 +24,9 @@ def parse(blob: Blob) -> Document:
         language=mail.header(message, "Content-Language").partition(",")[0].strip(),
         extra={
             "author": next((name or address for name, address in people["From"]), None),
-            **{name.lower(): text for name, text in shown.items()},
+            "from": shown["From"],
+            "to": shown["To"],
+            "cc": shown["Cc"],
             "date": mail.date(message),
         },
         raw_words=raw_words,
