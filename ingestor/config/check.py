@@ -69,9 +69,9 @@ class _Types(Options):
 
 
 def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
-    """Return the config of a parsed file, or its problems, sorted by line.
+    """Return the config of a parsed file; if checks fail, return all problems instead, sorted by line.
 
-    ``folder``: base of relative paths.
+    ``folder``: the folder that relative paths start from.
     """
     result = Check(tree, folder, list(tree.problems))
     config = None
@@ -142,7 +142,7 @@ def _config(check: Check, data: Mapped) -> Config | None:
 
 
 def _require_folder(check: Check, at: Where, path: Path) -> None:
-    """Report a path that must be a folder but is a file, or lies below a file."""
+    """Report a path of the config that must be a folder, but is a file or lies below a file."""
     file = next((each for each in (path, *path.parents) if isfile(each)), None)  # noqa: PTH113 - no error for a closed folder
     if file is not None:
         check.fault(at, f"{file} is a file, and must be a folder: move it away, or choose another path")
@@ -191,7 +191,10 @@ def _http(check: Check, data: Mapped) -> Http | None:
 
 
 def _workers(check: Check, settings: Settings | None) -> Workers | None:
-    """Return the checked ``workers``; by default four threads for each core, because most of them wait."""
+    """Return the checked ``workers``, or None if a check fails.
+
+    The default is four threads for each core, because most of the threads wait for disks and servers.
+    """
     given, at = settings.workers if settings else 1, ("workers",)
     if given is None:
         return Workers(count=min(THREADS, 4 * (os.cpu_count() or 4)))
@@ -203,7 +206,7 @@ def _workers(check: Check, settings: Settings | None) -> Workers | None:
 
 
 def _keys_with_variables(check: Check, value: object, at: Where) -> Iterator[Where]:
-    """Yield the keys at and below ``at`` whose values hold environment variables."""
+    """Yield the paths, at or below ``at``, of values that the file writes with environment variables."""
     inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -227,9 +230,11 @@ def _check_token(check: Check, token: str, host: str, at: Where) -> None:
 def _source(
     check: Check, data: Mapped, at: Where, defaults: Settings | None, *, chunking: Choice | None, base: Mapped
 ) -> SourceConfig | None:
-    """Return a checked source, with the top level's values where it has none; None if a check fails.
+    """Return a checked source, or None if a check fails.
 
-    ``defaults``: the top level. ``chunking``, ``base``: its chunking, checked and as written.
+    Where the source sets no value of its own, it has the value of the top level. ``defaults``: options of the
+    top level. ``chunking``: the top level's chunking after its check. ``base``: the same chunking as the file
+    writes it, in which a source may replace single options.
     """
     common = SourceSettings.model_fields.keys() - _of_connector(data)
     settings = check.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
@@ -265,7 +270,11 @@ def _source(
 
 
 def _of_connector(data: Mapped) -> set[str]:
-    """Return ``metadata`` if it is a list: then the connector has an option of that name."""
+    """Return the set of the key ``metadata`` if it is an option of the source's connector, else an empty set.
+
+    Some connectors have an option ``metadata`` of their own: a list, such as the names of columns. The
+    mapping ``metadata`` is an option of every source.
+    """
     kind = data.get("kind")
     if not isinstance(data.get("metadata"), list) or kind not in kinds("connectors"):
         return set()
@@ -275,7 +284,12 @@ def _of_connector(data: Mapped) -> set[str]:
 def _check_chunking(
     check: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped
 ) -> Choice | None:
-    """Return a source's chunking: the top level's, the same with other options, or another strategy."""
+    """Return the chunking of a source, or None if a check fails.
+
+    A source without ``chunking`` has the chunking of the top level. If its ``chunking`` names no strategy,
+    its options replace those of the top level. ``own``: the source's ``chunking`` as the file writes it.
+    ``chunking``, ``base``: see ``_source``.
+    """
     if "strategy" in own:
         return check.choice("chunkers", own, at, "strategy")
     if own and chunking:
@@ -284,7 +298,10 @@ def _check_chunking(
 
 
 def parsers_of(check: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
-    """Return the checked parsers whose options a source sets. ``data``: the ``parsing`` of the source."""
+    """Return the parsers for which the source's ``parsing`` sets options, with the checked options.
+
+    ``data``: the ``parsing`` of the source.
+    """
     choices = []
     for kind, options in data.items():
         if kind == "types":
@@ -296,7 +313,10 @@ def parsers_of(check: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
 
 
 def types_of(check: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
-    """Return file name patterns with their content types. ``data``: the ``parsing`` of a source."""
+    """Return the pairs of file name pattern and content type in ``parsing.types``.
+
+    ``data``: the ``parsing`` of a source.
+    """
     own = check.model(_Types, {"types": data["types"]}, at) if "types" in data else None
     return tuple(own.types.items()) if own else ()
 
@@ -319,7 +339,7 @@ def _check_fed(check: Check, data: Mapped, section: str) -> None:
 
 
 def _shards(check: Check, settings: Settings | None, sources: Mapping[int, SourceConfig]) -> None:
-    """Report a source whose collection has the name of another collection's shard."""
+    """Report a source whose collection has the same name as a shard of another collection."""
     divided = settings.collections.items() if settings else ()
     taken = {part: name for name, own in divided for part in shard_names(name, own.shards) if part != name}
     for index, source in sources.items():
@@ -329,7 +349,10 @@ def _shards(check: Check, settings: Settings | None, sources: Mapping[int, Sourc
 
 
 def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
-    """Yield warnings for overlapping folders of one collection. Report a source that is given twice."""
+    """Yield a warning for each two sources of one collection whose folders overlap.
+
+    Report a source as a mistake if another source lists the same documents for the same collection.
+    """
     for (i, one), (j, other) in combinations(sources.items(), 2):
         if one.collection != other.collection:
             continue
@@ -348,7 +371,10 @@ def _overlaps(check: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Pro
 
 
 def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
-    """Report a source whose folder holds files of ingestor or Chroma, which change with every sync."""
+    """Report a source whose folder holds files of ingestor or Chroma.
+
+    Such files change with every sync, so they would be read and written forever.
+    """
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
     if not isinstance(chroma, RemoteChroma):
@@ -362,9 +388,10 @@ def _own_files(check: Check, at: Where, source: SourceConfig, state: Path, chrom
 
 
 def _ports(check: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
-    """Report two listeners on one port. Return the key of the config that uses each port.
+    """Report a port that two servers of the config would listen on. Return the owner of each port.
 
-    Sources with equal options, which feed several collections, count as one listener.
+    The owner is the key of its section, such as ``chroma`` or ``sources[0]``. Sources with equal options
+    share one server, since they feed several collections with the same documents.
     """
     taken: dict[int, tuple[str, Choice | None]] = {}
     if isinstance(chroma, Supervised) and not chroma.embedded:

@@ -59,7 +59,7 @@ MaxLoss = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """Bounds up to which a change needs no approval; None is no bound."""
+    """Limits of a config change: a change beyond either limit waits for approval. None means no limit."""
 
     chunks: int | None = None
     cost: float | None = None  # in the currency of ``price``
@@ -259,7 +259,10 @@ def _own_key(key: str) -> str:
 
 
 def _own_value(value: object) -> object:
-    """Return a metadata value that Chroma can hold. Dates become text, because filters compare text."""
+    """Convert a metadata value of the config to a value that Chroma can store.
+
+    Dates become text, because Chroma's filters compare text.
+    """
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
@@ -355,7 +358,10 @@ class OwnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A checked source, with the top level's values where it has none of its own."""
+    """A source of the config after all checks.
+
+    Values that the source does not set are those of the top level.
+    """
 
     name: SourceName
     collection: CollectionName
@@ -385,7 +391,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """File of a config, and its text, which refers to secrets but does not hold them."""
+    """The config file and its text. Secrets appear in the text by the names of variables or files only."""
 
     file: Path = Path()
     text: str = ""
@@ -415,7 +421,7 @@ class Config:
 
     @property
     def collections(self) -> tuple[CollectionName, ...]:
-        """Return the collections that sources feed, each once."""
+        """Return the names of all collections that sources feed, each name once."""
         return tuple(dict.fromkeys(source.collection for source in self.sources))
 
 

@@ -30,14 +30,17 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 
 @dataclass(slots=True)
 class Check:
-    """Check of one config, with the problems up to now."""
+    """The check of one config file, which collects the problems in ``problems``."""
 
     tree: ConfigTree
     folder: Path  # base of relative paths
     problems: list[Problem] = field(default_factory=list)
 
     def fault(self, where: Where, message: str) -> None:
-        """Add a problem, unless the value could not be read, which is a problem already."""
+        """Add a problem about the value at ``where``.
+
+        Add none if the value was already reported as unreadable, so that each value has one problem.
+        """
         if where not in self.tree.broken:
             self.problems.append(self.tree.problem(where, message))
 
@@ -53,8 +56,8 @@ class Check:
     ) -> Choice | None:
         """Return the plugin that the key ``kind`` names, with its checked options; None if a check fails.
 
-        ``data``: mapping that has ``kind`` and the options. ``default``: plugin if the key is missing.
-        ``own``: further keys that are no options.
+        ``data``: mapping with the key ``kind`` and the plugin's options. ``default``: name of the plugin if
+        the key is missing. ``own``: keys of the mapping that belong to the caller, not to the plugin.
         """
         keys = {kind, *own}
         plugin = self.plugin(group, data.get(kind, default), (*at, kind))
@@ -62,7 +65,10 @@ class Check:
         return self.options(plugin, options, at, keys) if plugin else None
 
     def plugin(self, group: Group, kind: object, at: Where) -> Plugin | None:
-        """Return the installed plugin of that kind; None, and a problem, if there is none."""
+        """Return the installed plugin with the name ``kind``.
+
+        If there is no such plugin, report a problem and return None.
+        """
         if not isinstance(kind, str):
             self.fault(at, "must be text, the name of a " + _CALLED[group])
             return None
@@ -76,12 +82,18 @@ class Check:
         return None
 
     def options(self, plugin: Plugin, data: Mapped, at: Where, own: Iterable[str] = ()) -> Choice | None:
-        """Return a plugin with its checked options; None if a check fails. ``own``: see ``choice``."""
+        """Return a plugin with its checked options; None if a check fails.
+
+        ``own``: keys beside the options that belong to the caller, not to the plugin (see ``choice``).
+        """
         options = self.model(plugin.options, data, at, own)
         return None if options is None else Choice(plugin, options)
 
     def model(self, model: type[M], data: Mapped, at: Where, own: Iterable[str] = ()) -> M | None:
-        """Return the data as a model, with absolute paths and secrets read; None if a check fails."""
+        """Validate data by a model, and return the model with absolute paths and secrets read from files.
+
+        Report problems and return None if a check fails. ``own``: see ``choice``.
+        """
         for name in data.keys() & model.model_fields.keys():
             # pydantic would accept true and false as 1 and 0
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
@@ -95,7 +107,7 @@ class Check:
         return None
 
     def locate(self, model: M, at: Where) -> M:
-        """Return the model with absolute paths, and with secrets from the files that it names."""
+        """Return the model with absolute paths, and with each secret ``file:NAME`` read from that file."""
         if "secrets" in type(model).model_fields:
             self._report_misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
@@ -116,7 +128,10 @@ class Check:
         return value
 
     def _report_misplaced(self, data: Mapped, at: Where) -> None:
-        """Report values in plain text whose keys look like secrets, outside the mapping ``secrets``."""
+        """Report passwords in plain text, which belong into the mapping ``secrets``.
+
+        A value counts as a password if the name of its key looks like that of a secret.
+        """
         for name, value in data.items():
             if isinstance(value, dict):
                 self._report_misplaced(value, (*at, name))
@@ -138,7 +153,7 @@ class Check:
             return path
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:
-        """Return a secret; for ``file:NAME`` the content of that file, without the line end."""
+        """Return a secret. The secret of ``file:NAME`` is the content of that file, without the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
             if secret and at in self.tree.lines and not self.tree.is_filled(at):  # otherwise a default
@@ -205,9 +220,10 @@ def problems_of(
     at: Where,
     also: Collection[str] = (),
 ) -> list[Problem]:
-    """Return one problem for each value that a model refuses.
+    """Turn the errors of a model into one problem for each wrong value.
 
-    ``at``: where the config has the model's data. ``also``: keys that are allowed there besides the model's.
+    ``at``: place in the config of the data that the model validated. ``also``: keys that are allowed at that
+    place although the model lacks them.
     """
     at_one_place: dict[Where, list[ErrorDetails]] = defaultdict(list)
     for error in errors:
@@ -228,7 +244,10 @@ def problems_of(
 
 
 def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
-    """Return where in the config an error is. pydantic's names of unions and validators are left out."""
+    """Return the place in the config that an error of pydantic is about.
+
+    Pydantic's path to the value also has the names of unions and validators, which are left out.
+    """
     *steps, last = error["loc"] or [""]
     where = at
     for step in steps:
@@ -237,9 +256,10 @@ def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
 
 
 def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
-    """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? allowed: ...``.
+    """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? allowed: exclude, include``.
 
-    ``what``: sort of name, such as key. ``known``: possible names; ``label``: word in front of them.
+    ``what``: what the name stands for, such as "key". ``known``: the possible names. ``label``: the word
+    before the list of possible names, such as "allowed".
     """
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
@@ -253,13 +273,16 @@ def is_number(annotation: Any) -> bool:
 
 
 def short(value: object) -> str:
-    """Return a value as in Python code, in at most some 60 characters."""
+    """Format a value as in Python code, truncated to about 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1]}"
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
-    """Return the message for the errors of one value. ``raw``: the value before variables were replaced."""
+    """Combine the errors about one value into a message.
+
+    ``raw``: the value as the file writes it, if the file has a variable there.
+    """
     value = errors[0]["input"]
     own = [
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")
@@ -311,7 +334,10 @@ def _advice(kinds: set[str], value: object) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:
-    """Return the keys that are allowed in the model at the path ``steps`` below ``model``."""
+    """Return the keys that are allowed in a part of a model.
+
+    ``steps``: path of keys and indices to that part.
+    """
     for step in steps:
         field = model.model_fields.get(str(step)) if isinstance(step, str) else None
         inner = _models(field.annotation) if field else [model]

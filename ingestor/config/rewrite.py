@@ -1,4 +1,4 @@
-"""Change of the chunking in the text of a config, which keeps comments, order and quotes. Pure."""
+"""Rewrite the chunking in the text of a config, and keep its comments, order and quotes. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
@@ -13,10 +13,11 @@ class NotRewritable(Exception):
 
 
 def places(text: str, sources: Iterable[str]) -> list[str]:
-    """Return where another chunking of these sources belongs: names of sources, or TOP, the top level.
+    """Return the sections of the config in which a new chunking of these sources must be written.
 
-    TOP serves the sources without a chunking of their own, unless other sources depend on the top level.
-    Raises NotRewritable.
+    A section is a source, by its name, or TOP for the top level. TOP stands for all sources without a
+    chunking of their own, if every such source is among ``sources``. Otherwise each source gets a chunking of
+    its own. Raises NotRewritable.
     """
     nodes = _sources(_root(text))
     wanted = list(sources)
@@ -30,10 +31,10 @@ def places(text: str, sources: Iterable[str]) -> list[str]:
 
 
 def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
-    """Return the config with another chunking.
+    """Return the text of the config with new chunkings, and everything else unchanged.
 
-    ``chunking``: YAML with the single key ``chunking``, by place (see ``places``). ``comment``: line above
-    each block. Raises NotRewritable.
+    ``chunking``: the new YAML block by section (see ``places``); each block has the single key ``chunking``.
+    ``comment``: text of the comment line above each block. Raises NotRewritable.
     """
     root = _root(text)
     nodes = {TOP: root, **_sources(root)}
@@ -48,9 +49,10 @@ def with_chunking(text: str, chunking: Mapping[str, str], comment: str) -> str:
 
 
 def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int, int, int]:
-    """Return the first line to replace, the line behind the last one, and the column of the mapping's keys.
+    """Return the lines of a section that its new ``chunking`` replaces, and the column of the section's keys.
 
-    ``mapping``: the top level or a source. Both lines are the same if nothing is to be replaced.
+    ``mapping``: the section, which is the top level or a source. The lines are given as first line and the
+    line after the last. Both are equal if the section has no ``chunking`` yet: the block is inserted there.
     """
     if mapping.flow_style or not mapping.value:
         raise NotRewritable("the keys beside `chunking` are written in braces {...}")
@@ -72,12 +74,15 @@ def _range(mapping: yaml.MappingNode, place: str, lines: list[str]) -> tuple[int
 
 
 def _end(key: yaml.Node, value: yaml.Node) -> int:
-    """Return the line behind the last line of a value. The end mark of a block would include comments."""
+    """Return the number of the line after a value's last line.
+
+    PyYAML's end mark is not used for blocks, because it lies behind the comments that follow them.
+    """
     return max(node.end_mark.line - (not node.end_mark.column) for node in (key, *_leaves(value))) + 1
 
 
 def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
-    """Yield the scalars, and the collections in brackets, at and below a node."""
+    """Yield the scalars at and below a node. A list or mapping in brackets counts as a scalar."""
     if not isinstance(node, yaml.CollectionNode) or node.flow_style:
         yield node
         return

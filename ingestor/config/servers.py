@@ -56,7 +56,10 @@ class Supervised(Options):
 
     @property
     def rights(self) -> list[tuple[str | None, str]]:
-        """Return each token with its right, read or write; None instead of a token means everybody."""
+        """Return pairs of token and right, which is "read" or "write".
+
+        None as the token stands for everybody who reaches the port.
+        """
         first = [ReaderToken(token=self.token)] if self.token else []
         return [
             (each.token.get_secret_value() if each.token else None, each.may)
@@ -142,7 +145,7 @@ class Http(Options):
 
     @property
     def url(self) -> str:
-        """Return the address for readers, without a slash at its end."""
+        """Return the URL of the service port for programs that search, without a slash at the end."""
         host = local_address(self.host)
         own = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         return (self.public_url or own).rstrip("/")
@@ -187,5 +190,8 @@ class Search(Options):
 
 
 def local_address(host: str) -> str:
-    """Return the address for a client on this machine: loopback for every address."""
+    """Return the address by which a client on this machine reaches a server that listens on ``host``.
+
+    If the server listens on all addresses (``0.0.0.0`` or ``::``), this is the loopback address.
+    """
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound

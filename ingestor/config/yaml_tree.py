@@ -47,7 +47,10 @@ class ConfigTree:
     broken: set[Where] = field(default_factory=set)  # values that could not be read
 
     def line(self, where: Where) -> int:
-        """Return the line of a key or item, or of the nearest one around it if it is missing."""
+        """Return the line of the value at a path.
+
+        If the file has no such value, return the line of the nearest value around that path.
+        """
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 0)
@@ -56,17 +59,20 @@ class ConfigTree:
         return Problem(self.line(where), key_of(where), message)
 
     def is_filled(self, where: Where) -> bool:
-        """Return whether the file has a variable in the value at ``where``."""
+        """Return whether the file writes the value at ``where`` with an environment variable."""
         return any(not match["escaped"] for match in _VARIABLE.finditer(self.raw.get(where, "")))
 
 
 def key_of(where: Where) -> str:
-    """Return ``sources[0].path`` for ``("sources", 0, "path")``."""
+    """Format a path of keys and indices as text: ``("sources", 0, "path")`` becomes ``sources[0].path``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(".")
 
 
 def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
-    """Parse a YAML text. ``env``: variables. After a syntax error the tree has that problem and no data."""
+    """Parse a YAML text. ``env``: values of environment variables.
+
+    After a syntax error, the returned tree has no data, and the error as its only problem.
+    """
     tree = ConfigTree()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -98,9 +104,9 @@ _Loader.add_implicit_resolver("merge", re.compile(r"^<<$"), ["<"])
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Fills a tree with the values of YAML nodes.
+    """Converts YAML nodes to plain values, and records their lines and problems in ``tree``.
 
-    ``above``, in its methods: the nodes around a node, to find aliases that contain themselves.
+    ``above`` in its methods has the nodes around a node, so that an alias that contains itself is found.
     """
 
     tree: ConfigTree
@@ -135,7 +141,7 @@ class _Reader:
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
-        """Yield the entries of a mapping, and then those that ``<<`` merges into it."""
+        """Yield the mapping's own entries first, and then the entries that ``<<`` merges into the mapping."""
         seen: dict[str, int] = {}
         bases: list[yaml.Node] = []
         for key, value in node.value:
@@ -174,7 +180,7 @@ class _Reader:
         return self.fill_in(text, where)
 
     def fill_in(self, text: str, where: Where) -> str:
-        """Return the text with the values of its variables."""
+        """Replace each variable in a text by its value, and return the text."""
         result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
         if result != text:
             self.tree.raw[where] = text

@@ -33,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Rules of one port."""
+    """Rules by which the server at one port accepts or refuses requests."""
 
     names: frozenset[str]  # allowed host names, in lower case
     token: bytes | None = None  # SHA-256 of the token; None admits everybody
@@ -42,9 +42,9 @@ class AccessRules:
     origins: frozenset[str] = frozenset()  # allowed besides those of the Host, such as a TLS proxy's
 
     def judge(self, target: bytes, headers: Sequence[Header], *, open_to_all: bool = False) -> Refusal | None:
-        """Return a refusal, or None if the request is allowed.
+        """Check a request by all rules. Return the refusal if a rule is broken, else None.
 
-        ``target``: path of the request. ``open_to_all``: whether the request needs no token.
+        ``target``: path in the request line. ``open_to_all``: whether requests to this path need no token.
         """
         if not target.startswith(b"/"):
             return Refusal(400, "the target of a request must be a path")
@@ -68,9 +68,10 @@ class AccessRules:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether the value of the header Host is allowed.
+        """Return whether the header Host, with value ``host``, names this server.
 
-        Addresses always are, because a browser sends an address only for pages of that server.
+        IP addresses are always accepted: a browser sends one only for pages that come from that address.
+        Unknown names are refused, because an attacker's name may resolve to this machine (DNS rebinding).
         """
         match = _HOST.fullmatch(host)
         if not match:
@@ -86,7 +87,12 @@ def rules(
     key: str = "chroma",
     origins: Iterable[str] = (),
 ) -> AccessRules:
-    """Return the rules of a port. ``names``: host names besides localhost; ``token``: None admits all."""
+    """Build the access rules of a port.
+
+    ``names``: allowed host names besides localhost. ``token``: the required token; None requires no token.
+    ``server``, ``key``: name of the server and its section of the config, for messages. ``origins``: web
+    origins allowed besides the server's own.
+    """
     ours = frozenset(name.lower().removesuffix(".") for name in names)
     return AccessRules(
         ours, None if token is None else digest(token.encode()), server, key, frozenset(origins)
@@ -94,7 +100,10 @@ def rules(
 
 
 def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
-    """Return whether the request has the token whose SHA-256 is ``wanted``, compared in constant time."""
+    """Return whether a request sends the right token. ``wanted``: SHA-256 of that token.
+
+    Digests are compared in constant time, so that response times reveal nothing about the token.
+    """
     given = values(headers, b"x-chroma-token")
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
@@ -104,7 +113,7 @@ def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server at this address can be reached from this machine only."""
+    """Return whether a server that listens on ``host`` can be reached from this machine only."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -112,12 +121,12 @@ def is_loopback(host: str) -> bool:
 
 
 def is_guessable(token: str, host: str) -> bool:
-    """Return whether a token is too short for a server that other machines reach."""
+    """Return whether a token is too short to protect a server that other machines can reach."""
     return len(token) < LEAST_TOKEN and not is_loopback(host)
 
 
 def gives_token(headers: Sequence[Header]) -> bool:
-    """Return whether the request has any token, right or wrong."""
+    """Return whether a request sends a token at all, right or wrong."""
     return any(name in (b"authorization", b"x-chroma-token") for name, _ in headers)
 
 
@@ -131,9 +140,9 @@ def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
 
 
 def _is_same_site(headers: Sequence[Header], ours: Container[str]) -> bool:
-    """Return whether the request comes from a page of this server, or from no page.
+    """Return whether a request was sent by a page of this server, or by a program that is no browser.
 
-    ``ours``: allowed origins, in lower case.
+    A browser names the page's origin in its headers. ``ours``: allowed origins, in lower case.
     """
     origins = values(headers, b"origin")
     sites = values(headers, b"sec-fetch-site")

@@ -1,4 +1,4 @@
-"""Users of programs on this machine that connect to our servers, by the kernel's sock_diag(7).
+"""Find the user whose program connected to a server of ours on this machine, by the kernel's sock_diag(7).
 
 Only the standard library is imported: the guard's process opens its socket before it leaves the machine's
 network.
@@ -14,10 +14,10 @@ _MAPPED = "::ffff:"  # begins an IPv4 address in a socket of IPv6
 
 
 class PeerUsers:
-    """Socket for queries to the kernel about users of connections.
+    """Asks the kernel which user of this machine owns the other end of a connection.
 
-    ``missing``: reason if the kernel cannot answer, else "". The queries use the network namespace and the
-    user ids of the process that creates the object.
+    ``missing``: why the kernel cannot answer; "" if it can. The queries are about the network namespace of
+    the process that creates the object.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class PeerUsers:
             self._kernel.close()
 
     def is_ours(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
-        """Return whether a program of this user or of root, on this machine, opened a connection.
+        """Return whether the program that opened a connection runs on this machine, by our user or by root.
 
-        ``peer``, ``here``: addresses and ports of both ends. If the kernel cannot answer, every connection
-        over loopback counts as ours.
+        ``peer``: address and port of that program. ``here``: address and port of our server. If the kernel
+        cannot answer, every connection over loopback counts as ours.
         """
         if not _plain(peer[0]).startswith("127.") and peer[0] != "::1":
             return False
@@ -53,7 +53,7 @@ class PeerUsers:
             return False
 
     def _owner(self, peer: tuple[str, int], here: tuple[str, int]) -> int | None:
-        """Return the id of the user who has the socket of the peer; None if it is closed. Raises OSError."""
+        """Return the user id that owns the client's socket; None if the socket is closed. Raises OSError."""
         assert self._kernel is not None
         family = socket.AF_INET6 if ":" in _plain(peer[0]) else socket.AF_INET
         addresses = (socket.inet_pton(family, _plain(each[0])).ljust(16, b"\0") for each in (peer, here))

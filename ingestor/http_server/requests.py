@@ -1,8 +1,8 @@
 """Requests to our servers: limits, reading of bodies, access checks, and refusals.
 
-``Bounded`` and ``Guarded`` are ASGI applications around another one. A request whose body comes too slowly is
-answered with 408. The body of a refused request is read for a moment, so that its client sees the answer
-instead of a broken connection.
+``Bounded`` and ``Guarded`` are ASGI applications that wrap another application. A request whose body arrives
+too slowly is answered with 408. When a request is refused, its body is still read for a moment. Otherwise the
+client would see a broken connection instead of the refusal.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class ServerLimits:
     grace: float = 3.0  # for requests under way when the server stops
 
     def time_for(self, size: float) -> float:
-        """Return the seconds that a body of ``size`` bytes may take."""
+        """Return the number of seconds in which a body of ``size`` bytes must arrive."""
         return self.prompt + size / self.slowest
 
 
@@ -68,7 +68,10 @@ def json_response(status: int, body: object, headers: Mapping[str, str] | None =
 
 
 class WrongToken(RequestRefused):
-    """Error: a token is wrong. The refusal is logged and delayed. ``answer``: response to send instead."""
+    """Error: a request has a wrong token. Such refusals are logged, and delayed to slow down guessing.
+
+    ``answer``: response to send instead of the error in JSON.
+    """
 
     answer: Response | None = None
 
@@ -77,10 +80,10 @@ class WrongToken(RequestRefused):
 
 
 class RequestProblem(RequestRefused):
-    """Refusal as problem details (RFC 9457).
+    """Error: a request is refused, with a response in the form of problem details (RFC 9457).
 
-    ``where``: key of the body, or part of the address, that must be changed. ``error`` repeats ``detail``,
-    because all other refusals have it.
+    ``where``: key of the body, or part of the address, that the sender must change. The response repeats
+    ``detail`` as ``error``, because all other refusals have that key.
     """
 
     where: str | None = None
@@ -93,7 +96,7 @@ class RequestProblem(RequestRefused):
 
     @classmethod
     def of(cls, refused: RequestRefused) -> "RequestProblem":
-        """Return the same refusal as problem details."""
+        """Convert a refusal to one whose response has the form of problem details."""
         return refused if isinstance(refused, cls) else cls(refused.status, str(refused), refused.headers)
 
     def response(self) -> Response:
@@ -105,7 +108,7 @@ class RequestProblem(RequestRefused):
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request. Raises RequestRefused if it has more than ``most`` bytes."""
+    """Return the body of a request. Raises RequestRefused if the body has more than ``most`` bytes."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -115,9 +118,9 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def read_form(request: Request, most: int) -> dict[str, str]:
-    """Return the fields of a browser's form; of several fields with one name, the last.
+    """Return the fields of a submitted HTML form. If a name is repeated, its last value counts.
 
-    ``most``: bytes of the body. Raises RequestRefused.
+    ``most``: largest allowed size of the body, in bytes. Raises RequestRefused.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -130,7 +133,10 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
-    """Return the JSON object in the body of a request, of at most ``most`` bytes. Raises RequestRefused."""
+    """Parse the body of a request as a JSON object, and return the object.
+
+    ``most``: largest allowed size of the body, in bytes. Raises RequestRefused.
+    """
     body = await read_body(request, most)
     try:
         value = json.loads(body)
@@ -148,7 +154,10 @@ async def read_object(request: Request, most: int) -> dict[str, Any]:
 
 
 class Bounded:
-    """ASGI application that limits requests to ``app``, and turns its errors into responses."""
+    """ASGI application that applies ``limits`` to the requests for another application, ``app``.
+
+    Errors of ``app`` become responses.
+    """
 
     def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
@@ -180,7 +189,7 @@ class Bounded:
             await error.response()(scope, request.receive, request.send)
 
     def _require_bounds(self, scope: Scope) -> None:
-        """Raise RequestRefused for a request beyond the limits."""
+        """Raise RequestRefused if a request has too many headers, or the server has too many connections."""
         if len(scope["headers"]) > self._limits.fields:
             raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
         if {name for name, _ in scope["headers"]} >= _FRAMES:
@@ -192,7 +201,7 @@ class Bounded:
     async def _punish(self, scope: Scope) -> None:
         """Delay the refusal of a wrong token, and log wrong tokens at most once a minute.
 
-        Meanwhile the connection may be closed to make room for others.
+        If the server reaches its limit of connections during the delay, it may close this connection.
         """
         self._wrong += 1
         if monotonic() - self._logged > _QUIET:
@@ -218,7 +227,7 @@ def _connection(scope: Scope) -> Any:
 
 
 class _Request:
-    """A request: its body as it arrives, and its response as it is sent."""
+    """A request in progress: reads its body with a time limit, and sends its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServerLimits) -> None:
         self._receive, self._send, self._limits = receive, send, limits
@@ -245,7 +254,11 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the response. Before its end, read the rest of an unread body for a moment."""
+        """Send a part of the response.
+
+        Before the last part, read the rest of an unread body for a moment, so that the client sees the
+        response.
+        """
         if message["type"] == "http.response.start":
             self.answered = True
             _log.debug(
@@ -278,16 +291,16 @@ class _Request:
 
 
 class Guarded:
-    """ASGI application that passes allowed requests on to ``app``.
+    """ASGI application that passes requests on to ``app`` if the access rules allow them.
 
-    ``open_to_all``: returns whether a path needs no token.
+    ``open_to_all``: returns whether requests to a path need no token.
     """
 
     def __init__(self, app: ASGIApp, rules: AccessRules, open_to_all: Callable[[str], bool]) -> None:
         self._app, self._rules, self._open_to_all = app, rules, open_to_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises RequestRefused."""
+        """Pass the request on to the application. Raises RequestRefused if an access rule is broken."""
         free = self._open_to_all(scope["path"])
         headers = _without_site(scope["headers"]) if free and _is_visit(scope) else scope["headers"]
         refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)
@@ -299,9 +312,9 @@ class Guarded:
 
 
 def _is_visit(scope: Scope) -> bool:
-    """Return whether a browser requests a page to show.
+    """Return whether a browser requests a page to display, as after a click on a link.
 
-    Another site's page may have the link to it, but does not see the response.
+    Such a request is allowed from pages of other sites, because they cannot read the response.
     """
     headers = scope["headers"]
     modes, targets = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")

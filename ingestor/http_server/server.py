@@ -25,10 +25,10 @@ _PHRASES = {
 
 
 class Connection(H11Protocol):
-    """Connection of uvicorn with the limits that uvicorn lacks.
+    """Connection of uvicorn, with limits that uvicorn lacks.
 
-    If there are too many connections, the one that has waited longest for its client is closed. Requests have
-    their connection in ``scope["state"]``.
+    If the server has too many connections, it closes the one that has waited longest for its client. The
+    application finds the connection of a request in ``scope["state"]``.
     """
 
     limits: ServerLimits  # set by a subclass for each server, see ``build_connection_class``
@@ -67,7 +67,10 @@ class Connection(H11Protocol):
             self._await_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection until the response is sent, because the client may still read."""
+        """Keep the connection open until the response is sent.
+
+        The client has stopped sending, but may still read.
+        """
         return not self._is_idle()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -96,7 +99,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, message: str) -> None:
-        """Refuse a head that h11 cannot parse, or that is too long."""
+        """Refuse a request whose head (request line and headers) is too long, or cannot be parsed by h11."""
         if self._head > self.limits.head:
             self._refuse(431, f"the head of a request may have {self.limits.head:,} bytes")
         else:
@@ -115,7 +118,10 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _awaits_client(self) -> bool:
-        """Return whether the client must act next: send a request or its rest, or read the response."""
+        """Return whether the server waits for the client.
+
+        The client must then send a request or the rest of one, or read the response.
+        """
         sends = self.conn.their_state is h11.SEND_BODY
         ours = self.flow.read_paused or self.conn.they_are_waiting_for_100_continue
         unread = self.transport.get_write_buffer_size() > 0
@@ -145,7 +151,10 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close the connection that has waited longest for its client, if any waits."""
+        """Close the connection that has waited longest for its client.
+
+        Return whether there was such a connection.
+        """
         waiting = [
             each
             for each in cast(set[Connection], self.connections)
@@ -156,7 +165,7 @@ class Connection(H11Protocol):
         return bool(waiting)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Send an error without the application, and close the connection."""
+        """Send an error response without calling the application, and close the connection."""
         body = json.dumps({"error": message}).encode() + b"\n"
         again = "Retry-After: 1\r\n" if status == 503 else ""
         head = (
@@ -174,9 +183,10 @@ def build_connection_class(limits: ServerLimits) -> type[Connection]:
 
 
 class Server:
-    """Server of one application. Its port is bound at once, which raises OSError if that is impossible.
+    """HTTP server of one application, which runs in its own thread.
 
-    ``port``: the port, also if 0 was given to let the system choose.
+    The constructor binds the port, and raises OSError if that is impossible. ``port``: the bound port; if
+    port 0 was requested, the port that the system chose.
     """
 
     def __init__(self, app: ASGIApp, host: str, port: int, limits: ServerLimits | None = None) -> None:
@@ -209,7 +219,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop accepting requests, and wait some seconds for the end of running ones."""
+        """Stop accepting requests, and wait a few seconds for requests in progress to end."""
         self._server.should_exit = True
         self._thread.join(self._patience)
         self._socket.close()
