@@ -16,9 +16,10 @@ from ingestor.ports import NeedsHuman
 
 
 def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strategy]:
-    """Return the recommended strategy of each source whose chunking should change.
+    """Return the sources whose chunking should change, each with its recommended strategy.
 
-    Raises NeedsHuman if the recommendation sets more than chunking, which cannot be written.
+    Raises NeedsHuman if the recommendation has settings besides the chunking: these cannot be written into
+    the config.
     """
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     if pick.extras:
@@ -38,10 +39,11 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
 
 
 def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
-    """Write the chunking of sources into the config's file, and change nothing else. Return the file.
+    """Write new chunkings into the config file, and change nothing else. Return the file's path.
 
-    ``wanted``: strategies by source. ``comment``: a remark for the new lines. Raises NeedsHuman if the file
-    cannot be changed line by line, or was edited meanwhile.
+    ``wanted``: the strategy of each source whose chunking changes. ``comment``: a comment above the new
+    lines. Raises NeedsHuman if the file cannot be changed line by line, or if somebody edited the file
+    meanwhile.
     """
     file, text = config.origin.file.resolve(), config.origin.text
     try:
@@ -65,7 +67,7 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
 
 
 def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
-    """Raise NotRewritable if the new config differs in anything but the wanted chunkings."""
+    """Raise NotRewritable unless the new config is the old config with the wanted chunkings."""
     own = {source.name: source.chunking for source in old.sources}
     for source in new.sources:
         expected = wanted[source.name].choice if source.name in wanted else own[source.name]

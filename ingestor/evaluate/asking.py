@@ -51,10 +51,10 @@ from ingestor.units import quantity
 def ask_questions(
     place: Workplace, endpoint: Endpoint, number: int
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Have a language model write questions about the sample.
+    """Have a language model write questions about the sampled documents.
 
-    ``number``: questions to request. Return the usable questions, and the refused ones with reasons. Raises
-    Transient or NeedsHuman.
+    ``number``: number of questions to request. Return the usable questions, and the refused ones with
+    reasons. Raises Transient or NeedsHuman.
     """
     texts, done = place.sample.texts, count(1)
     place.progress(f"asking {endpoint.model} for {quantity(number, 'question')}")
@@ -70,7 +70,7 @@ def ask_questions(
 
 
 def estimate_questions(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
-    """Estimate the requests for ``number`` questions without sending any."""
+    """Estimate the tokens and cost of requests for ``number`` questions, without sending any."""
     texts = place.sample.texts
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
     requests = QuestionRequests(LanguageModel(endpoint, dry_run, _FIELDS), 1, lambda: None, lambda: None)
@@ -85,7 +85,10 @@ _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
 @dataclass(frozen=True, slots=True)
 class AskingEstimate:
-    """Estimated requests to language models, before any is sent. ``model``: names of all requested models."""
+    """Estimated requests of an evaluation to language models, made before the first request is sent.
+
+    ``model``: names of all language models that get requests.
+    """
 
     model: str
     use: ModelUse
@@ -102,16 +105,20 @@ class AskingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class AskingUsage:
-    """Requests that an evaluation sent, with the estimate. ``use``: without answers from the cache."""
+    """Requests that an evaluation sent to language models, beside the earlier estimate ``expected``.
+
+    ``use``: the requests that were sent; answers from the cache are not counted.
+    """
 
     expected: AskingEstimate
     use: ModelUse
 
 
 def _estimate_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
-    """Estimate the use for an answer and a judgement of each strategy and question.
+    """Estimate the requests for answers to the questions, one for each strategy, and for their judgements.
 
-    The answers to one question in ``TWICE`` get a second judgement. ``budget``: tokens of a context.
+    Of every ``TWICE`` questions, one has answers that are judged a second time. ``budget``: tokens of a
+    context.
     """
     answers = questions * strategies
     verdicts = answers + ceil(questions / TWICE) * strategies
@@ -127,9 +134,10 @@ def _price(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> ModelU
 def estimate_requests(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
 ) -> AskingEstimate | None:
-    """Estimate the requests that the cache cannot answer; None if no model is asked.
+    """Estimate the requests that an evaluation will send; answers from the cache need no request.
 
-    ``endpoint``: the model that writes questions and judges answers.
+    ``endpoint``: the language model that writes questions and judges answers. Return None if the evaluation
+    needs no language model.
     """
     compared = [each for each in request.strategies or [place.strategy] if each.models]
     names = [name for each in compared for name in each.models]
@@ -172,10 +180,10 @@ Wanted = Mapping[int, Sequence[Span]]  # passages, by the number of their docume
 
 @dataclass(frozen=True, slots=True)
 class QuestionRequests:
-    """How requests for questions are sent to a language model.
+    """Functions and limits for requesting questions from a language model.
 
-    ``ask``: sends one request. ``threads``: number of documents asked about at the same time. ``stop``: ends
-    all waits for answers. ``after_each``: called after each passage.
+    ``ask``: sends a request. ``threads``: number of documents about which questions are requested at the same
+    time. ``stop``: ends all waits for answers. ``after_each``: called after each passage.
     """
 
     ask: Ask
@@ -187,9 +195,10 @@ class QuestionRequests:
 def write_questions(
     texts: Sequence[str], wanted: Wanted, requests: QuestionRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Have a language model write a question about each wanted passage.
+    """Have a language model write a question about each passage in ``wanted``.
 
-    Return the questions, and the refusals of passages without one. Raises the errors of ``requests.ask``.
+    Return the questions, and the refusals: one for each passage without a valid question. Raises the errors
+    of ``requests.ask``.
     """
     results = in_parallel(
         lambda at: _about(texts, at, wanted[at], requests),
@@ -207,10 +216,11 @@ def filter_questions(
     questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
     embed_questions: Callable[[Sequence[str]], Vectors],
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
-    """Refuse questions whose excerpts fit badly, and questions that nearly repeat another.
+    """Separate usable questions from refused ones, and return both lists.
 
-    ``embed``: embeds excerpts of ``texts``. ``embed_questions``: embeds questions. Return the accepted
-    questions and the refused ones. The module's docstring gives the bounds.
+    A question is refused if an excerpt answers it badly, or if the question nearly repeats another one. The
+    module's docstring explains both bounds. ``embed``: embeds excerpts of ``texts``. ``embed_questions``:
+    embeds questions.
     """
     if not questions:
         return [], []
@@ -228,9 +238,9 @@ def filter_questions(
 
 
 def messages(shown: Sequence[str], earlier: Sequence[str]) -> Messages:
-    """Build the request for a question about a passage.
+    """Build the request to a language model for a question about a passage.
 
-    ``shown``: sentences of the passage. ``earlier``: questions about the same document.
+    ``shown``: sentences of the passage. ``earlier``: questions about the same document, not to be repeated.
     """
     listed = "".join(f"- {question}\n" for question in earlier[-_EARLIER:])
     known = f"Questions that were asked before; ask for something else:\n{listed}\n" if listed else ""
@@ -241,10 +251,11 @@ def messages(shown: Sequence[str], earlier: Sequence[str]) -> Messages:
 def read_question(
     answer: str, at: int, shown: Sequence[Span], texts: Sequence[str], earlier: Sequence[str]
 ) -> EvalQuestion:
-    """Parse the model's answer into a question with located excerpts.
+    """Parse a language model's answer into a question and the excerpts that answer it.
 
-    ``at``: number of the document; ``shown``: places of the passage's sentences in its text.
-    Raises ValueError with a reason that is sent to the model.
+    ``at``: number of the document. ``shown``: spans of the passage's sentences in the document. ``earlier``:
+    questions about the same document. Raises ValueError with a reason, which the next request to the model
+    quotes.
     """
     fields = json_object(answer)
     text, named = fields.get("question"), fields.get("sentences")
@@ -274,7 +285,10 @@ def read_question(
 def _about(
     texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Request questions about the passages of one document, one after another. ``at``: its number."""
+    """Request questions about the given passages of one document, one after another.
+
+    ``at``: number of the document. ``spans``: the passages. Return the questions and the refusals.
+    """
     questions, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
@@ -302,10 +316,11 @@ _FEWEST = 20  # pairs from which a quantile is taken
 
 
 def misfits(questions: Vectors, excerpts: Vectors, owners: Sequence[int], about: Sequence[int]) -> set[int]:
-    """Return the numbers of questions with an excerpt whose cosine is below the bound.
+    """Return the numbers of the questions that an excerpt of their own answers badly.
 
-    ``owners``: number of each excerpt's question. ``about``: number of each question's document. The bound is
-    a quantile of the cosines with excerpts of other questions about the same document.
+    An excerpt is bad if its cosine with the question is below a bound. The bound is a quantile of the cosines
+    of questions with excerpts of other questions about the same document. ``owners``: number of each
+    excerpt's question. ``about``: number of each question's document.
     """
     if not owners:
         return set()
@@ -321,7 +336,10 @@ def misfits(questions: Vectors, excerpts: Vectors, owners: Sequence[int], about:
 
 
 def duplicates(questions: Vectors) -> dict[int, int]:
-    """Map each question that nearly repeats an earlier one to the earlier question, by number."""
+    """Find questions that nearly repeat an earlier question.
+
+    Return the number of the earlier question, by the number of the question that repeats it.
+    """
     similar: Floats = (questions @ questions.T).astype(np.float64)
     pairs = similar[np.triu_indices(len(questions), 1)]
     median = float(np.median(pairs)) if len(pairs) >= _FEWEST else 0.0
@@ -339,7 +357,10 @@ _SHORTEST = 200
 
 
 def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
-    """Choose ``count`` passages, by document number; documents under 200 characters have none."""
+    """Choose ``count`` passages of the documents, and return them by the number of their document.
+
+    Long documents get more passages. Documents under 200 characters get none.
+    """
     weights = {at: max(1.0, len(text) / LONGEST) for at, text in enumerate(texts) if len(text) >= _SHORTEST}
     total = sum(weights.values())
     turns = sorted(
@@ -354,7 +375,7 @@ def passages(texts: Sequence[str], count: int) -> Mapping[int, list[Span]]:
 
 
 def _passage(text: str, n: int) -> Span:
-    """Return the n-th passage of a text, with ends at whitespace if possible."""
+    """Return the span of the n-th passage of a text. Its ends are moved to whitespace if some is near."""
     if len(text) <= LONGEST:
         return 0, len(text)
     start = int(text_digest(f"{n} {text}"), 16) % (len(text) - LONGEST + 1)

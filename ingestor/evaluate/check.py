@@ -1,6 +1,6 @@
-"""Measures recall of the live collection by saved questions, for ``ingestor evaluate --check``.
+"""Measures recall of a collection in Chroma with saved questions, for ``ingestor evaluate --check``.
 
-The recall of each question is stored beside the questions, and a later check compares with it.
+The recall of each question is stored beside the file of questions. Later checks compare with that recall.
 """
 
 import json
@@ -47,15 +47,17 @@ class CheckRequest:
 
     @property
     def recall_file(self) -> Path:
-        """Return the file that stores the recall of each question."""
+        """Return the path of the file that stores the recall of each question."""
         return self.questions.with_name(f"{self.questions.name}.recall.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Result of a check. ``recall``: of each question by its text, 0 to 1; ``mean``: their mean.
+    """Result of a check of a collection's recall.
 
-    ``before``: the stored recall of an earlier check; None if there is none, or if it was replaced.
+    ``recall``: recall of each question, by the question's text, from 0 to 1. ``mean``: the mean of these.
+    ``before``: the recall that an earlier check stored; None if there was no earlier check, or if the request
+    replaced it.
     """
 
     request: CheckRequest
@@ -66,7 +68,10 @@ class Checked:
 
     @property
     def fell(self) -> float:
-        """Return the fall of mean recall over the questions of both checks; negative if recall rose."""
+        """Return how far mean recall fell since the earlier check; negative if it rose.
+
+        Only questions that both checks asked are compared.
+        """
         both = self.recall.keys() & (self.before or {}).keys()
         fallen = [self.before[text] - self.recall[text] for text in both] if self.before else []
         return sum(fallen) / len(fallen) if fallen else 0.0
@@ -76,17 +81,17 @@ class Checked:
         return self.fell <= self.request.tolerance + 1e-9
 
     def worst(self, count: int) -> list[tuple[str, float, float]]:
-        """Return the questions whose recall fell most: text, recall before, recall now."""
+        """Return the ``count`` questions whose recall fell most, each with its recall before and now."""
         pairs = [(text, (self.before or {}).get(text, now), now) for text, now in self.recall.items()]
         fallen = sorted((pair for pair in pairs if pair[1] > pair[2]), key=lambda pair: pair[2] - pair[1])
         return fallen[:count]
 
 
 def check(config: Config, request: CheckRequest, progress: Progress, now: float) -> Checked:
-    """Measure the recall of the live collection and compare it with the stored recall, if any.
+    """Measure the recall of a collection in Chroma, and compare it with the recall of an earlier check.
 
-    The first recall is stored. The result is recorded for the daemon's metrics. ``now``: POSIX seconds.
-    Raises BadRequest for unusable questions, NeedsHuman if the collection is missing.
+    The first check stores its recall. The result is also recorded for the daemon's metrics. ``now``: POSIX
+    seconds. Raises BadRequest for unusable questions, and NeedsHuman if the collection is missing.
     """
     before = _last_recall(request)
     with open_workplace(config, request.collection, request.sample, request.questions, progress) as place:
@@ -122,10 +127,10 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
 def _rank_all(
     config: Config, request: CheckRequest, asked: Vectors, numbers: Mapping[str, int], count: Count
 ) -> list[list[ChunkPlace]]:
-    """Return the places of each question's hits, best first, that fill the budget.
+    """Search the collection for each question, and return the places of the best hits that fill the budget.
 
-    ``asked``: vectors of the questions. ``numbers``: numbers of the sample's documents by their address.
-    Raises NeedsHuman if the collection is not in Chroma.
+    The hits of a question are ordered best first. ``asked``: vectors of the questions. ``numbers``: numbers
+    of the sampled documents, by address. Raises NeedsHuman if the collection is not in Chroma.
     """
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         index = collections.edition(Editions(journal).live(CollectionName(request.collection)))
@@ -140,7 +145,7 @@ def _rank_all(
 
 
 def _place_of(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
-    """Return the place of a hit. A document that the sample lacks has the number -1."""
+    """Return the place of a hit in its document. The number of a document outside the sample is -1."""
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
     tokens = int(
@@ -150,7 +155,10 @@ def _place_of(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
 
 
 def _last_recall(request: CheckRequest) -> Recall | None:
-    """Return the stored recall; None if there is none or a new one is accepted. Raises BadRequest."""
+    """Return the recall that an earlier check stored; None if there is none, or if the request replaces it.
+
+    Raises BadRequest if the file is damaged, or is about another collection or budget.
+    """
     if request.accept or not request.recall_file.exists():
         return None
     try:

@@ -31,7 +31,7 @@ FEWEST = 20  # questions; fewer show nothing
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, and the ends of its 95 % interval; in the unit of the scores."""
+    """A mean with its 95 % confidence interval, from ``low`` to ``high``, in the unit of the scores."""
 
     mean: float
     low: float
@@ -40,10 +40,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference of strategy ``a`` minus strategy ``b`` (numbers).
+    """Mean score of strategy ``a`` minus the mean score of strategy ``b``. Strategies are numbers.
 
-    ``clear``: whether zero lies outside the interval for all pairs at once, which is wider [Bonferroni].
-    ``needed``: approximate number of questions that would make this difference clear; None if it is zero.
+    ``clear``: whether the strategies differ with 95 % confidence, if all pairs are tested at once
+    [Bonferroni]. ``needed``: approximate number of questions that would make the difference clear; None if
+    the difference is zero.
     """
 
     a: int
@@ -55,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Means and pairwise differences of all strategies by one metric."""
+    """Mean scores of all strategies by one metric, and the differences between each two strategies."""
 
     means: tuple[Interval, ...]
     differences: tuple[Difference, ...]
@@ -75,8 +76,9 @@ class Comparison:
 def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Comparison:
     """Compare strategies by their scores.
 
-    ``scores``: shape (strategies, questions); ``documents``: the document that each question asks about.
-    ``groups``: number of such comparisons, each of other questions; ``clear`` holds for all of them at once.
+    ``scores``: array of shape (strategies, questions). ``documents``: number of the document that each
+    question is about. ``groups``: number of comparisons that are made on separate groups of questions. A
+    ``clear`` difference has 95 % confidence over all groups together.
     """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
@@ -86,13 +88,13 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
 
 
 def _clip(interval: Interval, values: Floats) -> Interval:
-    """Clip an interval to the range of the scores, since an interval for few documents may pass 100 %."""
+    """Limit an interval to the range of the scores: the estimate for few documents may exceed 100 %."""
     low, high = max(interval.low, float(values.min())), min(interval.high, float(values.max()))
     return Interval(interval.mean, min(low, interval.mean), max(high, interval.mean))
 
 
 class _Draws:
-    """Random draws of documents and questions, shared by all intervals."""
+    """Random draws of documents and questions for the bootstrap. All intervals use the same draws."""
 
     def __init__(self, documents: npt.NDArray[np.int64]) -> None:
         random = np.random.default_rng(_SEED)
@@ -103,7 +105,7 @@ class _Draws:
         self._of_questions = _draw(random, len(documents))
 
     def interval(self, values: Floats, comparisons: int) -> Interval:
-        """Return the mean of a value for each question, with its 95 % interval.
+        """Return the mean of some values, one for each question, with the 95 % interval of the mean.
 
         ``comparisons``: number of intervals that must hold at once, which makes each of them wider.
         """
@@ -122,7 +124,10 @@ class _Draws:
 
 
 def _draw(random: np.random.Generator, count: int) -> Floats:
-    """Draw ``count`` members with replacement, DRAWS times. Return how often each was drawn, by draw."""
+    """Draw ``count`` times from ``count`` members with replacement, and repeat that DRAWS times.
+
+    Return an array with a row for each repetition: how often each member was drawn.
+    """
     return random.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
 
 
@@ -138,9 +143,10 @@ def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Di
 
 
 def _few(freedom: int, level: float) -> float:
-    """Return the factor by which an interval for few documents is wider: Student's t by the normal quantile.
+    """Return the factor by which few documents make an interval wider than many documents do.
 
-    The factor is expanded in 1 / ``freedom`` [Abramowitz & Stegun 26.7.5].
+    The factor is the quantile of Student's t divided by that of the normal distribution. It is computed as a
+    series in 1 / ``freedom`` [Abramowitz & Stegun 26.7.5].
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     return 1 + (z**2 + 1) / (4 * freedom) + (5 * z**4 + 16 * z**2 + 3) / (96 * freedom**2)
@@ -151,11 +157,12 @@ _WORTH_ASKING = 10  # factor: a difference that needs more questions is not wort
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Recommended strategy. Strategies are numbers in the order of the comparison.
+    """The recommended strategy. Strategies are given as numbers, in the order of the comparison.
 
-    ``pick``: the recommended strategy. ``than``: the strategy that the verdict compares with the pick, which
-    is the configured one or the next best. ``sure``: whether the pick is clearly better than the configured
-    strategy, or is configured and clearly the best. ``level``: strategies that do not clearly differ from it.
+    ``pick``: the recommended strategy. ``than``: the strategy with which the text compares the pick: the
+    configured strategy, or the next best. ``sure``: whether the pick is clearly better than the configured
+    strategy, or is the configured strategy and clearly the best. ``level``: strategies that do not clearly
+    differ from the pick.
     """
 
     pick: int
@@ -166,10 +173,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts for the words of a verdict.
+    """Facts that the text about a verdict mentions.
 
-    ``names``: names of the strategies. ``tokens``: tokens that each strategy embeds. ``read``: tokens that a
-    language model reads for each. ``current``: number of the configured strategy; None without one.
+    ``names``: names of the strategies. ``tokens``: number of tokens that each strategy embeds. ``read``:
+    number of tokens that language models read for each strategy. ``current``: number of the configured
+    strategy; None if it is not compared. ``made``, ``written``: numbers of questions that this program made,
+    and that a language model wrote.
     """
 
     names: Sequence[str]
@@ -185,9 +194,10 @@ class Facts:
 
 
 def verdict(comparison: Comparison, current: int | None) -> Verdict:
-    """Pick a strategy. ``comparison``: means of one or more strategies by recall at the deciding budget.
+    """Choose the strategy to recommend.
 
-    ``current``: number of the configured strategy.
+    ``comparison``: recall of the strategies at the first budget. ``current``: number of the configured
+    strategy; None if it is not compared.
     """
     order = sorted(range(len(comparison.means)), key=lambda at: (-comparison.means[at].mean, at != current))
     better = [at for at in order if current not in (None, at) and _beats(comparison, at, current)]
@@ -203,9 +213,10 @@ def verdict(comparison: Comparison, current: int | None) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class BetterForSource:
-    """A strategy that is clearly better for one source than the recommendation for all documents.
+    """A strategy that is clearly better for one source than the strategy recommended for all documents.
 
-    ``pick``: number of the strategy. ``difference``: its recall minus that of the recommendation.
+    ``pick``: number of the better strategy. ``difference``: its recall minus that of the recommended
+    strategy.
     """
 
     source: str
@@ -214,9 +225,10 @@ class BetterForSource:
 
 
 def better_for_sources(by_source: Mapping[str, Comparison], picked: int) -> list[BetterForSource]:
-    """Return the best strategy of each source for which a strategy is clearly better than ``picked``.
+    """Return the sources for which some strategy is clearly better than ``picked``, with the best of these.
 
-    ``by_source``: comparisons on the questions about each source; ``picked``: strategy for all documents.
+    ``by_source``: for each source, the comparison on the questions about its documents. ``picked``: number of
+    the strategy that is recommended for all documents.
     """
     exceptions: list[BetterForSource] = []
     for source, comparison in by_source.items():
@@ -232,7 +244,7 @@ def better_for_sources(by_source: Mapping[str, Comparison], picked: int) -> list
 def describe_verdict(
     given: Verdict, comparison: Comparison, facts: Facts, exceptions: Sequence[BetterForSource] = ()
 ) -> str:
-    """Return a paragraph for people: the recommendation, how certain it is, and what limits the questions.
+    """Return a paragraph about the recommendation: how certain it is, and what the questions cannot show.
 
     ``exceptions``: sources for which another strategy is better.
     """
@@ -313,9 +325,10 @@ def _compare_pick(given: Verdict, comparison: Comparison, facts: Facts) -> str:
 
 
 def _name_ties(given: Verdict, comparison: Comparison, facts: Facts) -> list[str]:
-    """Return a sentence about strategies that do not clearly differ from the pick, if there are any.
+    """Return a sentence that names the strategies not clearly different from the recommended one.
 
-    The sentence names the approximate number of questions that could separate the closest one.
+    The sentence gives the approximate number of questions that could show a difference from the first of
+    them. The list is empty if there are no such strategies.
     """
     if not given.level:
         return []
@@ -352,6 +365,6 @@ def _cost(pick: int, than: int, facts: Facts) -> str:
 
 
 def _round(count: int) -> int:
-    """Round a number of questions up to two significant digits."""
+    """Round a number of questions up, to two significant digits."""
     unit = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // unit) * unit

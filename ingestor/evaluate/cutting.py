@@ -1,4 +1,4 @@
-"""Cuts and embeds the sample by a strategy, as if the sample were a collection, and estimates costs."""
+"""Cuts sampled documents by a strategy, embeds the chunks, and estimates costs for the whole collection."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ from ingestor.text.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """Use of language models: requests, tokens of requests and of answers, and the price of both.
+    """Use of language models: number of requests, tokens of requests and answers, and their price.
 
-    The price is 0 if the config names none.
+    The price is 0 if the config has no prices.
     """
 
     calls: int = 0
@@ -45,19 +45,22 @@ class ModelUse:
         )
 
     def over(self, share: float) -> "ModelUse":
-        """Return the use for all documents, if this use is for the given share of them (0 to 1)."""
+        """Extrapolate this use to all documents.
+
+        ``share``: the share of documents it was measured on, 0 to 1.
+        """
         tokens = round(self.prompt_tokens / share), round(self.answer_tokens / share)
         return ModelUse(round(self.calls / share), *tokens, self.cost / share)
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyCosts:
-    """Costs of a strategy for a collection.
+    """Costs of a strategy for the whole collection.
 
-    ``embedded``: tokens that the model reads, ``passes`` times the tokens of the texts.
-    ``seconds``: time for cutting and embedding, without waiting for a language model.
-    ``asked``: requests to language models. ``money``: price of both models; None if unknown.
-    ``disk``: bytes of Chroma and the journal, as ``ingestor plan`` estimates them.
+    ``embedded``: tokens that the embedder reads. ``passes``: how often the embedder reads each token.
+    ``seconds``: time for cutting and embedding, without waits for a language model. ``asked``: requests to
+    language models. ``money``: price of the embedder and the language model; None if unknown. ``disk``: bytes
+    of Chroma and the journal, as ``ingestor plan`` estimates them.
     """
 
     records: int
@@ -79,12 +82,12 @@ _NARROW = 64  # dimensions of substitute vectors in a rehearsal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """Chunks that a strategy makes of the sample, with their vectors.
+    """Chunks into which a strategy cuts the sampled documents, with their vectors.
 
-    ``sample``: the documents as this strategy parses them. ``places``, ``texts``, ``lines``: place, text and
-    context lines of each chunk. ``embedded_tokens``: tokens that the embedder reads for this strategy alone.
-    ``asked``: requests to language models for this strategy alone. ``seconds``: time for cutting, without
-    embedding and without answers of language models.
+    ``sample``: the documents as this strategy parses them. ``places``: documents and spans of the chunks.
+    ``texts``, ``lines``: texts of the chunks and their context lines. ``embedded_tokens``: tokens that the
+    embedder reads for this strategy. ``asked``: requests of this strategy to language models. ``seconds``:
+    time for cutting, without embedding and without waits for language models.
     """
 
     strategy: Strategy
@@ -107,11 +110,11 @@ class SampleCut:
 
 
 def extrapolate(cut: SampleCut, tokens: int, seconds: float, share: float, price: float) -> StrategyCosts:
-    """Extrapolate the costs of cutting and embedding the sample to the whole collection.
+    """Extrapolate the costs of a strategy from the sample to the whole collection.
 
-    ``tokens``: tokens of the sample's documents. ``seconds``: time to cut and embed the sample.
-    ``share``: share of the collection's documents that the sample tried to read, 0 to 1.
-    ``price``: price of embedding a million tokens; 0 if unknown.
+    ``tokens``: tokens of the sampled documents. ``seconds``: time to cut and embed the sample. ``share``:
+    share of the collection's documents that the sample tried to read, 0 to 1. ``price``: price of embedding a
+    million tokens; 0 if unknown.
     """
     text = sum(len(each.encode()) for each in cut.texts)
     records, embedded = round(len(cut.places) / share), round(cut.embedded_tokens / share)
@@ -129,7 +132,7 @@ def extrapolate(cut: SampleCut, tokens: int, seconds: float, share: float, price
 
 
 class RecordedEmbed:
-    """Embeds texts, and records the texts and the time of all calls."""
+    """Embedding function that records the embedded texts, and the total time of its calls."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -145,9 +148,11 @@ class RecordedEmbed:
 
 
 class RecordedAnswers:
-    """Records the use of answered and unanswered requests, each once; an implementation of ``Answers``.
+    """Answers requests to language models, and records their use (see ``Answers``).
 
-    An unknown answer counts as long as its request, or as the longest allowed answer.
+    Equal requests count once. Requests with and without an answer are counted separately. If the answer is
+    unknown, its length is estimated: as long as the request, or the longest allowed answer if that is
+    shorter.
     """
 
     def __init__(self, answers: Answers, count: Callable[[list[str]], list[int]]) -> None:
@@ -187,7 +192,10 @@ def rehearse(
     tokens: Tokens,
     answers: RecordedAnswers,
 ) -> None:
-    """Cut the sample by these strategies without a model, so that ``answers`` records their requests."""
+    """Cut the sample by some strategies without calling a model, to learn which requests they would send.
+
+    The requests are recorded in ``answers``.
+    """
     embed = look_alikes(_NARROW)
     for strategy in strategies:
         cutters = {
@@ -205,7 +213,10 @@ def cut(
     answers: Answers,
     progress: Callable[[str], None],
 ) -> SampleCut:
-    """Cut the sample by a strategy, and embed the chunks. Raises the errors of strategy and embedder."""
+    """Cut the sample by a strategy, and embed the chunks.
+
+    Raises the errors of the chunker and the embedder.
+    """
     begun = perf_counter()
     recording, asking = (
         RecordedEmbed(next(iter(tools.values())).embed),
@@ -253,7 +264,7 @@ def cut(
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
-    """Return the tools of a source with another chunking, another embedder and recorded answers."""
+    """Return the tools of a source with the strategy's chunker, and with the given embedder and answers."""
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
     if isinstance(chunker, Asking):
         chunker = chunker.through(answers)
@@ -267,10 +278,10 @@ def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: 
 def _chunk_all(
     documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
 ) -> list[Chunking]:
-    """Chunk each document as part of a collection of all of them.
+    """Chunk the documents as if they were all documents of a collection.
 
-    A strategy with a statistic of the collection cuts twice. The first pass gives each document's sums, and
-    the second cuts each document by the sums of the others.
+    Some chunkers use statistics of the collection. They cut each document twice: first to compute its sums,
+    and then with the sums of all other documents.
     """
     alone = list[Chunking]()
     totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
@@ -289,5 +300,5 @@ def _chunk_all(
 
 
 def _statistic(tools: Tools) -> str:
-    """Return the name of the collection's statistic that a chunker uses; "" without one."""
+    """Return the name of the statistic of the collection that the chunker uses; "" if it uses none."""
     return tools.chunker.statistic if isinstance(tools.chunker, Collective) else ""

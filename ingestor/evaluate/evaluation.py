@@ -1,4 +1,4 @@
-"""Evaluates strategies: cuts a sample by each strategy, and searches the chunks for answers to questions.
+"""Evaluates strategies: cuts sampled documents by each strategy, and searches the chunks for each question.
 
 An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
 cached, so an interrupted run resumes.
@@ -49,9 +49,10 @@ from ingestor.queries.access import BadRequest
 class Evaluation:
     """Result of an evaluation.
 
-    ``sample``, ``questions``: as read with the config's parsers. ``quoted``: texts of each question's
-    excerpts. ``outcomes``: one for each strategy. ``comparisons``: recall of the strategies, by budget in
-    tokens. ``better_for``: sources for which another strategy is better.
+    ``sample``, ``questions``: documents and questions as parsed with the config's settings. ``quoted``: texts
+    of each question's excerpts. ``outcomes``: the result of each strategy. ``comparisons``: the comparison of
+    the strategies' recall at each budget in tokens. ``better_for``: sources for which another strategy is
+    better than the recommended one. ``text``: the recommendation as a paragraph.
     """
 
     request: EvaluationRequest
@@ -69,7 +70,7 @@ class Evaluation:
 
     @property
     def changes(self) -> bool:
-        """Return whether the config would change; a recommended mode of search changes no config."""
+        """Return whether the recommendation differs from the config in more than the mode of search."""
         pick = self.outcomes[self.verdict.pick].cut.strategy
         known = [each.cut.strategy for each in self.outcomes if each.cut.strategy.configured]
         return bool(pick.extras) or not any(pick.cuts_as(each) for each in known)
@@ -114,7 +115,10 @@ def evaluate(
 
 
 def estimate_requests(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
-    """Estimate the requests of ``evaluate`` to language models. Raises BadRequest if there are none."""
+    """Estimate the requests to language models that ``evaluate`` would send.
+
+    Raises BadRequest if the evaluation needs no language model.
+    """
     endpoint = _endpoint(config, request)
     with _open(config, request, progress) as place:
         estimate = asking.estimate_requests(request, place, endpoint)
@@ -132,7 +136,10 @@ def _open(
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
-    """Return the config's language model; None if the request needs none. Raises BadRequest."""
+    """Return the language model of the config, or None if the request does not need it.
+
+    Raises BadRequest if the config has no language model, or if options of the request exclude each other.
+    """
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
@@ -143,7 +150,7 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
 
 
 def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
-    """Have the language model judge answers, and return the evaluation with its judgements."""
+    """Have the language model judge answers. Return the evaluation with the judgements added."""
     request = evaluation.request
     ranked = [(each.cut, each.scores.ranked) for each in evaluation.outcomes]
     references = ["\n\n".join(each) for each in evaluation.quoted]
@@ -156,9 +163,10 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
-    """Read the sample once for each set of parser settings that a strategy uses.
+    """Parse the sampled documents with each set of parser settings that a strategy uses.
 
-    Return the samples by settings. The first one, under the empty key, is read with the config's settings.
+    Return the samples by parser settings. The empty key stands for the settings of the config, and comes
+    first.
     """
     samples: dict[tuple[str, ...], Sample] = {(): place.sample}
     for each in request.strategies:
@@ -170,9 +178,10 @@ def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, .
 def _questions(
     request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the questions with their excerpts as placed in each sample, and the refused questions.
+    """Make, request or read the questions, as the request wants, and locate their excerpts in each sample.
 
-    Raises BadRequest if no question can be used.
+    Return the questions for each sample, and the refused questions. Raises BadRequest if no question is
+    usable.
     """
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
@@ -206,7 +215,8 @@ def _cuts(
 ) -> Iterator[SampleCut]:
     """Yield the chunks of each strategy to compare, once for each mode of search.
 
-    If the request names no strategies, the size of the configured strategy's chunks decides on the others.
+    If the request names no strategies, strategies with chunks of similar sizes are compared with the
+    configured one.
     """
     chosen, cuts = list(request.strategies), list[SampleCut]()
     if not chosen:
@@ -225,9 +235,10 @@ def _cuts(
 
 
 def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> SampleCut:
-    """Cut the sample by a strategy. ``which``: the strategy's number among all, for the progress message.
+    """Cut the sample by a strategy.
 
-    Raises BadRequest if the strategy cannot cut these documents.
+    ``which``: the strategy's number, such as " (2 of 5)", for the progress message. Raises BadRequest if the
+    strategy cannot cut these documents.
     """
 
     def progress(key: str) -> None:
@@ -252,7 +263,10 @@ def _conclude(
     questions: Sequence[EvalQuestion],
     outcomes: Sequence[StrategyOutcome],
 ) -> Evaluation:
-    """Compare the outcomes and pick a strategy. ``texts``: the excerpts of each question."""
+    """Compare the outcomes of the strategies, choose the one to recommend, and return the whole evaluation.
+
+    ``texts``: texts of each question's excerpts.
+    """
     sample = samples[0]
     about = same_documents(questions)
     comparisons = {
@@ -290,7 +304,10 @@ def _conclude(
 def _by_source(
     outcomes: Sequence[StrategyOutcome], questions: Sequence[EvalQuestion], sample: Sample, budget: int
 ) -> dict[str, Comparison]:
-    """Compare recall on the questions about each source; empty if there is only one source."""
+    """Compare the strategies' recall separately for each source, on the questions about its documents.
+
+    The result is empty if there is only one source, or only one strategy.
+    """
     about = np.array(same_documents(questions))
     sources = np.array([sample.documents[at].source for at in about])
     recall = np.array([each.scores.at[budget] for each in outcomes])

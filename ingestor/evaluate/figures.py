@@ -1,6 +1,6 @@
-"""Draws figures as SVG: recall against budget, differences with their intervals, sizes of chunks. Pure.
+"""Draws charts as SVG: recall by budget, differences between strategies, and sizes of chunks. Pure.
 
-Colours are variables of the page's style, which sets them for light and dark screens.
+Colours are CSS variables, which the page's style sets for light and dark screens.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ _LARGEST = 600  # tokens; larger chunks are in the last bar
 
 
 def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: int) -> str:
-    """Draw recall against the budget of retrieved tokens, as a line for each strategy.
+    """Draw a line for each strategy: its recall by the number of retrieved tokens.
 
-    ``comparisons``: by budget in tokens. ``pick``: number of the strategy with the thickest line, and with a
-    band for its 95 % interval.
+    ``comparisons``: the comparison at each budget in tokens. ``pick``: number of the recommended strategy,
+    whose line is thicker and has a band for its 95 % interval.
     """
     budgets = sorted(comparisons)
     order = [*(at for at in range(len(names)) if at != pick), pick]  # the picked one is drawn last
@@ -74,7 +74,10 @@ def differences(names: Sequence[str], comparison: Comparison, base: int) -> str:
 
 
 def sizes(tokens: Sequence[int]) -> str:
-    """Draw the sizes of chunks: a bar for every fifty tokens."""
+    """Draw a bar chart of chunk sizes.
+
+    ``tokens``: size of each chunk; each bar covers a range of fifty tokens.
+    """
     counts = [0] * _BARS
     for each in tokens:
         counts[min(_BARS - 1, each * _BARS // _LARGEST)] += 1
@@ -101,7 +104,7 @@ def _points(share: float) -> str:
 
 
 def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
-    """Return the ends of the vertical axis, rounded to tenths, so that all means lie between them."""
+    """Return the lowest and highest recall on the vertical axis: the tenths around all means in ``rows``."""
     means = [each.mean for row in rows for each in row]
     low = max(0, int(10 * min(means) - 0.5)) / 10
     high = min(10, int(10 * max(means) + 1.5)) / 10
@@ -109,7 +112,7 @@ def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
 
 
 def _axes(budgets: Sequence[int], ends: tuple[float, float]) -> str:
-    """Draw level lines with percentages, and the budgets below."""
+    """Draw the horizontal grid lines with their percentages, and the budgets below the chart."""
     low, high = round(10 * ends[0]), round(10 * ends[1])
     levels = "".join(
         f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{_y(v / 10, ends):.1f}" y2="{_y(v / 10, ends):.1f}"'
@@ -154,6 +157,9 @@ def _x(budget: int, budgets: Sequence[int]) -> float:
 
 
 def _y(share: float, ends: tuple[float, float]) -> float:
-    """Return the vertical coordinate of a recall from 0 to 1. ``ends``: recall at both ends of the axis."""
+    """Return the vertical coordinate of a recall between 0 and 1.
+
+    ``ends``: recall at the lower and at the upper end of the axis.
+    """
     low, high = ends
     return _TOP + _HEIGHT * (1 - min(1.0, max(0.0, (share - low) / (high - low))))

@@ -34,7 +34,10 @@ CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """A language model's verdict on an answer. ``correctness``: from 1 (wrong) to 5 (right and complete)."""
+    """A language model's verdict on an answer.
+
+    ``correctness`` is between 1 (wrong) and 5 (right and complete).
+    """
 
     correctness: int
     relevant: bool
@@ -43,9 +46,10 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Judgement of an answer. ``verdict``: None if the answer or a valid judgement is missing.
+    """Judgement of one answer. ``verdict``: None if there is no answer, or no valid verdict on it.
 
-    ``again``: verdict of a second judgement; ``similarity``: cosine of answer and excerpts.
+    ``again``: verdict of a second judgement, if there was one. ``similarity``: cosine of the answer and the
+    excerpts.
     """
 
     verdict: JudgedAnswer | None
@@ -55,9 +59,10 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Share of twice-judged answers with the same judgement, by metric.
+    """How well two judgements of the same answers agree: for each metric, the share of equal values.
 
-    ``count``: answers judged twice; ``near``: share whose correctness differs by 1 at most.
+    ``count``: number of answers that were judged twice. ``near``: share of these answers whose two values of
+    correctness differ by at most 1.
     """
 
     count: int
@@ -69,11 +74,12 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Judgements of all strategies. Correctness is from 1 to 5, every other metric from 0 to 1.
+    """Judgements of all strategies. Correctness is between 1 and 5, every other metric between 0 and 1.
 
-    ``questions``: number asked; ``compared``: number with a judged answer of every strategy.
-    ``unjudged``: answers without a judgement, by strategy.
-    ``comparisons``: by metric; empty if no question can be compared.
+    ``questions``: number of questions that were asked. ``compared``: number of questions for which every
+    strategy has a judged answer. ``unjudged``: for each strategy, the number of answers without a valid
+    judgement. ``comparisons``: the comparison by each metric; empty if ``compared`` is 0. ``agreement``: of
+    the answers that were judged twice; None if there are none.
     """
 
     questions: int
@@ -94,7 +100,8 @@ _METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
 def compare_judgements(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
     """Compare the strategies by the questions for which every strategy has a judged answer.
 
-    ``rows``: for each strategy, a judgement for each question; ``about``: each question's document.
+    ``rows``: for each strategy, the judgement of its answer to each question. ``about``: number of the
+    document that each question is about.
     """
     whole = [at for at in range(len(about)) if all(row[at].verdict is not None for row in rows)]
     documents = [about[at] for at in whole]
@@ -108,7 +115,10 @@ def compare_judgements(rows: Sequence[Sequence[Judgement]], about: Sequence[int]
 
 
 def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
-    """Describe the judgements in one or two sentences. ``pick`` and ``than``: strategies by number."""
+    """Describe the judgements of two strategies in one or two sentences.
+
+    ``pick``, ``than``: numbers of the recommended strategy and of the one to compare it with.
+    """
     if not judged.comparisons:
         return "No answer could be judged."
     correctness = judged.comparisons[CORRECTNESS]
@@ -134,7 +144,7 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
 
 
 def describe_judged(judged: Judged, budget: int) -> str:
-    """Return the numbers of judged answers, and the units of the table's columns about them."""
+    """Return sentences for people: how many answers were judged, and the units of the table's columns."""
     return (
         f"Judged: answers to {judged.compared:,} of {quantity(judged.questions, 'question')}, "
         f"from {budget:,} tokens of each strategy; "
@@ -188,7 +198,11 @@ _FIELDS = {
 
 
 def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
-    """Return the texts of the best chunks that fill ``budget`` tokens; the last text is truncated."""
+    """Return the context from which a language model answers a question: the texts of the best chunks.
+
+    ``ranked``: numbers of the chunks, best first. ``budget``: tokens of the context; the last text is
+    truncated to fit.
+    """
     places = [cut.places[number] for number in ranked]
     shown = []
     for number, place in zip(ranked, within(places, budget), strict=False):
@@ -202,7 +216,11 @@ def answer_request(question: str, context: str) -> Messages:
 
 
 def judge_request(question: str, reference: str, context: str, answer: str, *, turned: bool) -> Messages:
-    """Build the request to judge an answer. ``turned``: reverses the parts after the question."""
+    """Build the request to judge an answer.
+
+    ``reference``: the excerpts that answer the question. ``turned``: whether to give the parts after the
+    question in reverse order, which shows how much the verdict depends on the order.
+    """
     parts = [
         f"Question: {question}",
         f"Reference:\n{reference}",
@@ -213,7 +231,10 @@ def judge_request(question: str, reference: str, context: str, answer: str, *, t
 
 
 def read_verdict(answer: str) -> JudgedAnswer:
-    """Parse a verdict. Raises ValueError with a message for the model."""
+    """Parse a language model's verdict.
+
+    Raises ValueError with a reason, which the next request to the model quotes.
+    """
     fields = json_object(answer)
     if fields.keys() != _FIELDS.keys():
         raise ValueError("the object must have the keys correctness, relevant and faithful")
@@ -238,10 +259,10 @@ def judge(
     number: int,
     budget: int,
 ) -> Judged:
-    """Have the model answer ``number`` questions from each strategy's context, and judge the answers.
+    """Have the language model answer questions from the context of each strategy, and judge the answers.
 
-    The same questions are chosen every time. ``references``: for each question, the excerpts that answer it.
-    ``budget``: tokens of a context. Raises Transient or NeedsHuman.
+    ``number``: number of questions; the same questions are chosen in every run. ``references``: for each
+    question, the excerpts that answer it. ``budget``: tokens of a context. Raises Transient or NeedsHuman.
     """
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     chosen = sorted(order[:number])  # a larger choice contains every smaller one
@@ -267,7 +288,11 @@ def judge(
 def _judgement(
     model: Ask, judging: Ask, question: str, reference: str, shown: str, *, twice: bool
 ) -> tuple[str, Judgement]:
-    """Return the answer ("" if there is none) and its judgement, still without similarity."""
+    """Have a model answer a question from a context, and have the answer judged.
+
+    Return the answer and its judgement, whose similarity is not computed yet. The answer is "" if the model
+    gives none. ``shown``: the context. ``twice``: whether to judge the answer twice.
+    """
     answer = (model(answer_request(question, shown)) or "").rpartition("</think>")[2].strip()
     if not answer:
         return "", Judgement(None)
@@ -281,7 +306,7 @@ def _judgement(
 
 
 def _similarities(place: Workplace, answers: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the cosine of each answer and its reference; 0 without an answer."""
+    """Return the cosine of each answer with its reference; 0 if there is no answer."""
     there = [at for at, answer in enumerate(answers) if answer]
     ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
     cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))

@@ -250,8 +250,9 @@ _GENERAL = frozenset(  # nouns without a meaning of their own
 class _Candidate:
     """A possible question about a document.
 
-    ``rank``: candidates of lower ranks are used first. ``asked``: the question; "" if its words depend on all
-    documents. ``span``: the text that is asked about. ``excerpt``: the text to find.
+    ``rank``: candidates with a lower rank are used first. ``asked``: the question; "" if it is composed
+    later, from words that are rare in all documents. ``span``: the text that the question is about.
+    ``excerpt``: the text that a search should find.
     """
 
     rank: int
@@ -261,9 +262,9 @@ class _Candidate:
 
 
 def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> list[EvalQuestion]:
-    """Make at most ``count`` questions, in proportion to the amount of prose in each document.
+    """Make at most ``count`` questions about the documents; documents with more prose get more questions.
 
-    A document without a language counts as English. Another ``seed`` gives other questions.
+    A document whose language is unknown counts as English. Another ``seed`` gives other questions.
     """
     texts = [document.text for document in documents]
     whole, salt = "\n".join(texts), f"{seed} " if seed else ""
@@ -316,14 +317,17 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
 
 
 def _common_words(text: str) -> set[str]:
-    """Return the words that a text has in lower case more often than as names inside sentences."""
+    """Return the words of a text that are not names.
+
+    A word is not a name if the text has it in lower case more often than capitalised inside a sentence.
+    """
     lower = Counter(re.findall(r"(?<![\w./@:-])[a-z][\w’'-]*(?![\w./@:-]*[/@])", text))
     names = Counter(name.lower() for name in re.findall(r"(?<=[a-z,] )[A-Z][\w’'-]*", text))
     return {word for word, times in lower.items() if times > names[word]}
 
 
 def _own_questions(document: Document) -> Iterator[_Candidate]:
-    """Yield headings and paragraphs that are questions, each with the block below as the answer."""
+    """Yield headings and paragraphs that are questions themselves; the block below each is the answer."""
     for block, body in pairwise(document.blocks):
         start, end = trim(document.text, (block.start, block.end))
         asked = " ".join(document.text[start:end].lstrip("#*_ ").rstrip("#*_ ").split())
@@ -339,7 +343,7 @@ def _own_questions(document: Document) -> Iterator[_Candidate]:
 
 
 def _headings(document: Document, lower: set[str]) -> Iterator[_Candidate]:
-    """Yield questions about headings, each with the paragraph below."""
+    """Yield questions made from headings; the paragraph below each heading is the answer."""
     for block, body in pairwise(document.blocks):
         if block.kind == "heading" and body.kind == "paragraph":
             start, end = trim(document.text, (block.start, block.end))
@@ -349,7 +353,10 @@ def _headings(document: Document, lower: set[str]) -> Iterator[_Candidate]:
 
 
 def _ask_for_heading(title: str, lower: set[str]) -> str:
-    """Return a question for a heading of two to seven words; "" if the words do not fit into one."""
+    """Turn a heading of two to seven words into a question; "" if the heading's words do not allow that.
+
+    ``lower``: words that the document usually writes in lower case.
+    """
     words = title.split()
     if not (2 <= len(words) <= 7 and re.fullmatch(r"[\w’'/ -]+", title)) or _VAGUE.search(title):
         return ""
@@ -367,7 +374,7 @@ def _ask_for_heading(title: str, lower: set[str]) -> str:
 
 
 def _definitions(document: Document) -> Iterator[_Candidate]:
-    """Yield questions about terms, each with the term's definition as the answer."""
+    """Yield questions about the terms that a document defines; the definition is the answer."""
     for block, body in pairwise(document.blocks):
         term = " ".join(document.text[block.start : block.end].split()).rstrip(":")
         if block.kind == "definition" != body.kind and 0 < len(term) <= _TERM and not term.endswith("?"):
@@ -375,21 +382,24 @@ def _definitions(document: Document) -> Iterator[_Candidate]:
 
 
 def _ask_for_term(term: str) -> str:
-    """Return a question about a term, a command-line option or a path."""
+    """Return a question that asks for the meaning of a term, of a command-line option or of a path."""
     if term.startswith("-"):
         return f"What does {term} do?" if "," not in term else f"What does the option {term} do?"
     return f"What is {term} for?" if term.startswith(("/", "$", "~")) else f"What is {term}?"
 
 
 def _widen(spans: Sequence[Span], at: int) -> Span:
-    """Return the span of a sentence and of the sentences directly before and after it."""
+    """Return the span of sentence number ``at`` together with the sentences directly before and after it.
+
+    A sentence of another paragraph is not included.
+    """
     first = at - (at > 0 and spans[at][0] - spans[at - 1][1] <= _GAP)
     last = at + (at + 1 < len(spans) and spans[at + 1][0] - spans[at][1] <= _GAP)
     return spans[first][0], spans[last][1]
 
 
 def _ask_by_templates(text: str, lower: set[str]) -> Iterator[str]:
-    """Yield a question about a sentence for each template that fits; "" if the question makes no sense.
+    """Yield a question about a sentence for each template that matches; "" if the question makes no sense.
 
     ``lower``: words that the document usually writes in lower case.
     """
@@ -403,10 +413,10 @@ def _ask_by_templates(text: str, lower: set[str]) -> Iterator[str]:
 
 
 def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> str:
-    """Return a template's question for a sentence; "" if the question would not make sense by itself.
+    """Fill a template with the parts of a sentence; return "" if the question would not make sense by itself.
 
-    ``match``: parts of the sentence. ``lead``: the time with which the sentence opens. ``lower``: see
-    ``_ask_by_templates``.
+    ``match``: the parts of the sentence that the template names. ``lead``: the words about time with which
+    the sentence opens. ``lower``: words that the document usually writes in lower case.
     """
     groups = {key: value or "" for key, value in match.groupdict().items()}
     subject = groups.get("s") or groups.get("we", "")
@@ -440,7 +450,10 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
 
 
 def _verb(groups: Mapping[str, str]) -> dict[str, str]:
-    """Return the plain form of the sentence's verb as ``v``, and the auxiliary of the question as ``aux``."""
+    """Return the verb's plain form under ``v``, and under ``aux`` the auxiliary verb that the question needs.
+
+    ``groups``: the parts of the sentence by name. The result is empty if they have no verb.
+    """
     if "moved" in groups:
         return {"v": _MOVED[groups["moved"]]}
     if "has" in groups:
@@ -456,7 +469,7 @@ def _verb(groups: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_subject(words: str) -> bool:
-    """Return whether the words before a verb are likely a noun phrase."""
+    """Return whether the words before a verb are probably a noun phrase, and so its subject."""
     each = words.strip('“”"‘’').split()
     first = each[0].lower() if each else ""
     return (
@@ -472,7 +485,7 @@ def _is_subject(words: str) -> bool:
 
 
 def _as_object(subject: str, lower: set[str]) -> str:
-    """Return a subject in the middle of a sentence: its first word in lower case, unless it is a name."""
+    """Return a subject as written inside a sentence: in lower case, unless its first word is a name."""
     first, _, rest = subject.partition(" ")
     is_common = first.lower() in _LIGHT or first.lower() in lower
     return f"{first.lower() if is_common else first} {rest}".strip()
@@ -498,7 +511,7 @@ def _third_person(verb: str) -> str:
 
 
 def _relate(text: str, lower: set[str]) -> str:
-    """Return a question about two noun phrases of a sentence; "" if it has fewer than two."""
+    """Return a question about how two noun phrases of a sentence are related; "" if it has fewer than two."""
     phrases = dict.fromkeys(_as_object(_omit_verb(match["np"]), lower) for match in _NOUNS.finditer(text))
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
@@ -519,7 +532,7 @@ def _relate(text: str, lower: set[str]) -> str:
 
 
 def _is_plain_phrase(phrase: str) -> bool:
-    """Return whether a noun phrase has a meaning of its own, and likely contains no verb."""
+    """Return whether a noun phrase has a meaning without its sentence, and probably contains no verb."""
     words = phrase.lower().split()
     return (
         _GENERAL.isdisjoint(words)
@@ -533,19 +546,25 @@ def _is_plain_phrase(phrase: str) -> bool:
 
 
 def _omit_verb(phrase: str) -> str:
-    """Omit the last word of a phrase with ``a`` or ``an`` if it is a verb: "a rock asks"."""
+    """Omit a verb at the end of a phrase that begins with ``a`` or ``an``: "a rock asks" becomes "a rock"."""
     words = phrase.split()
     is_verb = words[0].lower() in ("a", "an") and re.search(r"[^sui]s$", words[-1]) and " of " not in phrase
     return " ".join(words[:-1] if is_verb and len(words) > 2 else words)
 
 
 def _keywords(text: str, times: Mapping[str, int]) -> str:
-    """Return the rarest words of a sentence in its order, without addresses; "" if they are too few."""
+    """Return the rarest words of a sentence, in the sentence's order; "" if the sentence has too few words.
+
+    ``times``: how often each word occurs in all documents. Words of URLs and paths do not count.
+    """
     words = [word for word in dict.fromkeys(_WORD.findall(_ADDRESS.sub(" ", text))) if _is_keyword(word)]
     rarest = sorted(words, key=lambda word: (times[word.casefold()], -len(word)))[:_KEYWORDS]
     return " ".join(word for word in words if word in rarest) if len(words) >= _SHORTEST else ""
 
 
 def _is_keyword(word: str) -> bool:
-    """Return whether a word likely has a meaning; few letters of an alphabet, and digits, have none."""
+    """Return whether a word probably has a meaning of its own.
+
+    Words with digits have none, nor have short words of an alphabet.
+    """
     return not re.search(r"\d", word) and (len(word) > 3 or not re.match("[a-zà-ʯͰ-ӿ]", word, re.I))

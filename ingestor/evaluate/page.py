@@ -33,14 +33,17 @@ _ORIGINS = {
 
 
 def describe_origins(evaluation: Evaluation) -> str:
-    """Return where the questions come from, such as "from questions.csv"."""
+    """Return words about where the questions come from, such as "from questions.csv"."""
     origins = {question.origin for question in evaluation.questions}
     words = (words for origin, words in _ORIGINS.items() if origin in origins)
     return " and ".join(words).format(file=evaluation.request.questions)
 
 
 def recalls(evaluation: Evaluation) -> Rows:
-    """Return the table of each strategy's recall and scores, in percent, and of its judged answers."""
+    """Return the table with each strategy's recall and scores in percent.
+
+    If answers were judged, the table has columns about the judgements, too.
+    """
     judged = {} if evaluation.judged is None else evaluation.judged.comparisons
     budgets = [f"recall {budget:,}" for budget in evaluation.comparisons]
     heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5"]
@@ -65,16 +68,17 @@ _COSTS = [
 
 
 def costs(evaluation: Evaluation) -> Rows:
-    """Return the table of each strategy's costs, without columns that are empty for all strategies."""
+    """Return the table with the costs of each strategy. Columns without any value are left out."""
     rows = [_costs(each) for each in evaluation.outcomes]
     kept = [at for at in range(len(_COSTS)) if any(row[at] for row in rows)]
     return [[row[at] for at in kept] for row in (_COSTS, *rows)]
 
 
 def details(evaluation: Evaluation) -> Rows:
-    """Return the table of further figures of each strategy, some with ± standard deviations of the questions.
+    """Return the table with further figures of each strategy.
 
-    The last column has the approximate number of further questions that would settle a tie.
+    Some figures are means with ± standard deviations over the questions. The last column is the number that
+    ``questions_to_settle`` returns.
     """
     hits = [f"found@{depth}" for depth in DEPTHS]
     heads = ["strategy", "characters", *hits, "similarity", "recall@5", "IoU@5", "precision@5"]
@@ -101,9 +105,10 @@ def _details(evaluation: Evaluation, at: int) -> list[str]:
 
 
 def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
-    """Return the approximate number of further questions that would make a difference clear.
+    """Return how many more questions would show whether a strategy differs from the recommended one.
 
-    The difference is that from the recommended strategy. None if it is clear, or zero.
+    ``at``: number of the strategy. The number is approximate. Return None if the difference is already clear,
+    or is zero.
     """
     pick, asked = evaluation.verdict.pick, len(evaluation.questions)
     if at == pick:
@@ -115,7 +120,7 @@ def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
 
 
 def row_head(outcome: StrategyOutcome) -> str:
-    """Return the strategy's name, marked if it is the configured one."""
+    """Return the name of a strategy for a table's row. The configured strategy is marked."""
     return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
 
 
@@ -148,7 +153,7 @@ def select_questions(evaluation: Evaluation) -> list[int]:
 
 
 def render(evaluation: Evaluation, at: int) -> str:
-    """Render a question with its recall by strategy, which unfolds into excerpts and chunks.
+    """Render a question with the recall of each strategy. A click unfolds its excerpts and the best chunks.
 
     ``at``: number of the question.
     """
@@ -173,7 +178,10 @@ def render(evaluation: Evaluation, at: int) -> str:
 def _excerpts_and_chunks(
     outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the excerpts with missed parts marked, then the best chunks with hits marked."""
+    """Yield the excerpts of a question with their missed parts marked, then the best chunks with hits marked.
+
+    ``at``: number of the question. ``quoted``: texts of its excerpts.
+    """
     cut, excerpts = outcome.cut, outcome.questions[at].excerpts
     places = [cut.places[number] for number in outcome.scores.ranked[at]]
     held = list(within(places, budget))
@@ -201,7 +209,11 @@ def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
 
 
 def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
-    """Mark the text of a span. ``tags``: HTML tags around held parts, and around the rest."""
+    """Render the text of a span with HTML tags around its parts.
+
+    ``held``: spans that the other side covers: chunks for an excerpt, excerpts for a chunk. ``tags``: names
+    of the tags around covered and around other parts.
+    """
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
     inside, outside = tags
@@ -286,7 +298,10 @@ def _rows_of(table: Rows, evaluation: Evaluation) -> str:
 
 
 def _rows(heads: Iterable[str], rows: Iterable[str], evaluation: Evaluation) -> str:
-    """Render a table's heads and rows. ``rows``: the cells of each strategy."""
+    """Render the rows of a table as HTML.
+
+    ``heads``: cells of the first row. ``rows``: cells of each strategy.
+    """
     body = "".join(
         f'<tr class="{"pick" if at == evaluation.verdict.pick else ""}">{cells}</tr>'
         for at, cells in enumerate(rows)

@@ -1,8 +1,9 @@
-"""Reads and writes questions as CSV: ``question``, ``excerpt``, and ``document`` and ``origin`` if known.
+"""Reads and writes questions as CSV files.
 
-Several rows with one question are several excerpts that answer it. Strategies may parse the documents with
-different options. An excerpt that one parse lacks still counts: it is placed beyond the end of the text,
-where no chunk is.
+The columns are ``question``, ``excerpt``, ``document`` and ``origin``; the last two are optional. If a
+question has several excerpts, each has a row. Strategies may parse the documents with different options, so
+the text of one strategy may lack an excerpt. Such an excerpt still counts as not retrieved: it is placed
+beyond the end of the document, where no chunk is.
 """
 
 import csv
@@ -22,13 +23,16 @@ _LEAST = 8  # letters and digits; a shorter quotation must match exactly
 
 
 class Searchable:
-    """A text in which quotations are found exactly, or without regard to spaces and punctuation."""
+    """A document's text, in which quotations are searched.
+
+    A quotation need not match exactly: spaces and punctuation may differ.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def find(self, quotation: str) -> tuple[int, int] | None:
-        """Return the first place of a quotation, as offsets of the text."""
+        """Return start and end of a quotation's first occurrence; None if the text does not contain it."""
         quotation = quotation.strip()
         at = self.text.find(quotation) if quotation else -1
         if at >= 0:
@@ -46,8 +50,9 @@ class Searchable:
 
 
 def locate_excerpt(quotation: str, documents: Sequence[tuple[int, Searchable]]) -> Excerpt | str:
-    """Return the place of a quotation, or the reason for a refusal if it is not in exactly one document.
+    """Find the document that contains a quotation, and return the excerpt.
 
+    If no document or several documents contain it, return the reason for refusing the question.
     ``documents``: numbers and texts of the documents to search.
     """
     if not quotation.strip():
@@ -78,7 +83,7 @@ _COLUMNS = ("question", "excerpt", "document", "origin")
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """A row of the file. ``line``: from 1. ``document``: "" if the file does not name one."""
+    """A row of a file of questions. ``line``: its line in the file, from 1. ``document``: "" if not given."""
 
     line: int
     question: str
@@ -89,7 +94,10 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuestion:
-    """A question that is not used, and the reason. ``line``: line in the file; 0 if not from a file."""
+    """A question that cannot be used, with the reason.
+
+    ``line``: its line in the file; 0 if it is from no file.
+    """
 
     line: int
     question: str
@@ -97,7 +105,10 @@ class RefusedQuestion:
 
 
 def read_rows(file: Path) -> list[CsvRow]:
-    """Read the rows of a file. Raises BadRequest if it is no file of questions."""
+    """Read the rows of a file of questions.
+
+    Raises BadRequest if the file is no CSV file with these columns.
+    """
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             return _rows(file, csv.DictReader(stream))
@@ -110,9 +121,9 @@ def read_rows(file: Path) -> list[CsvRow]:
 def to_rows(
     questions: Iterable[EvalQuestion], quoted: Iterable[Iterable[str]], names: Sequence[str]
 ) -> list[CsvRow]:
-    """Return a row for each excerpt of each question.
+    """Return the rows of a file for some questions: one row for each excerpt.
 
-    ``quoted``: texts of each question's excerpts. ``names``: names of the documents, by number.
+    ``quoted``: texts of each question's excerpts. ``names``: names of the documents, by their number.
     """
     return [
         CsvRow(
@@ -137,10 +148,11 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
 def resolve(
     rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
 ) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Find the excerpts of all rows. Return the questions in the order of the file, and the refused ones.
+    """Find the excerpts of all rows in the documents.
 
-    A question is refused if the excerpt of one of its rows is. ``numbers``: numbers of the documents, by
-    every name that a file may use. ``texts``: texts of the documents.
+    Return the questions in the order of the file, and the refused questions. A question is refused if one of
+    its excerpts is not found. ``numbers``: numbers of the documents, by each name that a file may use.
+    ``texts``: texts of the documents.
     """
     searched = [Searchable(text) for text in texts]
     by_question: dict[str, list[Excerpt]] = {}
@@ -172,7 +184,7 @@ def _locate_row(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Sear
 
 
 def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
-    """Return the rows with a question or an excerpt. Raises BadRequest if a required column is missing."""
+    """Return the rows that are not empty. Raises BadRequest if a required column is missing."""
     columns = reader.fieldnames or ()
     missing = [name for name in _COLUMNS[:2] if name not in columns]
     if missing:
@@ -192,10 +204,11 @@ _LOST = "the excerpt is missing in the text as some strategy parses it"
 def locate(
     rows: Sequence[CsvRow], samples: Sequence[Sample], *, everywhere: bool
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Find the same questions in each sample. Return the questions by sample, and the refused questions.
+    """Find the excerpts of all rows in each sample.
 
-    ``samples``: the same documents, parsed by different settings. ``everywhere``: whether to refuse questions
-    whose excerpts are not in all samples; otherwise one sample is enough.
+    Return the questions for each sample, and the refused questions. ``samples``: the same documents, parsed
+    with different settings. ``everywhere``: whether a question is refused unless all samples contain its
+    excerpts; otherwise it is enough if one sample contains them.
     """
     resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
     known = [{question.text: question for question in questions} for questions, _ in resolved]
@@ -216,9 +229,9 @@ def locate(
 def quotations(
     readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
 ) -> list[tuple[str, ...]]:
-    """Return the texts of each question's excerpts, from the first sample that has them.
+    """Return the texts of each question's excerpts, from the first sample that contains them.
 
-    ``readings``: the questions by sample.
+    ``readings``: for each sample, the questions with their excerpts in its documents.
     """
 
     def quote(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
@@ -231,12 +244,18 @@ def quotations(
 
 
 def has(sample: Sample, excerpt: Excerpt) -> bool:
-    """Return whether an excerpt is in the text of its document."""
+    """Return whether an excerpt lies within the text of its document.
+
+    An excerpt beyond the end stands for one that the document lacks.
+    """
     return excerpt.end <= len(sample.documents[excerpt.document].document.text)
 
 
 def _beyond(question: EvalQuestion, sample: Sample) -> EvalQuestion:
-    """Place the excerpts of a question beyond the end of their documents, one after another."""
+    """Return the question with its excerpts placed beyond the end of their documents, where no chunk is.
+
+    The excerpts do not overlap, so that each counts as not retrieved.
+    """
     moved, places = 1, list[Excerpt]()
     for each in question.excerpts:
         start = len(sample.documents[each.document].document.text) + moved

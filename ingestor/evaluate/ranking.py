@@ -47,9 +47,9 @@ _SAMPLE = "sample"  # in place of the UUID of a collection
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """Chunks to search.
+    """Chunks of one strategy, as a collection to search.
 
-    ``documents``: number of each chunk's document. ``described``: metadata of each chunk.
+    ``documents``: number of each chunk's document. ``described``: metadata of each chunk (see ``describe``).
     """
 
     texts: Sequence[str]
@@ -67,7 +67,8 @@ def search(
 ) -> list[list[int]]:
     """Return the numbers of the best ``count`` chunks for each question, best first.
 
-    ``vectors``: vectors of the questions. A search by words returns only chunks that have a word.
+    ``vectors``: vectors of the questions. A lexical search returns fewer chunks if fewer have a word of the
+    question.
     """
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
@@ -83,7 +84,11 @@ def search(
 
 
 def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
-    """Return the ``count`` chunks of the greatest cosine for each question; on a tie the first."""
+    """Return the numbers of the ``count`` chunks with the greatest cosine to each question, greatest first.
+
+    ``asked``: vectors of the questions. ``vectors``: vectors of the chunks. Of chunks with equal cosines, the
+    first in the order of the chunks comes first.
+    """
     best: list[list[int]] = []
     for start in range(0, len(asked), _BLOCK):
         similar = asked[start : start + _BLOCK] @ vectors.T
@@ -93,7 +98,10 @@ def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
 
 @contextmanager
 def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
-    """Open a temporary lexical index of the chunks."""
+    """Open a temporary lexical index of the chunks.
+
+    Yield its connection, and the number of its collection.
+    """
     empty = np.zeros(0, np.float32)
     records = [
         Record(id_, text, described, empty)
@@ -114,9 +122,10 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
 def _fuse(
     vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
 ) -> list[int]:
-    """Fuse a question's rankings by vectors and by words.
+    """Combine the rankings of chunks by vectors and by words for one question.
 
-    ``vector``: of the question; ``vectors``: of chunks.
+    Return chunk numbers, best first. ``vector``: vector of the question. ``vectors``: vectors of the chunks.
+    ``words``: the ranking by words.
     """
     cosines = vectors @ vector
     best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
@@ -146,10 +155,11 @@ def rerank_best(
     cache: VectorCache,
     progress: Callable[[int], None],
 ) -> tuple[list[list[int]], float]:
-    """Rerank the best chunks of every question. Return the rankings, and the mean seconds of a question.
+    """Rerank the best chunks of every question.
 
-    ``texts``: texts of all chunks. ``rankings``: each question's chunk numbers, best first, before reranking.
-    Raises Transient or NeedsHuman, as the reranker does.
+    Return the new rankings, and the reranker's mean time for a question in seconds. ``texts``: texts of all
+    chunks. ``rankings``: each question's chunk numbers, best first. Raises the errors of the reranker:
+    Transient or NeedsHuman.
     """
     scores = scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True)
     probed = [f"{score:.{_DIGITS}g}" for score in finite_scores(scores, _QUESTION, _TEXTS)]
@@ -169,7 +179,10 @@ def rerank_best(
 def _rate(
     scores: RerankerScores, name: str, question: str, texts: Sequence[str], cache: VectorCache
 ) -> tuple[list[float], float]:
-    """Return the scores of the texts, and the seconds that scoring took when it was done."""
+    """Return the reranker's scores of some texts, and the seconds that the scoring took.
+
+    Cached scores are returned with the seconds that they took originally. ``name``: identifies the reranker.
+    """
     key = text_digest(json.dumps(["rerank", name, question, *texts]))
     known = cache.get_answer(key)
     if known is not None:
@@ -189,11 +202,11 @@ _MEASURED = 64  # texts; fewer are too few to measure the model's speed
 class StrategyOutcome:
     """Scores and costs of one strategy.
 
-    ``questions``: with their excerpts as placed in the texts that this strategy reads. ``seconds``: time to
-    cut and embed the sample on this machine. ``rerank_seconds``: the reranker's mean time for a question;
-    None without a reranker. ``costs``: costs for the whole collection. ``similarity``: cosine of each
-    question and its first chunk. ``by_tokens``: recall and IoU of the best five chunks for each question, by
-    tokens.
+    ``questions``: the questions, with excerpts as spans of the texts that this strategy parses. ``seconds``:
+    time to cut and embed the sample on this machine. ``rerank_seconds``: the reranker's mean time for a
+    question; None without a reranker. ``costs``: estimate for the whole collection. ``similarity``: cosine of
+    each question and its best chunk. ``by_tokens``: recall and IoU of the five best chunks for each question,
+    counted in tokens.
     """
 
     cut: SampleCut
@@ -222,8 +235,9 @@ def score_cuts(
     questions: Mapping[tuple[str, ...], Sequence[EvalQuestion]],
     budgets: Sequence[int],
 ) -> list[StrategyOutcome]:
-    """Search, rerank and score every cut. ``questions``: by ``Strategy.parser_settings``.
+    """Search the chunks of each strategy for each question, rerank the hits, and score them.
 
+    ``questions``: the questions by the parser settings of the strategies (see ``Strategy.parser_settings``).
     Raises the errors of the embedder and the reranker.
     """
     texts = [question.text for question in questions[()]]
@@ -255,9 +269,10 @@ def score_cuts(
 def _rank(
     place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
 ) -> tuple[list[list[int]], float | None]:
-    """Return ``count`` chunk numbers for each question, best first, and the reranker's seconds per question.
+    """Return each question's best ``count`` chunks as numbers, and the reranker's mean time for a question.
 
-    The seconds are None without a reranker.
+    The chunks are ordered best first. The time is in seconds, and None without a reranker. ``asked``: vectors
+    of the questions.
     """
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
     numbers = [each.document for each in cut.places]
@@ -273,7 +288,7 @@ def _rank(
 
 
 def describe(cut: SampleCut) -> list[Metadata]:
-    """Return the metadata of each chunk that a search by words uses: language, title, context, page."""
+    """Return the metadata of each chunk that a lexical search uses: language, title, context and page."""
     known = [
         {"language": identify(each.document).language, "title": title_of(each.document, each.item)}
         for each in cut.sample.documents
@@ -290,7 +305,10 @@ def describe(cut: SampleCut) -> list[Metadata]:
 
 
 def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
-    """Return the embedder's tokens per second, from this run. Measure anew if most texts were cached."""
+    """Return how many tokens the embedder processed in a second of this run.
+
+    If the cache had the vectors of most texts, some texts are embedded again to measure the speed.
+    """
     embedded = place.embedding.counts()
     if embedded.texts >= _MEASURED:
         return embedded.tokens / max(1e-6, embedded.seconds)

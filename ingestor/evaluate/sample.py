@@ -1,4 +1,4 @@
-"""A sample of a collection's documents, read as a sync reads them."""
+"""Reads a sample of a collection's documents for an evaluation, in the way that a sync reads documents."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ Listed = tuple[SourceName, Item]
 
 @dataclass(frozen=True, slots=True)
 class SampledDocument:
-    """A document that was read for an evaluation. ``item``: the document as its source lists it."""
+    """A document that was read for an evaluation. ``item``: its entry in the listing of its source."""
 
     source: SourceName
     item: Item
@@ -39,10 +39,10 @@ class SampledDocument:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Documents read from a collection's sources.
+    """Documents that were read from the sources of a collection.
 
-    ``listed``: number of documents that the sources list. ``unread``: documents and sources that could not be
-    read, with reasons.
+    ``listed``: number of documents in the listings of the sources. ``unread``: names of documents and sources
+    that could not be read, with reasons.
     """
 
     documents: tuple[SampledDocument, ...]
@@ -55,17 +55,20 @@ class Sample:
 
     @property
     def share(self) -> float:
-        """Return the share of listed documents that the sample tried to read, 0 to 1."""
+        """Return the share of the collection's documents that the sample tried to read, from 0 to 1."""
         return min(1.0, (len(self.documents) + len(self.unread)) / max(1, self.listed))
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the sample holds every document that could be read."""
+        """Return whether the sample tried to read all documents of the collection."""
         return len(self.documents) + len(self.unread) >= self.listed
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """Return the documents' numbers by every unambiguous name: key, address, or ``source:key``."""
+        """Return the number of each document by each of its names: key, address, and ``source:key``.
+
+        A name that several documents share is left out.
+        """
         names = [{each.uri, each.key, f"{each.source}:{each.key}"} for each in self.documents]
         uses = Counter(name for each in names for name in each)
         return {name: number for number, each in enumerate(names) for name in each if uses[name] == 1}
@@ -84,9 +87,10 @@ def take_sample(
     progress: Callable[[str], None],
     seed: int = 0,
 ) -> Sample:
-    """Read ``count`` documents with text, or all if there are fewer. Unreadable documents are skipped.
+    """Read a sample of ``count`` documents with text, or all documents if there are fewer.
 
-    ``named``: keys or addresses of documents that are always read. ``seed``: another number reads others.
+    Unreadable documents are replaced by others. ``named``: names of documents that the sample must contain:
+    keys, addresses, or ``source:key``. Another ``seed`` gives a sample of other documents.
     """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
@@ -106,7 +110,10 @@ def take_sample(
 
 
 def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
-    """Read the same documents through these sources; a document that cannot be read has no text."""
+    """Read the documents of a sample again, through sources with other settings of parsers.
+
+    A document that cannot be read now has an empty text.
+    """
     unread: list[tuple[str, str]] = []
     by_name = {source.name: source for source in sources}
     until = monotonic() + limits.PATIENCE
@@ -119,7 +126,10 @@ def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[st
 
 
 def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
-    """Yield the documents of all sources; append failed listings with their reasons to ``unread``."""
+    """Yield the documents of all sources.
+
+    Append sources that cannot be listed, with reasons, to ``unread``.
+    """
     for source in sources:
         try:
             scan = listing.take(source, Scope(), [VersionTable({})])
@@ -132,9 +142,10 @@ def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> I
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:
-    """Read a document, with retries until ``until`` (monotonic seconds).
+    """Read a document. Transient errors are retried until ``until`` (monotonic seconds).
 
-    If the document has no text or cannot be read, append the reason to ``unread`` and return None.
+    If the document has no text or cannot be read, append its name and the reason to ``unread``, and return
+    None.
     """
     _, item = listed
     try:
@@ -149,9 +160,10 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
 
 
 def sort_by_digest(listed: Iterable[Listed], seed: int = 0) -> list[Listed]:
-    """Sort documents so that any first part has about the same share of each source and file extension.
+    """Sort documents so that the first n of them are a fair sample, for any n.
 
-    Within such a group a digest of the name decides, so a new document keeps the order of all others. Another
+    Each source and each file extension has about the same share in the sample as in all documents. The order
+    is pseudo-random: it follows digests of names, so a new document does not reorder the others. Another
     ``seed`` gives another order.
     """
     strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)

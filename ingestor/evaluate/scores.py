@@ -1,8 +1,8 @@
-"""Scores of retrieved chunks against the excerpts of a question. Pure.
+"""Scores retrieved chunks by the excerpts that answer a question. Pure.
 
-Token-wise metrics on character ranges [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
-Chroma technical report, 2024]. A character of an excerpt counts once, however many chunks hold it. A
-retrieved character counts as often as it was retrieved. Chunks of other documents count as retrieved.
+Recall, precision and IoU are computed on ranges of characters [Smith & Troynikov, "Evaluating Chunking
+Strategies for Retrieval", Chroma technical report, 2024]. A character of an excerpt counts once, however many
+chunks contain it. A retrieved character counts as often as it was retrieved, also in other documents.
 """
 
 from bisect import bisect_left
@@ -31,9 +31,10 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class EvalQuestion:
-    """A question with its excerpts.
+    """A question of an evaluation, with the excerpts that answer it.
 
-    ``origin``: ``made`` without a model, by a ``model``, or from a ``file``.
+    ``origin``: ``file`` if the question is from a file, ``model`` if a language model wrote it, ``made`` if
+    this program did.
     """
 
     text: str
@@ -43,9 +44,9 @@ class EvalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """Place of a chunk: the number of its document, and its span or spans there.
+    """Place of a chunk: the number of its document, and the spans of the document that the chunk contains.
 
-    ``tokens``: number of tokens of the chunk's text.
+    ``tokens``: number of tokens in the chunk's text.
     """
 
     document: int
@@ -59,7 +60,7 @@ class ChunkPlace:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Scores of one question, each from 0 to 1. ``iou``: intersection over union."""
+    """Recall, precision and IoU (intersection over union) for one question, each from 0 to 1."""
 
     recall: float
     precision: float
@@ -67,24 +68,31 @@ class Score:
 
 
 def score(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Score:
-    """Return recall, precision and intersection over union of retrieved chunks and a question's excerpts."""
+    """Return recall, precision and IoU of retrieved chunks for a question.
+
+    ``excerpts``: the text that should be found. ``places``: the retrieved chunks.
+    """
     hit, wanted = common(excerpts, places), length(excerpts)
     retrieved = sum(place.length for place in places)
     return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))
 
 
 def omega(excerpts: Sequence[Excerpt], places: Iterable[ChunkPlace]) -> float:
-    """Return the precision of retrieving exactly the chunks that hold a part of the excerpts."""
+    """Return the precision if all chunks that contain a part of the excerpts were retrieved, and no others.
+
+    This is the best precision that complete retrieval can have with these chunks. ``places``: all chunks.
+    """
     return score(excerpts, [place for place in places if common(excerpts, [place])]).precision
 
 
 def ndcg(
     excerpts: Sequence[Excerpt], ranked: Sequence[ChunkPlace], places: Iterable[ChunkPlace], n: int
 ) -> float:
-    """Return the normalised discounted cumulative gain of the first ``n`` chunks.
+    """Return the normalised discounted cumulative gain (nDCG) of the first ``n`` retrieved chunks.
 
-    A chunk's gain is its share of the excerpts. ``places``: all chunks, for the ideal order. Returns 0 if no
-    chunk holds a part of the excerpts.
+    A chunk's gain is the number of the excerpts' characters that it contains. ``ranked``: the retrieved
+    chunks, best first. ``places``: all chunks, from which the ideal order is computed. Return 0 if no chunk
+    contains a part of the excerpts.
     """
     gains = [common(excerpts, [place]) for place in ranked[:n]]
     best = sorted((common(excerpts, [place]) for place in places), reverse=True)[:n]
@@ -92,7 +100,7 @@ def ndcg(
 
 
 def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
-    """Yield the first chunks that fill ``budget`` tokens; the last chunk is truncated in proportion."""
+    """Yield the first chunks that together have ``budget`` tokens; the last chunk is truncated to fit."""
     left = budget
     for place in ranked:
         if left <= 0:
@@ -102,13 +110,13 @@ def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
 
 
 def length(excerpts: Sequence[Excerpt]) -> int:
-    """Count the characters in at least one excerpt."""
+    """Count the characters of the excerpts. A character of several excerpts counts once."""
     documents = {excerpt.document for excerpt in excerpts}
     return sum(count_covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
 
 
 def common(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> int:
-    """Count the characters of the excerpts that are in at least one of the places."""
+    """Count the characters of the excerpts that at least one of the chunks contains."""
     return sum(
         count_covered(_overlaps([e for e in excerpts if e.document == each], places))
         for each in {excerpt.document for excerpt in excerpts}
@@ -116,7 +124,7 @@ def common(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> int:
 
 
 def count_covered(spans: Iterable[Span]) -> int:
-    """Count the characters in at least one span."""
+    """Count the characters that at least one of the spans contains."""
     total, at = 0, 0
     for start, end in sorted(spans):
         total += max(end - max(start, at), 0)
@@ -125,7 +133,7 @@ def count_covered(spans: Iterable[Span]) -> int:
 
 
 def _overlaps(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Iterator[Span]:
-    """Yield the overlaps of chunks with excerpts, which belong to one document."""
+    """Yield the spans that a chunk and an excerpt have in common. All excerpts must be of one document."""
     for place in places:
         if place.document == excerpts[0].document:
             for low, high in place.spans:
@@ -136,7 +144,7 @@ def _overlaps(excerpts: Sequence[Excerpt], places: Sequence[ChunkPlace]) -> Iter
 
 
 def _take_beginning(place: ChunkPlace, share: float) -> ChunkPlace:
-    """Truncate a place to a share of its characters, 0 to 1."""
+    """Return a place without its end. ``share``: share of the characters that remain, from 0 to 1."""
     left, spans = round(place.length * share), list[Span]()
     for start, end in place.spans:
         if left > 0:
@@ -156,11 +164,12 @@ _HALF = 0.5  # share of the excerpts that the chunks hold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """Scores of one strategy: each array has a number from 0 to 1 for each question.
+    """Scores of one strategy. Each array has a value for each question, from 0 to 1 unless stated otherwise.
 
-    ``at``: recall by budget in tokens. ``hits``: by n, 1 if the best n chunks hold half of the excerpts.
-    ``context``: tokens of the best five chunks. ``omega``: precision of exactly the chunks that hold a part
-    of the excerpts. ``ranked``: numbers of the best chunks, enough to fill the largest budget.
+    ``at``: recall, by budget in tokens. ``hits``: for each n, 1 if the best n chunks contain half of the
+    excerpts, else 0. ``context``: number of tokens in the best five chunks. ``recall``, ``precision``,
+    ``iou``, ``ndcg``: scores of the best five chunks. ``omega``: see the function ``omega``. ``ranked``:
+    numbers of each question's best chunks, enough to fill the largest budget.
     """
 
     at: Mapping[int, Floats]
@@ -180,9 +189,10 @@ def scores(
     places: Sequence[ChunkPlace],
     budgets: Sequence[int],
 ) -> Scores:
-    """Score the ranked chunks of every question; at least one question and one chunk are required.
+    """Score the retrieved chunks for every question. At least one question and one chunk are required.
 
-    ``ranked``: for each question, indices of ``places``, best first. ``budgets``: in tokens.
+    ``ranked``: each question's retrieved chunks, best first, as indices of ``places``. ``places``: all
+    chunks. ``budgets``: numbers of tokens at which recall is computed.
     """
     near = _by_document(places)
     rows = [_score_question(question, [places[at] for at in best], near, budgets)
@@ -200,9 +210,9 @@ def count_tokens(
     places: Sequence[ChunkPlace],
     offsets: Sequence[Sequence[int]],
 ) -> tuple[Floats, Floats]:
-    """Return recall and IoU of the nearest chunks for each question, by tokens.
+    """Return recall and IoU of each question's five best chunks, counted in tokens instead of characters.
 
-    ``offsets``: for each document, the offsets at which tokens begin.
+    ``offsets``: for each document, the offsets in its text at which tokens begin.
     """
 
     def tokens(document: int, span: Span) -> Span:
@@ -223,7 +233,7 @@ def count_tokens(
 
 
 def enough(places: Sequence[ChunkPlace], budget: int) -> int:
-    """Return the number of chunks that fill the budget, even if they are the smallest."""
+    """Return how many chunks fill the budget in any case, even if only the smallest are retrieved."""
     filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
     return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)
 
@@ -234,9 +244,9 @@ def _score_question(
     near: Mapping[int, Sequence[ChunkPlace]],
     budgets: Iterable[int],
 ) -> list[float]:
-    """Return all scores of a question, in the order in which ``scores`` takes them apart.
+    """Return all scores of a question as one row of numbers, which ``scores`` splits into arrays.
 
-    ``best``: the ranked chunks. ``near``: all chunks by document.
+    ``best``: the retrieved chunks, best first. ``near``: all chunks, by document.
     """
     excerpts = question.excerpts
     possible = [place for each in {e.document for e in excerpts} for place in near.get(each, ())]

@@ -1,4 +1,4 @@
-"""Strategies to compare, and the config for each of them."""
+"""Strategies that an evaluation compares, and the config that each of them stands for."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +25,9 @@ MOST_COMPARED = 8  # strategies, if the request names none
 class StrategyExtras:
     """Settings of a strategy besides its chunking.
 
-    ``words``: the settings as KEY=VALUE, as written in ``--strategies``.
-    ``parsing``, ``types``: like the fields of a source, and stronger than the source's own.
-    ``search``: mode of search; None for the modes of the request.
+    ``words``: the settings as KEY=VALUE, as written in ``--strategies``. ``parsing``, ``types``: settings of
+    parsers, which override the same settings of a source. ``search``: mode of search; None for the modes of
+    the request. ``rerank``: the reranker; None for none.
     """
 
     words: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class StrategyExtras:
     rerank: Rerank | None = None
 
     def read(self, source: SourceConfig) -> SourceConfig:
-        """Return a source's config, changed so that its documents are parsed by these settings."""
+        """Return a source's config with the settings of parsers replaced by those of the strategy."""
         parsers = {choice.plugin.kind: choice for choice in source.parsing}
         for choice in self.parsing:
             parsers[choice.plugin.kind] = _over(parsers.get(choice.plugin.kind), choice)
@@ -46,10 +46,11 @@ class StrategyExtras:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to parse, cut and search documents, as evaluations compare them.
+    """A way to parse, chunk and search documents, which an evaluation compares with others.
 
-    ``choice``: the chunking. ``configured``: whether the config sets this strategy. ``own``: chunkings of
-    sources that the config cuts differently; empty unless ``configured``. ``beside``: all other settings.
+    ``choice``: the chunker and its options. ``configured``: whether the config sets this strategy. ``own``:
+    the chunking of sources for which the config sets another one; empty unless ``configured``. ``beside``:
+    the settings besides the chunking.
     """
 
     choice: Choice
@@ -59,22 +60,28 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """Return the name as written in ``--strategies``, with the options that are set."""
+        """Return the name with the options that are set, as written in ``--strategies``."""
         options = (f"{key}={_show(value)}" for key, value in self.options.items())
         return ":".join([self.choice.plugin.kind, *options, *self.beside.words])
 
     @property
     def parser_settings(self) -> tuple[str, ...]:
-        """Return the settings of parsers; strategies with the same settings read the same texts."""
+        """Return the strategy's settings of parsers as KEY=VALUE.
+
+        Strategies with equal settings parse the documents to the same texts.
+        """
         return tuple(sorted(each for each in self.beside.words if each.startswith("parsing.")))
 
     def cuts_as(self, other: "Strategy") -> bool:
-        """Return whether both make the same chunks and vectors."""
+        """Return whether this strategy and another one make the same chunks, with the same vectors."""
         same = is_same_choice(self.choice, other.choice) and self.own == other.own
         return same and self.parser_settings == other.parser_settings
 
     def with_modes(self, modes: Sequence[Mode]) -> "list[Strategy]":
-        """Return the strategy once for each mode of search, or once with its own mode."""
+        """Return a strategy for each mode of search in ``modes``.
+
+        A strategy that sets a mode itself is returned unchanged.
+        """
         if self.beside.search is not None:
             return [self]
         strategies = []
@@ -86,37 +93,38 @@ class Strategy:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options that are set, without options that change speed alone."""
+        """Return the chunker's options that are set, except options that change only the speed."""
         options = self.choice.options
         given = options.model_fields_set - _list_implied(options)
         return {key: value for key, value in meaningful(options).items() if key in given}
 
     @property
     def extras(self) -> dict[str, Any]:
-        """Return the config's settings besides the chunking: ``parsing`` of a source, and ``search``."""
+        """Return the settings besides the chunking as nested mappings, as a config has them."""
         return _nest(self.beside.words)
 
     @property
     def yaml(self) -> str:
-        """Return the strategy as YAML for a config."""
+        """Return the YAML that sets this strategy in a config."""
         options = {**self.options, **_dump_tuning(self.choice.options)}
         section = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
         return str(yaml.safe_dump(section, sort_keys=False, allow_unicode=True))
 
     @property
     def models(self) -> list[str]:
-        """Return the language models that the strategy uses."""
+        """Return the names of the language models that the strategy calls."""
         return [name for each in (self.choice, *self.own.values()) for name in _models(each.options)]
 
     def of(self, source: SourceName) -> Choice:
-        """Return the chunking of a source."""
+        """Return the chunking that the strategy uses for a source."""
         return self.own.get(source, self.choice)
 
 
 def most_common_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
-    """Return the configured strategy of a collection: the chunking of most sources, and the exceptions.
+    """Return the strategy that the config sets for a collection.
 
-    ``chunkings``: chunking of each source; at least one.
+    The strategy's chunking is the one that most sources have; the chunking of other sources is kept in
+    ``own``. ``chunkings``: chunking of each source; there must be at least one.
     """
     choices = list(chunkings.values())
     most = max(choices, key=lambda choice: sum(is_same_choice(choice, other) for other in choices))
@@ -124,11 +132,13 @@ def most_common_strategy(chunkings: Mapping[SourceName, Choice]) -> Strategy:
 
 
 def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Document]) -> list[Strategy]:
-    """Return strategies of about the mean chunk size of ``base``, and one of twice that size.
+    """Return strategies to compare with ``base`` if the user names none.
 
-    A mean chunk of ``recursive`` has two thirds of its ``size``, a mean chunk of ``cluster`` half of its
-    ``max_tokens``. If documents have headings, ``structure`` is compared, and ``changepoint`` with vectors
-    of whole chunks, which embeds twice (decision 0052).
+    Their mean chunks are about as large as those of ``base``, except one strategy with chunks of twice that
+    size. A mean chunk of ``recursive`` has two thirds of its ``size``, a mean chunk of ``cluster`` half of
+    its ``max_tokens``. If documents have headings, two more strategies are added: ``structure``, and
+    ``changepoint`` with vectors of whole chunks, which embeds every text twice (decision 0052).
+    ``mean_tokens``: mean size of chunks of ``base``.
     """
     size = _round_size(mean_tokens)
     others = [
@@ -147,7 +157,7 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
 
 
 def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
-    """Return each strategy once: the first of strategies with equal chunks and settings."""
+    """Return the strategies without repetitions. Strategies with equal chunks and settings count as equal."""
     kept: list[Strategy] = []
     for each in strategies:
         if not any(
@@ -158,7 +168,10 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
 
 
 def _over(own: Choice | None, given: Choice) -> Choice:
-    """Return the source's own parser options, where given ones replace options of the same name."""
+    """Return a parser's options for a source, with the given options in place of those of the same name.
+
+    ``own``: the options that the source sets; None if it sets none.
+    """
     if own is None:
         return given
     values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
@@ -166,7 +179,10 @@ def _over(own: Choice | None, given: Choice) -> Choice:
 
 
 def _nest(words: Iterable[str]) -> dict[str, Any]:
-    """Nest settings: ``rerank.hits=50`` as ``{"search": {"rerank": {"hits": 50}}}``."""
+    """Convert settings KEY=VALUE to the nested mappings of a config.
+
+    For example, ``rerank.hits=50`` becomes ``{"search": {"rerank": {"hits": 50}}}``.
+    """
     tree: dict[str, Any] = {}
     for each in words:
         key, _, value = each.partition("=")
@@ -180,9 +196,10 @@ def _nest(words: Iterable[str]) -> dict[str, Any]:
 
 
 def _list_implied(options: Options) -> set[str]:
-    """Return the names of options that count as set although nobody gave them.
+    """Return the names of options that pydantic counts as set, although the user did not set them.
 
-    A validator fills in some options, and the config's check copies lists and mappings.
+    Some options are set by a validator, and lists and mappings are set when the check of the config copies
+    them.
     """
     fields = type(options).model_fields
     defaults = {name: each.get_default(call_default_factory=True) for name, each in fields.items()}
@@ -196,7 +213,10 @@ def _list_implied(options: Options) -> set[str]:
 
 
 def _dump_tuning(options: Options) -> dict[str, Any]:
-    """Return the given options that change no result; a secret becomes the name of a variable."""
+    """Return the options that the user set and that change only the speed.
+
+    Each secret is replaced by the name of an environment variable.
+    """
     given = {
         name: value for name, value in options_of_speed(options).items() if name in options.model_fields_set
     }
@@ -205,7 +225,7 @@ def _dump_tuning(options: Options) -> dict[str, Any]:
 
 
 def _models(options: Options) -> Iterator[str]:
-    """Yield the names of the language models in a strategy's options."""
+    """Yield the names of the language models that options of a chunker name."""
     if isinstance(options, Endpoint):
         yield options.model
     for _, value in options:
@@ -224,7 +244,7 @@ def _round_size(tokens: float) -> int:
 
 
 def is_same_choice(one: Choice, other: Choice) -> bool:
-    """Return whether two choices give the same chunks."""
+    """Return whether two chunkings give the same chunks: the same chunker with equal options."""
     return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)
 
 

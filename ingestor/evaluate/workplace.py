@@ -1,4 +1,4 @@
-"""Opens the resources of an evaluation: parsers, chunkers, embedder, cache and sampled documents."""
+"""Opens everything that an evaluation needs: parsers, chunkers, embedder, cache and sampled documents."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,12 +32,14 @@ _ANYWHERE = EditionName("")  # edition of the parts: an evaluation writes none
 class EvaluationRequest:
     """Request to compare strategies on a collection.
 
-    ``strategies``: empty for the configured strategy and strategies worth comparing with it.
-    ``budgets``: in tokens; the first decides. ``questions``: file to read; ``keep``: file to write.
-    ``ask_model``: whether the language model writes questions.
-    ``judge``: number of questions whose answers the language model judges.
-    ``modes``: at least one mode of search. ``seed``: another number samples other documents and questions.
-    ``models``: embedders to compare, by their names in the report; empty for the configured one.
+    ``strategies``: empty for the configured strategy and strategies that are worth comparing with it.
+    ``budgets``: numbers of retrieved tokens; recall at the first one decides. ``questions``: file of
+    questions to read. ``keep``: file to write the questions to. ``ask_model``: whether the language model
+    writes questions. ``judge``: number of questions whose answers the language model judges. ``modes``: modes
+    of search, at least one. ``models``: embedders to compare, by their names in the report; empty for the
+    configured embedder.
+
+    Another ``seed`` samples other documents and makes other questions.
     """
 
     collection: CollectionName
@@ -56,9 +58,9 @@ class EvaluationRequest:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Resources of an evaluation. ``tools``: parsers and chunker by source.
+    """Everything that an evaluation needs, opened.
 
-    ``places``: open roots by source.
+    ``tools``: parsers and chunker of each source. ``places``: open folder of each source.
     """
 
     collection: CollectionName
@@ -78,7 +80,7 @@ class Workplace:
         return most_common_strategy({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
-        """Read the documents of the sample again, by a strategy's own parser settings."""
+        """Read the sampled documents again, parsed with the settings of a strategy."""
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = replace(self.parts, config=other), Parses(self.cache, learns=False)
@@ -102,10 +104,10 @@ def open_workplace(
     progress: Progress,
     seed: int = 0,
 ) -> Iterator[Workplace]:
-    """Open a collection's parts and read a sample of its documents.
+    """Open everything that an evaluation of a collection needs, and read a sample of its documents.
 
-    ``count``: number of documents to read; documents that the file ``questions`` names are read first.
-    Raises NeedsHuman if no document can be read, and the errors of sources and the embedder.
+    ``count``: number of documents to read. ``questions``: file of questions; the documents that it names are
+    in the sample. Raises NeedsHuman if no document can be read, and the errors of sources and the embedder.
     """
     files.make(config.state, lambda name: False)
     with journal_or_blank(config) as journal:
@@ -136,9 +138,10 @@ def open_workplace(
 def read_questions(
     file: Path, samples: Sequence[Sample]
 ) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
-    """Return the questions of a file for each sample; samples are the same documents, parsed differently.
+    """Read a file of questions, and find their excerpts in each sample.
 
-    Raises BadRequest if no question of the file can be used.
+    Return the questions for each sample, and the refused questions. ``samples``: the same documents, parsed
+    with different settings. Raises BadRequest if no question of the file is usable.
     """
     questions, refused = locate(read_rows(file), samples, everywhere=False)
     if questions[0]:
@@ -150,5 +153,8 @@ def read_questions(
 
 
 def same_documents(questions: Sequence[EvalQuestion]) -> list[int]:
-    """Return the number of each question's document: questions about one document resemble each other."""
+    """Return the number of the document that each question is about.
+
+    Comparisons treat questions about one document as related, because they resemble each other.
+    """
     return [question.excerpts[0].document for question in questions]
