@@ -1,1 +1,1 @@
-"""The one loop: list, dispatch, write."""
+"""The engine's loop: list the sources, prepare documents that are due, and write the results."""

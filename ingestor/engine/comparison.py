@@ -1,8 +1,9 @@
 """Compares an edition in Chroma with the journal, record by record, and repairs the differences.
 
-After a restore of either side each record may be older or newer than the journal. Chroma may also have
-records of documents that the journal does not know. `verify` checks more: search must return each record for
-its own vector, and the lexical index must have the words of each record.
+After a backup of Chroma or of the journal was restored, each record may be older or newer than the journal
+says. Chroma may also have records of documents that the journal does not know. The command `verify` checks
+more: search must find each record by its own vector, and the lexical index must have the words of each
+record.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,11 @@ Expected = dict[
 
 @dataclass(frozen=True, slots=True)
 class ThoroughCheck:
-    """Stores that only `verify` compares. ``cache``: has the vectors whose digests the journal lacks."""
+    """The parts that `verify` needs for its closer comparison.
+
+    ``cache``: the vector cache. The journal has no digest of some vectors; these are compared with the cached
+    vector of the same text. ``words``: compares the words in the lexical index.
+    """
 
     cache: VectorCache
     words: Words
@@ -43,7 +48,7 @@ class ThoroughCheck:
 
 @dataclass(slots=True)
 class Findings:
-    """Differences between one collection and the journal."""
+    """The differences between the collections of one edition in Chroma and the journal."""
 
     checked: int = 0  # records
     missing: list[RecordId] = field(default_factory=list)
@@ -60,9 +65,10 @@ class Findings:
 
     @property
     def rebuild(self) -> str | None:
-        """Return why all records must be written into a new collection, or None.
+        """Return why all records must be written into a new collection, or None if a repair in place
+        suffices.
 
-        Chroma's search loses records if many others are replaced in place.
+        Chroma's search stops finding some records if many others are replaced in place.
         """
         if self.unreachable:
             records = quantity(len(self.unreachable), "record")
@@ -70,7 +76,10 @@ class Findings:
         return self.too_many(len(self.stale))
 
     def too_many(self, differing: int) -> str | None:
-        """Return why all records must be written into a new collection if this number differs, or None."""
+        """Return why all records must be written into a new collection, or None if few records differ.
+
+        ``differing``: the number of records that differ from the journal.
+        """
         if differing <= FEW_STALE * (self.checked + len(self.missing)):
             return None
         records = quantity(self.checked + len(self.missing), "record")
@@ -87,8 +96,8 @@ def compare(
 ) -> Findings:
     """Compare every record of an edition with the journal, reading each record once.
 
-    ``shards``: those of the edition, in their order. ``closer``: for `verify`; None compares texts, vectors
-    and metadata alone. Raises what the index raises.
+    ``shards``: the edition's shards, ordered by number. ``closer``: further checks for the command `verify`.
+    If it is None, only texts, vectors and metadata are compared. Raises the errors of the index.
     """
     findings, present = Findings(), [KeySet() for _ in shards]
     for page in pages(journal_records(journal, edition.name), PAGE):
@@ -118,10 +127,10 @@ def compare(
 def repair_differences(
     journal: Journal, shards: Sequence[Index], collection: EditionName, findings: Findings
 ) -> None:
-    """Delete records of no document, and make documents due whose records differ.
+    """Delete records that belong to no document, and mark the other differing records to be written again.
 
-    The metadata keys of differing records are noted, so that the next write removes them: Chroma merges
-    metadata.
+    The metadata keys of differing records are stored, too. Chroma merges metadata, so the next write must
+    name the wrong keys to remove them.
     """
     for number, shard in enumerate(shards):
         if findings.orphans.get(number):
@@ -139,8 +148,10 @@ def _compare_page(
     edition: Edition,
     closer: ThoroughCheck | None,
 ) -> None:
-    """Compare the records of a page with the journal. ``expected``: the journal's values; ``records``:
-    Chroma's."""
+    """Compare one page of records with the journal, and add the differences to ``findings``.
+
+    ``expected``: the journal's values by record id. ``records``: the same records as Chroma returned them.
+    """
     findings.checked += len(records)
     reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
     if closer is not None:
@@ -165,7 +176,8 @@ def _compare_page(
 
 
 def is_stale(record: Record, known: Known) -> bool:
-    """Return whether a record has another text or vector than the journal's digests, or is in doubt."""
+    """Return whether a record must be written again: it is in doubt, or its text or vector is not the
+    journal's."""
     if known.unsure or known.text_key != text_digest(record.text):
         return True
     restored = round_to_half(record.vector)
@@ -174,12 +186,16 @@ def is_stale(record: Record, known: Known) -> bool:
 
 
 def are_alike(written: Vector, other: Vector) -> bool:
-    """Return whether two vectors are equal except for the last bits, which Chroma's arithmetic changes."""
+    """Return whether two vectors are equal up to rounding: Chroma's arithmetic changes the last bits of
+    numbers."""
     return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
 
 
 def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
-    """Add metadata keys to those that records of a collection may have. Return all of them."""
+    """Store that records of a collection may have these metadata keys; return all keys stored so far.
+
+    A later write must name every such key that a record lacks, since Chroma merges metadata.
+    """
     edition = Editions(journal).of_name(collection)
     if not keys <= edition.extra_keys:
         Editions(journal).note(replace(edition, extra_keys=edition.extra_keys | keys))

@@ -1,10 +1,12 @@
 """The store of editions: each edition is a list of shards in Chroma, with a lexical index of their words.
 
-A collection is known by its UUID. If a collection of the same name has another UUID, the journal's records do
-not apply, and every document is written again with cached vectors. A collection never holds vectors of two
-embedders. If a collection has another generation than the journal expects, a backup of one of them was
-restored: both are compared before anything is written. If a copy of this state wrote the collection, a person
-must decide which copy continues.
+A shard is one collection in Chroma, and is recognised by its UUID. If a collection of the same name has
+another UUID, the journal's records do not apply to it. Every document is then written again with cached
+vectors. A collection never holds vectors of two embedders.
+
+Each write gives the collection a new generation. If the journal expects another generation, a backup of
+Chroma or of the journal was restored, and both are compared before anything is written. If a copy of this
+state in another place wrote the collection, a person must decide which copy continues.
 """
 
 import logging
@@ -33,16 +35,18 @@ ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
 def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
-    """Give every shard in Chroma the name that its edition's role demands. Return how many were renamed.
+    """Give every shard in Chroma the name that its edition's role demands. Return how many shards were
+    renamed.
 
-    Repeat the call after a crash. A rename keeps the UUID. A switch is two renames. Between them the readers'
-    name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then creates a
-    collection under it. That collection is deleted if it is empty, else renamed.
+    A rename keeps the UUID. After a crash the call can be repeated. To switch readers to another edition
+    takes two renames. Between them no collection has the readers' name for some milliseconds. A client that
+    calls ``get_or_create_collection`` in this time creates a collection of that name. Such a collection is
+    deleted if it is empty, else renamed.
 
-    All old names of a collection in shards are freed before the first new one is given. So a reader that
-    finds all shards in one listing of Chroma has the shards of one edition.
+    Names that editions give up are free before the live edition gets its names. So a reader that lists
+    Chroma's collections once never mixes shards of two editions.
 
-    Raises Transient when Chroma is away, or when a client keeps taking a name.
+    Raises Transient if Chroma cannot be reached, or if a client keeps creating a collection of a needed name.
     """
     here, renamed = backend.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # last, under freed names
@@ -54,7 +58,7 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
 
 
 def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
-    """Rename a collection; a foreign collection that has the name is deleted if empty, else renamed."""
+    """Rename a collection. A foreign collection that has the name is deleted if it is empty, else renamed."""
     for _ in range(ATTEMPTS):
         if backend.rename(uuid, name):
             return
@@ -67,10 +71,10 @@ def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
 
 
 def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> str | None:
-    """Compare an edition with the journal after a restore of either, and repair the differences.
+    """Compare an edition with the journal after a backup of either was restored, and repair the differences.
 
-    Documents whose records differ are written again with cached vectors. Return why all records should be
-    written into a new collection, or None.
+    Documents whose records differ are written again with cached vectors. Return None, or why so many records
+    differ that all of them should be written into a new collection.
     """
     findings = compare(journal, index.parts, edition)
     repair_differences(journal, index.parts, edition.name, findings)
@@ -83,10 +87,10 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
 
 
 def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
-    """Give a collection a new generation, and return it as the only one.
+    """Give a collection a new generation. Return a ``Renewal`` that accepts only the new generation.
 
-    ``now``: generations that the collection may have. The journal accepts these and the new one until the
-    caller stores the returned value.
+    ``now``: the generations that the collection may have at present. The journal accepts these and the new
+    one until the caller stores the returned value, so that a crash in between does no harm.
     """
     fresh = token_hex(8)
     Editions(journal).renew(replace(now, generations=(*now.generations, fresh)))
@@ -95,11 +99,12 @@ def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
 
 
 class EditionIndex(Shards[Index]):
-    """The shards of an edition and its lexical index, written as one index. ``uuids``: those of the shards.
+    """The shards of an edition and its lexical index, written as one index. ``uuids``: the UUIDs of the
+    shards.
 
-    Every write goes to Chroma first, then to the lexical index, between intent and receipt of the journal. So
-    after a crash the records that may differ are in doubt, and are written to both again. Records are read
-    from Chroma alone.
+    Every write goes to Chroma first, then to the lexical index. The journal marks the records as in doubt
+    before the write, and clears the mark after it. So after a crash these records are written to both again.
+    Records are read from Chroma only.
     """
 
     def __init__(
@@ -109,7 +114,10 @@ class EditionIndex(Shards[Index]):
         self.words, self.uuids, self._model = words, uuids, model
 
     def is_made_for(self, model: Model) -> bool:
-        """Return whether the collection stores this model, with the same function for readers."""
+        """Return whether the index was opened for this embedding model.
+
+        The recipe of the vectors and the function that embeds readers' queries must both be equal.
+        """
         stored = self._model
         return stored is not None and (stored.recipe, stored.reader) == (model.recipe, model.reader)
 
@@ -131,10 +139,11 @@ class EditionIndex(Shards[Index]):
 
 
 class EditionStore:
-    """Opens each edition once, by its name in the journal, and keeps its row in the journal correct.
+    """Opens each edition once, and keeps the edition's row in the journal in agreement with Chroma.
 
-    ``chroma``: has the shards, each a collection of its own. ``words``: the lexical indexes. ``model``:
-    returns the properties of an edition's embedder that its collection stores. ``home``: where the state is.
+    ``chroma``: the store of the shards, each a collection of its own. ``words``: the lexical indexes.
+    ``model``: returns the embedder's properties for an edition, which its collection stores. ``home``: the
+    machine and folder of this state.
     """
 
     def __init__(
@@ -153,9 +162,11 @@ class EditionStore:
         self._names_match = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
-        """Return the edition's index; create a missing collection, and reopen one if the model changed.
+        """Return the index of an edition. Create a collection that is missing; open it anew if the model
+        changed.
 
-        Raises Transient when the server is away, NeedsHuman when the collection is not ours.
+        ``name``: the edition's name in the journal. Raises Transient if the server cannot be reached, and
+        NeedsHuman if another program wrote the collection.
         """
         index = self._open.get(name)
         if index is None or not index.is_made_for(self._model(name)):
@@ -163,10 +174,12 @@ class EditionStore:
         return index
 
     def check(self, name: EditionName) -> None:
-        """Examine a collection: its UUID, its generation, and whether search finds its records.
+        """Examine an edition's collections: their UUIDs, the generation, and whether search finds their
+        records.
 
-        A notice for ``rechunk.swap`` is stored if search misses too many. Raises Torn when the collection is
-        damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
+        If search misses too many records, a notice is stored, and ``rechunk.swap`` requests a rebuild. Raises
+        Torn if a collection is damaged, Gone if it was deleted or replaced, and also Transient and
+        NeedsHuman.
         """
         self.match_names()
         index = self.open(name)
@@ -182,18 +195,21 @@ class EditionStore:
         Notices(self._journal).put("reach", name, "; ".join(reasons))
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
-        """Forget the handle, which may be stale, and report the failing shard to the supervisor of Chroma.
+        """Close an edition after a failed request, and have Chroma's supervisor examine the shard that
+        failed.
 
-        Other shards are not reported: the server may be restarted after the first report.
+        The next use opens the edition again. Only one shard is reported: after that report the server may
+        have been restarted, and later errors would blame the new server.
         """
         self._open.pop(name, None)
         places, shard = self._editions.of_name(name).places, getattr(error, "shard", None) or 0
         self._chroma.trouble(places[min(shard, len(places) - 1)][1], error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
-        """Forget the handle. ``torn``: also delete the collection in Chroma, or only this shard.
+        """Close an edition, so that the next use opens it again.
 
-        Raises Transient when Chroma is away.
+        ``torn``: the edition is damaged, so its collections in Chroma are deleted, too. ``shard``: number of
+        the only damaged shard; None for all. Raises Transient if Chroma cannot be reached.
         """
         self._open.pop(name, None)
         if torn:
@@ -202,16 +218,19 @@ class EditionStore:
             self._delete(places if shard is None else places[shard : shard + 1])
 
     def empty(self, name: EditionName, most: int) -> bool:
-        """Delete at most ``most`` records of an edition. Return whether others are left.
+        """Delete at most ``most`` records of each shard of an edition. Return whether any records are left.
 
-        Raises Transient when Chroma is away.
+        Raises Transient if Chroma cannot be reached.
         """
         self._open.pop(name, None)
         self.match_names()
         return any(self._chroma.empty(place, most) for _, place in self._editions.of_name(name).places)
 
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
-        """Mark the records in these shards as in doubt; all if ``shards`` is None."""
+        """Mark the records of an edition as in doubt, so that they are written again.
+
+        ``shards``: numbers of the shards whose records are marked; None for all.
+        """
         of = self._editions.of_name(name).shards
         if shards is None or of == 1:
             self._journal.doubt(name)
@@ -220,9 +239,10 @@ class EditionStore:
         self._journal.doubt(name, [row for row, document in documents if shard_of(document, of) in shards])
 
     def disown(self, name: EditionName) -> None:
-        """Note that another program has the edition's name in Chroma, and forget our UUIDs.
+        """Note that another program has the edition's name in Chroma, and forget the UUIDs of our
+        collections.
 
-        If our collection comes back, its records count as unknown.
+        If our collection appears again later, its records are not trusted, and are written again.
         """
         self._open.pop(name, None)
         if self._editions.has_documents(name):
@@ -231,25 +251,25 @@ class EditionStore:
             self._editions.forget(name)
 
     def is_in_force(self, name: EditionName) -> bool:
-        """Return whether an edition is kept up to date: its role is ``live`` or ``building``."""
+        """Return whether an edition is kept in step with the sources: its role is ``live`` or ``staging``."""
         return any(e.name == name and e.role in ("live", "staging") for e in self._editions.all())
 
     def is_building(self, name: EditionName) -> bool:
-        """Return whether readers do not see an edition yet."""
+        """Return whether an edition is still being built, so that readers do not see it yet."""
         return self._editions.of_name(name).role == "staging"
 
     def forget_names(self) -> None:
-        """Have Chroma's names compared with the roles before the next use of a name.
+        """Make the next use of a name check first that the names in Chroma match the roles of the editions.
 
-        Call this before the roles change: an error right after the change must not prevent the call.
+        Call this before roles change in the journal. After the change an error could prevent the call.
         """
         self._names_match = False
 
     def _open_anew(self, name: EditionName) -> EditionIndex:
         """Open an edition, and make its row in the journal agree with the collections in Chroma.
 
-        Records are marked as in doubt if shards were created again. If a backup was restored, all records are
-        compared. Afterwards the collection has a new generation.
+        If a shard had to be created again, its records are marked as in doubt. If a backup was restored, all
+        records are compared with the journal. Afterwards the collection has a new generation.
         """
         self.match_names()
         model, edition = self._model(name), self._editions.of_name(name)
@@ -291,7 +311,7 @@ class EditionStore:
         return index
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
-        """Open all shards, each created if it does not exist, and their lexical index."""
+        """Open all shards of an edition and its lexical index. A shard that does not exist is created."""
         parts, uuids = list[Index](), list[str]()
         for number, (_, place) in enumerate(edition.places):
             with blame(number, edition.shards):
@@ -301,7 +321,8 @@ class EditionStore:
         return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids), model)
 
     def _start_over(self, edition: Edition, why: str) -> None:
-        """Delete the edition in Chroma, and mark its records as in doubt, so that all are written again."""
+        """Delete an edition's collections in Chroma, and mark its records as in doubt, so that all are
+        written again."""
         about = event("collection_rebuilt", collection=str(edition.serves), reason=why)
         log.warning("collection %s: %s; rewriting all records", edition.serves, why, extra=about)
         self._journal.doubt(edition.name)
@@ -313,9 +334,10 @@ class EditionStore:
             self._chroma.delete(place)
 
     def match_names(self) -> None:
-        """Rename collections in Chroma to match the roles of their editions, if names may differ.
+        """Rename collections in Chroma to match the roles of their editions, unless the names are known to
+        match.
 
-        Raises Transient when Chroma is away.
+        Raises Transient if Chroma cannot be reached.
         """
         editions = self._editions.all()
         if not self._names_match and len(editions) > len({edition.serves for edition in editions}):
@@ -323,7 +345,8 @@ class EditionStore:
         self._names_match = True
 
     def names(self) -> set[str]:
-        """Return the names of all collections in Chroma, ours or not; none when Chroma is away."""
+        """Return the names of all collections in Chroma, whoever owns them; an empty set if Chroma cannot be
+        reached."""
         with suppress(Transient):
             return set(self._chroma.names().values())
         return set()
@@ -334,7 +357,10 @@ class EditionStore:
 
 
 def _others(old: Sequence[str], new: Sequence[str]) -> set[int] | None:
-    """Return the numbers of the shards whose UUID changed; None if all changed, or their number did."""
+    """Return the numbers of the shards whose UUID changed.
+
+    Return None if no shard is the same: all UUIDs changed, or the number of shards did.
+    """
     if len(old) != len(new):
         return None
     numbers = {number for number, (before, now) in enumerate(zip(old, new, strict=True)) if before != now}

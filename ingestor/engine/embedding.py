@@ -1,8 +1,10 @@
 """Gathers requests for vectors in one queue, so that batches form across documents.
 
-A round is a batch of texts that the model embeds together. Questions of readers go before documents, and
-documents of editions that readers see before documents of a rebuild. That holds between the steps of a
-running round, too. Documents are ordered by the time at which they were begun: a strategy that embeds twice
+A round is a batch of texts that the model embeds together. Queries of readers are embedded before documents.
+Documents of editions that readers see are embedded before documents of an edition that is being built. A
+request that comes earlier in this order also interrupts a running round, between two of its steps.
+
+Otherwise, documents follow the order in which the workers began them. A chunking strategy that embeds twice
 then finishes one document before it begins the next. A document of many texts counts as begun later, so that
 readers see small documents meanwhile.
 """
@@ -43,11 +45,11 @@ Waiting = Callable[[], AbstractContextManager[None]]
 
 
 class Busy(Transient):
-    """Error: too many questions wait for the embedder."""
+    """Error: too many queries of readers already wait for the embedder."""
 
 
 class Rank(IntEnum):
-    """Order in which requests for vectors are answered: the lowest first."""
+    """Order in which requests for vectors are embedded, from the first to the last."""
 
     QUESTION = auto()
     DOCUMENT = auto()
@@ -56,10 +58,11 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    """Texts to embed for one caller. A request without texts loads the model.
+    """A request of one caller to embed some texts. A request without texts only loads the model.
 
-    ``order``: requests of one rank are answered in this order. ``digests``: of documents' texts; empty for
-    questions. ``embed``: the model's function for questions. ``answer``: the vectors, or an error.
+    ``order``: requests of one rank are embedded in ascending order. ``digests``: digests of the texts, if
+    they are a document's texts; empty for queries of readers. ``embed``: the model's function that embeds
+    queries. ``answer``: receives the vectors, or an error.
     """
 
     rank: Rank
@@ -72,12 +75,12 @@ class _Request:
 
 @dataclass(slots=True)
 class Counts:
-    """Counts since the start.
+    """Counts of embedded texts since the program started.
 
-    ``texts``, ``tokens``, ``seconds``: of documents, embedded by the model. ``cached``: texts found in the
-    cache. ``waiting``: texts of documents that wait or are being embedded; ``stepped`` of them are embedded
-    by steps of the running round. ``loading``: whether the model is being loaded. ``busy_for``: seconds since
-    the running step began; 0.0 if none runs.
+    ``texts``, ``tokens``, ``seconds``: documents' texts that the model embedded, their tokens, and the time.
+    ``cached``: texts whose vectors were in the cache. ``waiting``: texts of documents that wait or are being
+    embedded. ``stepped``: how many of them the finished steps of the running round embedded. ``loading``:
+    whether the model is being loaded. ``busy_for``: seconds since the running step began; 0.0 if none runs.
     """
 
     texts: int = 0
@@ -98,20 +101,23 @@ class Counts:
 
     @property
     def texts_and_rest(self) -> tuple[int, int]:
-        """Return how many texts are embedded, with those of the running round, and how many are left."""
+        """Return two numbers of texts: those embedded so far, including the running round, and those still
+        waiting."""
         return self.texts + self.stepped, max(0, self.waiting - self.stepped)
 
 
 class Embedding:
-    """Returns vectors for texts, from the cache or by one embedder, for all workers in one stream of rounds.
+    """Returns vectors of texts, from the cache or from one embedder. All workers share its queue of requests.
 
     One thread runs the model. While the model is busy, requests queue up. The next round embeds up to ROUND
-    of their texts at once, each text once; a server may take more. Rounds of a local model begin with
-    FIRST_ROUND texts and grow while requests wait, as long as a round takes less than ROUND_SECONDS.
+    of their texts at once, each text once; for a server a round may be larger. The first round of a local
+    model has FIRST_ROUND texts. Rounds grow while requests wait, as long as a round takes less than
+    ROUND_SECONDS.
 
-    A request that goes before the running round waits for a step of a local model, or for a server's round.
-    ``waiting``: context that a caller enters while it waits for vectors of documents. The context releases
-    the caller's permit, so that other workers call, too, and rounds fill.
+    A request that precedes the running round waits for the running step of a local model, or for the server's
+    whole round. ``waiting``: a context that a caller enters while it waits for vectors of documents. The
+    context releases the caller's permit, so that other workers can submit requests, too, and rounds become
+    full.
     """
 
     def __init__(
@@ -139,22 +145,27 @@ class Embedding:
         self._thread.start()
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts: (n, dimensions) float32, in their order.
+        """Embed texts of a document. Return an array (n, dimensions) of float32, with a row for each text in
+        order.
 
-        Raises what the embedder raises (Transient, NeedsHuman, BadDocument), BadVectors when its vectors
-        break the protocol, or Stopped.
+        Raises the errors of the embedder (Transient, NeedsHuman, BadDocument), BadVectors if its vectors
+        break the protocol, and Stopped when the program ends.
         """
         return self._vectors_for(texts, Rank.DOCUMENT)
 
     def in_background(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts of an edition that readers do not see yet, after all other texts. See ``__call__``."""
+        """Embed texts of an edition that readers do not see yet, after all other waiting texts.
+
+        Returns and raises the same as ``__call__``.
+        """
         return self._vectors_for(texts, Rank.REBUILD)
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
-        """Embed texts of readers before texts of documents: (n, dimensions) float32. Not cached.
+        """Embed texts of readers before any texts of documents. Return an array (n, dimensions) of float32.
 
-        ``questions``: whether to embed them as questions, if the model distinguishes questions. Raises as
-        ``__call__``, and Busy.
+        The vectors are not cached. ``questions``: whether the texts are queries, which some models embed
+        differently from documents. Raises the errors of ``__call__``, and Busy if too many requests of
+        readers wait.
         """
         model = self.embedder
         embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
@@ -166,14 +177,14 @@ class Embedding:
         return np.array(request.answer.result(), np.float32)
 
     def expect(self) -> None:
-        """Load the model ahead of the first request for vectors. That request raises its errors."""
+        """Load the model before the first request for vectors. That request raises any loading error."""
         with self._changed:
             if not (self._expected or self._stopped.is_set()):
                 self._expected = True
                 self._put(_Request(Rank.DOCUMENT))
 
     def count(self, texts: Sequence[str]) -> int:
-        """Count the tokens of all texts by the model's own tokenizer."""
+        """Return how many tokens all texts have together, by the model's own tokenizer."""
         return sum(self.embedder.count(texts))
 
     @property
@@ -193,7 +204,7 @@ class Embedding:
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop, and wait up to a minute for the current batch."""
+        """Stop, and wait up to a minute until the running round has ended."""
         self.stop()
         self._thread.join(timeout=60)
 
@@ -215,7 +226,10 @@ class Embedding:
     def _answers(
         self, wanted: Mapping[Digest, str], rank: Rank
     ) -> Iterator[tuple[Sequence[Digest], list[Vector]]]:
-        """Yield digests with their vectors, in parts that are not empty: cached vectors first."""
+        """Yield digests together with their vectors, cached vectors first. No yielded part is empty.
+
+        ``wanted``: texts by digest.
+        """
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
             cached = self._cache.get(self._recipe, part)
@@ -255,7 +269,10 @@ class Embedding:
         _refuse([request for *_, request in self._queue], Stopped())
 
     def _resize(self, seconds: float) -> int:
-        """Return how many texts the next round may have, given the seconds of the last one."""
+        """Return how many texts the next round may have.
+
+        ``seconds``: the duration of the last round.
+        """
         if seconds < ROUND_SECONDS:
             return min(2 * self._next_round, self._round_size)
         if seconds > 2 * ROUND_SECONDS:
@@ -263,7 +280,8 @@ class Embedding:
         return self._next_round
 
     def _wait(self) -> list[_Request]:
-        """Wait for the requests of a round; return none after the end."""
+        """Wait until requests are queued, and return those of the next round; an empty list when the program
+        ends."""
         with self._changed:
             if not self._queue:
                 self._next_round = self._first_round
@@ -271,10 +289,12 @@ class Embedding:
             return [] if self._stopped.is_set() else self._take()
 
     def _take(self, under_way: _Request | None = None) -> list[_Request]:
-        """Remove and return the first requests of one rank, up to a round; none if none is due.
+        """Remove the next requests from the queue, all of one rank and at most a round of texts, and return
+        them.
 
-        ``under_way``: first request of the running round. Then only requests that go before it are taken.
-        None needs a text of a running round, since the cache will have its vector.
+        ``under_way``: first request of the running round, if one runs. Then only requests that precede it are
+        removed. A request that needs a text of a running round stays queued, since the cache will soon have
+        the vector.
         """
         taken, size = list[_Request](), 0
         end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.order)
@@ -296,7 +316,10 @@ class Embedding:
         return taken
 
     def _answer(self, requests: list[_Request]) -> None:
-        """Answer requests together; after an error answer each alone, so that a bad text fails one caller."""
+        """Embed the texts of several requests together, and answer the requests.
+
+        If that fails, each request is embedded alone, so that a bad text fails only its own caller.
+        """
         if self._stopped.is_set():
             return _refuse(requests, Stopped())
         try:
@@ -316,7 +339,8 @@ class Embedding:
                     request.answer.set_result(answer)
 
     def _is_up(self, error: Exception) -> bool:
-        """Return whether the error may be about one text: the embedder still embeds a harmless one."""
+        """Return whether the embedder still embeds a harmless text, so that one bad text may have caused the
+        error."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:
@@ -332,7 +356,7 @@ class Embedding:
         return ([next(vectors) for _ in request.texts] for request in requests)
 
     def _embed_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
-        """Return for each request a vector or an error by text.
+        """Return a list for each request, with a vector or an error for each of its texts.
 
         The cache is read again, since an earlier round may have made some of the vectors.
         """
@@ -352,9 +376,9 @@ class Embedding:
             self._counts.loading = False
 
     def _embed(self, digests: list[Digest], texts: list[str], first: _Request) -> dict[Digest, Any]:
-        """Embed texts. Return by digest a vector, or the error of this text alone.
+        """Embed texts. Return a vector by digest, or an error by digest for a text that the embedder refuses.
 
-        ``first``: first request of the round; requests that go before it are answered between two steps.
+        ``first``: the first request of this round. Requests that precede it are answered between two steps.
         """
         self._load(texts)
         counts, begun, others = self._counts, monotonic(), 0.0
@@ -386,7 +410,10 @@ class Embedding:
 
 
 def _order(texts: int) -> int:
-    """Return the place in the queue for a request of this thread's document, with so many texts."""
+    """Return the position in the queue for a request with this number of texts.
+
+    It depends on when the document of the calling thread was begun.
+    """
     task = CURRENT.get()
     return 0 if task is None else task.number + texts // LATER
 
@@ -401,7 +428,7 @@ def _refuse(requests: Sequence[_Request], error: Exception) -> None:
 
 
 class Embeddings:
-    """An ``Embedding`` for each embedder: there are two while a collection changes its embedder."""
+    """An ``Embedding`` by recipe of its embedder. Two exist while a collection changes its embedder."""
 
     def __init__(
         self,
@@ -416,11 +443,11 @@ class Embeddings:
         self._closed = Counts()
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder], setting: object = None) -> Embedding:
-        """Return the stream of this recipe; make it if it does not exist.
+        """Return the ``Embedding`` of an embedder with this recipe, and create it if it does not exist.
 
-        ``setting``: the options of its embedder. If they changed, a stream to a server is replaced, since the
-        key may be another one. That happens once between two calls of ``keep``, so that all callers in
-        between get the same stream.
+        ``embedder``: builds the embedder. ``setting``: the embedder's options. If they changed, the
+        ``Embedding`` of a server is replaced, since the key of the server may have changed. That happens at
+        most once between two calls of ``keep``, so that all callers in between get the same object.
         """
         known, requested = self._by_recipe.get(recipe), recipe in self._requested
         self._requested.add(recipe)
@@ -434,11 +461,13 @@ class Embeddings:
         return self._by_recipe[recipe]
 
     def open_stream(self, recipe: str) -> Embedding | None:
-        """Return the stream of an embedder by its recipe; None if no stream is open. Any thread."""
+        """Return the ``Embedding`` of an embedder by its recipe; None if it was not created. Any thread may
+        call."""
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close the streams of all embedders except these. Call this after a config was applied."""
+        """Close the ``Embedding`` of every embedder whose recipe is not named. Call this after a config was
+        applied."""
         self._requested.clear()
         self._close(self._by_recipe.keys() - recipes)
 
@@ -449,7 +478,7 @@ class Embeddings:
             self._closed += closed.counts()
 
     def counts(self) -> Counts:
-        """Return the counts of all streams since the start. Any thread."""
+        """Return the sum of the counts of all embedders since the program started. Any thread may call."""
         return reduce(add, (one.counts() for one in list(self._by_recipe.values())), self._closed)
 
     def stop(self) -> None:

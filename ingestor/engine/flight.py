@@ -1,9 +1,11 @@
-"""Documents in flight: one record a document, its phase, and the table of the moves between phases.
+"""Documents in flight: the documents that the engine works on now, each with a phase and a table of moves.
 
-The journal knows which documents are due. A record exists from the moment at which the engine begins a
-document until the document lands: it is settled, or due again. All other facts about documents in flight are
-functions over the records. The engine's thread owns them; only the worker that prepares a document moves it
-between PREPARING and WAITING. The way of a document continues in pipeline/prepare.py.
+The journal knows which documents are due. A record (``InFlight``) is created when the engine begins a
+document, and is dropped when the document lands. A document lands when its work ends: it is settled, or due
+again. All other facts about documents in flight are computed from the records. The engine's thread owns them;
+only the worker that prepares a document moves it between PREPARING and WAITING.
+
+The work on a document continues in pipeline/prepare.py.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -30,7 +32,7 @@ _QUIET = 60.0  # seconds between two lines of the log about such a document
 
 
 class Phase(Enum):
-    """Phase of a document between two states of the journal."""
+    """Phase of a document while the engine works on it."""
 
     IDLE = auto()  # not in flight: the journal has its state
     BEGUN = auto()  # submitted: waits for a worker
@@ -54,12 +56,12 @@ BEING_WRITTEN = Phase.PREPARED, Phase.WRITING
 
 @dataclass(slots=True)
 class Attempts:
-    """Earlier attempts at a document, remembered after it landed.
+    """Earlier attempts at one document, remembered after the attempt ended.
 
-    ``cancelled``: whether work on the last version was cancelled. Work on the next version is not: readers of
-    a document that always changes get a version now and then. ``versions``: how many versions failed in a
-    row, of which ``version`` was the last. ``until``: POSIX seconds before which the document is not tried.
-    ``logged``: POSIX seconds of the last line of the log.
+    ``cancelled``: whether work on the last version was cancelled. Then work on the next version is not. So
+    readers get a version from time to time even if the document changes all the time. ``versions``: how many
+    versions failed in a row. ``version``: the last of them. ``until``: POSIX seconds before which the
+    document is not tried again. ``logged``: POSIX seconds of the last log line about the document.
     """
 
     cancelled: bool = False
@@ -69,9 +71,10 @@ class Attempts:
     logged: float = 0.0
 
     def note_failure(self, entry: Entry, now: float) -> bool:
-        """Note that a version failed. Return whether to log it: the first failure, later ones once a minute.
+        """Count a failed version. Return whether to log the failure.
 
-        Attempts become rarer if version after version fails because the document changes while it is read.
+        The first failure is logged, and later failures at most once a minute. If version after version fails
+        because the document changes while it is read, attempts become rarer.
         """
         version = entry.item.version if entry.item else ""
         if self.version is None:
@@ -91,13 +94,16 @@ class Attempts:
         return self.until if now < self.until <= now + _RAREST else None
 
     def forget_failures(self) -> None:
-        """Forget failed versions, after a version was prepared."""
+        """Forget failed versions, because a version could be prepared."""
         self.version, self.versions, self.until, self.logged = None, 0, 0.0, 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Writes of a large document that are still to be done. ``index``: the edition that they change."""
+    """The rest of a large document's writes, which are sent slice by slice.
+
+    ``index``: the edition that is written. ``left``: each step of this iterator writes the next slice.
+    """
 
     index: Index
     left: Iterator[None]
@@ -105,12 +111,12 @@ class Slices:
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """Record of a document in flight, and the tag of its work in the pool.
+    """A document that the engine works on. The object is also the tag by which its outcome is recognised.
 
-    ``drifted``: the document is settled, but its cuts no longer fit the statistic of its collection.
-    ``quarantine_recipe``: recipe to store if the parser refuses the document; noted at the start, since the
-    config may change meanwhile. ``cancelled``: the outcome is discarded. ``sums``: the document's
-    contribution to ``statistic``, which counts for other documents until the journal has it.
+    ``drifted``: the document is up to date, but its cuts no longer fit the statistic of its collection.
+    ``quarantine_recipe``: the recipe to store if the parser refuses the document. It is set at the start,
+    since the config may change meanwhile. ``cancelled``: the outcome will be discarded. ``sums``: what the
+    document adds to ``statistic``. Other documents are cut with these sums before the journal has them.
     """
 
     entry: Entry
@@ -126,13 +132,16 @@ class InFlight:
 
     @property
     def records(self) -> int:
-        """Return how many records the writes of the document concern; 0 before it is prepared."""
+        """Return how many records the document writes, patches or deletes; 0 before it is prepared."""
         writes = self.prepared
         return 0 if writes is None else len(writes.records) + len(writes.patches) + len(writes.drops)
 
     @property
     def large(self) -> bool:
-        """Return whether the document is written in slices: not if it is renamed, since its row changes."""
+        """Return whether the document is written in slices, because it has many records.
+
+        A renamed document never is: its row of the journal changes with the write.
+        """
         prepared = self.prepared
         return prepared is not None and self.records > BATCH and prepared.intent.predecessor is None
 
@@ -141,7 +150,10 @@ class InFlight:
         self.phase = to
 
     def move_at_work(self, to: Phase) -> None:
-        """Move the document to a phase, on its worker. Raises Stopped if the document was cancelled."""
+        """Move the document to another phase; called by the worker that prepares it.
+
+        Raises Stopped if work on the document was cancelled.
+        """
         if self.cancelled:
             raise Stopped
         self.move(to)
@@ -149,9 +161,11 @@ class InFlight:
 
 @dataclass(slots=True)
 class Queue:
-    """Documents of an edition that wait to be written, by row; the next large one comes first of its kind.
+    """Prepared documents of one edition that wait to be written, by row of the journal.
 
-    ``records``: number of records of all their writes. ``since``: POSIX seconds of the first arrival.
+    The first large document in the queue is the one whose slice is written next. ``records``: number of
+    records that all the documents write, patch or delete. ``since``: POSIX seconds at which the empty queue
+    got a document.
     """
 
     documents: dict[int, InFlight] = field(default_factory=dict)
@@ -163,18 +177,19 @@ class Queue:
         return self.records >= BATCH
 
     def is_ripe(self, now: float) -> bool:
-        """Return whether a batch is full, or has waited LINGER seconds for other documents to fill it."""
+        """Return whether to write now: a batch is full, or the first document has waited LINGER seconds for
+        others."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
     @property
     def ripe_at(self) -> float:
-        """Return when a batch is ripe at the latest, in POSIX seconds."""
+        """Return the POSIX seconds at which a batch is written at the latest, even if it is not full."""
         return self.since + LINGER
 
     def batch(self, *, background: bool) -> list[InFlight]:
-        """Return the first documents that are not large: about a batch of records, at least one document.
+        """Return the first documents that are not large, as many as fill a batch, but at least one.
 
-        ``background``: whether readers do not see the edition yet.
+        ``background``: whether the edition is still hidden from readers; its batches are smaller.
         """
         most = BACKGROUND_BATCH if background else BATCH
         small = [each for each in self.documents.values() if not each.large]
@@ -190,10 +205,11 @@ class Queue:
 
 
 class Flight:
-    """Records of all documents in flight and of documents with remembered attempts, by row.
+    """All documents in flight, and the documents whose earlier attempts are remembered, by row of the
+    journal.
 
-    ``queues``: by edition, the documents that wait to be written. They are an index of the records: the cost
-    of a step must not grow with the number of documents.
+    ``queues``: by edition, the prepared documents that wait to be written. The queues repeat facts of the
+    records, because the cost of a step must not grow with the number of documents.
     """
 
     def __init__(self) -> None:
@@ -201,7 +217,10 @@ class Flight:
         self.queues: dict[EditionName, Queue] = {}
 
     def documents(self, *phases: Phase) -> list[InFlight]:
-        """Return the documents in these phases; all that are in flight if none is named. Any thread."""
+        """Return the documents that are in one of these phases; all documents in flight if no phase is given.
+
+        Any thread may call.
+        """
         phases = phases or (*BEING_PREPARED, *BEING_WRITTEN)
         return [each for each in list(self._records.values()) if each.phase in phases]
 
@@ -209,28 +228,30 @@ class Flight:
         return {row for row, each in self._records.items() if each.phase is not Phase.IDLE}
 
     def get(self, row: int) -> InFlight | None:
-        """Return the document of this row of the journal if it is in flight."""
+        """Return the document with this row of the journal; None if it is not in flight."""
         known = self._records.get(row)
         return None if known is None or known.phase is Phase.IDLE else known
 
     def attempts(self, row: int) -> Attempts:
-        """Return the remembered attempts at a document; blank if there were none."""
+        """Return the remembered attempts at the document of this row, or empty ``Attempts``."""
         return self._records[row].attempts if row in self._records else Attempts()
 
     def is_preparing(self, edition: EditionName) -> bool:
-        """Return whether a document of this edition waits for a worker, or is on one."""
+        """Return whether any document of this edition waits for a worker, or is being prepared by one."""
         return any(each.entry.collection == edition for each in self.documents(*BEING_PREPARED))
 
     def editions(self) -> set[EditionName]:
         return {each.entry.collection for each in self.documents()}
 
     def begin(self, document: InFlight) -> None:
-        """Put a document into flight, right before it is submitted: nothing may fail in between."""
+        """Add a document to those in flight. Call this right before it is submitted: nothing may fail in
+        between."""
         document.move(Phase.BEGUN)
         self._records[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:
-        """Queue the writes of a document, in place of writes that the index refused."""
+        """Queue the writes of a prepared document. They replace writes that Chroma refused, if there were
+        any."""
         document.move(Phase.PREPARED)
         self._leave(document)
         document.prepared = prepared
@@ -240,19 +261,26 @@ class Flight:
         queue.records += document.records
 
     def rotate(self, document: InFlight) -> None:
-        """Move a large document to the end of its queue, so that each large document advances by a slice."""
+        """Move a large document to the end of its queue, so that large documents are written a slice each in
+        turn."""
         waiting = self.queues[document.entry.collection].documents
         waiting[document.entry.row] = waiting.pop(document.entry.row)
 
     def change_row(self, document: InFlight, entry: Entry) -> None:
-        """Note that a refused document has another row in the journal: it adopted that of its former name."""
+        """Note that a refused document got another row of the journal.
+
+        The document had adopted the row of its former name before Chroma refused it.
+        """
         waiting, before = self.queues[document.entry.collection].documents, document.entry.row
         document.entry = entry
         waiting[entry.row] = waiting.pop(before)
         self._records[entry.row] = self._records.pop(before)
 
     def land(self, document: InFlight) -> None:
-        """End a flight: the document is settled, or due again. Do nothing if it has landed already."""
+        """Take a document out of the documents in flight: it is up to date, or will be tried again.
+
+        Do nothing if that happened already.
+        """
         if document.phase is Phase.IDLE:
             return
         document.move(Phase.IDLE)
@@ -264,20 +292,23 @@ class Flight:
             self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.IDLE}
 
     def _leave(self, document: InFlight) -> None:
-        """Remove a document from its queue, and discard its writes."""
+        """Remove a document from its queue, and discard the writes that were prepared for it."""
         queue = self.queues.get(document.entry.collection, Queue())
         if queue.documents.pop(document.entry.row, None) is not None:
             queue.records -= document.records
             document.prepared = document.slices = None
 
     def sums_of_others(self, journal: Journal, document: InFlight, own: Sums | None = None) -> Sums | None:
-        """Return the sums over all documents read except this one; None if there are none. Any thread.
+        """Return the statistic's sums over all documents read so far, without this one; None if no other was
+        read.
 
-        A first pass moves the statistic with each document. No document waits for it to settle: each document
-        is cut by the documents read so far. When nothing new is left to read, documents whose interval does
-        not contain the settled value are cut again. Cuts do not change sums, so that happens once.
+        Each document of a first pass changes the statistic of its collection. No document waits until all are
+        read: each is cut by the documents read so far. When no new document is left to read, documents are
+        cut again if the final value lies outside their interval. Cuts do not change the sums, so that happens
+        once.
 
-        ``own``: the sums of this document, which count for other documents from now on, until it lands.
+        ``own``: the sums of this document. They count for other documents from now on, until it lands. Any
+        thread may call.
         """
         entry, statistic = document.entry, document.statistic
         assert statistic is not None
@@ -298,9 +329,10 @@ class Flight:
 
 
 def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:
-    """Cancel work on documents that were removed, paused or changed. ``wanted``: listed versions by row.
+    """Cancel work on documents that were removed or changed since it began, or whose source was paused.
 
-    Every other version of a document that changes all the time is finished (see Attempts.cancelled).
+    ``wanted``: the listed version of each document, by row. If a document changes all the time, the work on
+    every other version is finished (see Attempts.cancelled).
     """
     for document in documents:
         entry, version = document.entry, wanted.get(document.entry.row)

@@ -1,7 +1,7 @@
-"""The health of collections: classifies errors of writes, and carries out the remedies.
+"""The health of collections: decides from an error of a write what to do, and does it.
 
-After an error a collection is paused, held or rebuilt, and its documents wait. An error does not mean that
-Chroma refused the write: Chroma may have applied it, so the same records are sent again.
+After an error a collection is paused, held for a person, or rebuilt, and its documents wait. A failed request
+does not prove that Chroma refused the write: Chroma may have applied it. So the same records are sent again.
 """
 
 import logging
@@ -27,7 +27,7 @@ HELD = 300.0  # seconds until a held edition that readers do not see is tried ag
 
 
 class Remedy(Enum):
-    """Remedy for an error of a write."""
+    """A way to continue after a write to a collection failed."""
 
     RETRY = auto()  # the collection or the journal cannot be written now: pause
     REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
@@ -37,7 +37,7 @@ class Remedy(Enum):
 
 
 def classify(error: Exception) -> Remedy:
-    """Return the remedy for an error of a write."""
+    """Return what to do after a write failed with this error."""
     if isinstance(error, Torn | Gone):
         return Remedy.REBUILD
     if isinstance(error, Transient | sqlite3.OperationalError):
@@ -59,8 +59,9 @@ class WriteResult(Enum):
 class Health:
     """The health of one collection.
 
-    ``not_before``: POSIX seconds until which it is paused. ``marked``: whether it must be examined.
-    ``attempts``: failures in a row. ``trouble``: reason of its pause or hold, which is logged once.
+    ``not_before``: POSIX seconds until which the collection is paused. ``marked``: whether it must be
+    examined. ``attempts``: number of failures in a row. ``trouble``: the reason of its pause or hold, which
+    is logged once.
     """
 
     not_before: float = 0.0
@@ -70,10 +71,10 @@ class Health:
 
 
 class CollectionHealth:
-    """Attempts work on collections, and carries out the remedy for each error.
+    """Runs work on collections, and pauses, holds or rebuilds a collection after an error.
 
-    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``hold_sources``: called with a collection
-    that only a person can repair, and the reason.
+    ``clock``: returns POSIX seconds. ``random``: returns a number evenly drawn from [0, 1). ``hold_sources``:
+    called with a collection that only a person can repair, and the reason.
     """
 
     def __init__(
@@ -92,16 +93,19 @@ class CollectionHealth:
         return {name for name, health in self.of.items() if now < health.not_before}
 
     def troubles(self) -> dict[str, str]:
-        """Return why the last attempt failed, by the name that readers use, for collections where it did.
+        """Return why the last attempt to use a collection failed, by collection. Healthy collections are left
+        out.
 
-        The reason of the edition that readers see takes precedence over that of its replacement.
+        Keys are the names that readers use. If both the edition that readers see and its replacement failed,
+        the reason of the former is returned.
         """
         failed = {name: health.trouble for name, health in self.of.items() if health.trouble is not None}
         building_first = sorted(failed, key=self._collections.is_building, reverse=True)
         return {self._collections.serves(name): failed[name] for name in building_first}
 
     def unwritable(self) -> dict[str, str]:
-        """Return why writes fail again and again, by the name that readers use; see PERSISTENT."""
+        """Return why a collection could not be written PERSISTENT times in a row, by the name that readers
+        use."""
         return {
             self._collections.serves(name): health.trouble
             for name, health in self.of.items()
@@ -111,7 +115,7 @@ class CollectionHealth:
         }
 
     def configure(self, editions: Collection[EditionName]) -> None:
-        """Retry paused collections, and forget the troubles of editions other than these."""
+        """Retry paused collections at once, and forget the errors of all editions except these."""
         self.retry_now()
         for name in self.of.keys() - editions:
             self.of[name].trouble = None
@@ -122,13 +126,14 @@ class CollectionHealth:
             health.not_before = 0.0
 
     def mark(self, collection: EditionName) -> None:
-        """Have a collection examined: it may have been deleted, replaced or torn."""
+        """Have a collection examined in the next step: it may have been deleted, replaced or damaged."""
         self.of[collection].marked = True
 
     def examine(self, busy: Collection[EditionName]) -> None:
-        """Examine marked collections, before documents are prepared for them.
+        """Examine the marked collections, before documents are prepared for them.
 
-        ``busy``: collections with waiting writes. Their troubles end with a successful write, not here.
+        ``busy``: collections with waiting writes. Their error is forgotten after a successful write, not
+        after a successful examination.
         """
         for collection, health in list(self.of.items()):
             if not health.marked or self._clock() < health.not_before:
@@ -143,7 +148,10 @@ class CollectionHealth:
             health.marked = result is WriteResult.RETRY
 
     def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
-        """Do the work; after an error pause, hold or rebuild the collection. Raises sqlite3.Error."""
+        """Call ``work`` for a collection; after an error pause, hold or rebuild the collection.
+
+        Return what came of it. Raises sqlite3.Error if the journal itself is at fault.
+        """
         try:
             try:
                 work()
@@ -172,9 +180,11 @@ class CollectionHealth:
         health.attempts, health.trouble = 0, None
 
     def hold(self, collection: EditionName, reason: str) -> None:
-        """Note that a person must repair a collection, and pause it if readers do not see it yet.
+        """Note that only a person can repair a collection. If readers do not see the collection yet, pause
+        it.
 
-        The sources of a collection that readers see are held, so that nothing is written to it either.
+        If readers do see the collection, the caller holds its sources instead, so that nothing is written to
+        it.
         """
         health, shown = self.of[collection], self._collections.serves(collection)
         if health.trouble != reason:
@@ -185,8 +195,10 @@ class CollectionHealth:
             health.not_before = self._clock() + HELD
 
     def _pause(self, collection: EditionName, error: Exception) -> None:
-        """Pause a collection, with exponential backoff or as long as its server asks, and log the reason
-        once."""
+        """Pause a collection, and log the reason once.
+
+        The pause grows with each failure, and is at least as long as the server asks for.
+        """
         health, shown, reason = self.of[collection], self._collections.serves(collection), str(error)
         if isinstance(error, sqlite3.OperationalError):
             reason = f"the journal cannot be written: {error}"
@@ -206,7 +218,7 @@ class CollectionHealth:
         health.trouble = reason
 
     def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:
-        """Make a collection, or one shard of it, due again: its records are written with cached vectors."""
+        """Have all records of a collection, or of its damaged shard, written again with cached vectors."""
         shown, shard = self._collections.serves(collection), error.shard
         self._collections.doubt(collection, None if shard is None else [shard])
         self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)

@@ -1,12 +1,11 @@
 """The engine's loop: list sources, begin documents, process outcomes, write, remove. One thread runs it.
 
 Only this thread writes the journal and the index. There is no event queue: a hint only makes a listing happen
-sooner, and due documents are a query on the journal. Read ``Engine.step`` first. ``choose`` decides which due
-documents are begun, and ``DocumentFlow`` what follows from an outcome. The way of a document continues in
-engine/flight.py.
+sooner, and due documents are found by a query on the journal. Read ``Engine.step`` first. ``choose`` decides
+which due documents are begun. ``DocumentFlow`` decides what to do with the outcome of a document.
 
-A background edition is an edition that is built to replace the one that readers see. Work for it follows all
-other work.
+A background edition is being built to replace the one that readers see. Work for it comes after all other
+work. The work on a document continues in engine/flight.py.
 """
 
 import logging
@@ -54,10 +53,11 @@ RESTLESS = "the document changes again and again while it is read"
 class EngineParts:
     """Everything that the engine works with.
 
-    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
-    same time. ``forget``: called with source and key of each document that is removed. ``times``: seconds by
-    stage. ``preparing``: prepares a document, called on a worker. ``ahead``: most small documents that are
-    begun before a worker is free.
+    ``clock``: returns POSIX seconds. ``random``: returns a number evenly drawn from [0, 1). ``workers``:
+    number of documents prepared at the same time. ``forget``: called with source and key of each document
+    that is removed. ``times``: seconds spent in each stage. ``preparing``: the function that prepares a
+    document, called on a worker. ``in_flight_bytes``: bound of the bytes of begun documents that are not
+    small. ``ahead``: how many small documents may be begun before a worker is free.
     """
 
     journal: Journal
@@ -74,7 +74,7 @@ class EngineParts:
 
 
 class Engine:
-    """Reconciles the journal's desired state with Chroma. All methods belong to one thread."""
+    """Makes the index equal to the desired state in the journal. All methods must be called by one thread."""
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts, self.journal, self.pool, self.clock = parts, parts.journal, parts.pool, parts.clock
@@ -124,15 +124,17 @@ class Engine:
         self.check_collections()
 
     def check_collections(self) -> None:
-        """Have every collection examined soon: Chroma was restarted, or the config changed."""
+        """Have every collection examined in the next step, because Chroma was restarted or the config
+        changed."""
         for edition in dict.fromkeys(feed.edition for feed in self.sources):
             self.health.mark(edition)
 
     def step(self, timeout: float) -> None:
-        """Process finished work, then list, prepare and write what is due.
+        """Process the outcomes of finished work, then list sources, prepare documents and write what is
+        ready.
 
-        ``timeout``: seconds to wait for finished work. Raises sqlite3.Error or OSError, on a full disk for
-        example; nothing is lost, and the next step continues.
+        ``timeout``: seconds to wait for an outcome if there is none. Raises sqlite3.Error or OSError, for
+        example if the disk is full. Nothing is lost then: the next step continues.
         """
         outcome = self.pool.next(timeout)
         while outcome is not None:
@@ -151,11 +153,12 @@ class Engine:
         self._tidy()
 
     def flush(self) -> None:
-        """Write one batch of prepared documents before the program ends; the next run prepares the others."""
+        """Write one batch of prepared documents before the program ends. The next run prepares the rest
+        again."""
         self._write(everything=True)
 
     def is_resting(self) -> bool:
-        """Return whether nothing runs, nothing waits to be written and nothing is due now."""
+        """Return whether the engine has nothing to do now: no work runs, waits to be written, or is due."""
         if self.scanner.is_busy() or self.flight.rows():
             return False
         ready = self._ready()
@@ -166,7 +169,10 @@ class Engine:
         )
 
     def wake_at(self, *, routine: bool = True) -> float:
-        """Return when work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
+        """Return the POSIX seconds at which the engine has work again.
+
+        ``routine``: whether the regular listings of sources count as work.
+        """
         after = self._background_written_at + self._background_seconds
         later = dict.fromkeys(self._background, after) if self._yields() else {}
         times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
@@ -177,7 +183,8 @@ class Engine:
     # --- outcomes ------------------------------------------------------------------------------------
 
     def _process(self, outcome: Outcome) -> None:
-        """Process the outcome of a document's preparation, of a listing, or of a watch."""
+        """Process the outcome of a document's preparation, of a source's listing, or of a connector's watch
+        for changes."""
         stopped = isinstance(outcome.error, Stopped)  # the program stops, or the embedder was replaced
         if isinstance(outcome.tag, InFlight):
             if stopped or outcome.tag.cancelled:
@@ -192,7 +199,8 @@ class Engine:
     # --- due documents -------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
-        """Return feeds whose source is neither held nor paused and whose collection can be written."""
+        """Return the feeds that can be worked on: the source is not held or paused, and its collection can be
+        written."""
         paused = self.health.collections_paused()
         return [
             feed
@@ -201,7 +209,8 @@ class Engine:
         ]
 
     def _dispatch(self) -> None:
-        """Begin due documents. Editions that readers see are served first, as if there were no others."""
+        """Begin due documents. Documents of editions that readers see are chosen first, as if there were no
+        others."""
         if not self._may_dispatch():
             return
         ready, full = self._ready(), self.writer.full()
@@ -219,7 +228,11 @@ class Engine:
         self._queried = self.journal.mark(), self.clock(), few
 
     def _may_dispatch(self) -> bool:
-        """Return whether to query due documents: after a write to the journal, or once some work ended."""
+        """Return whether to query the journal for due documents.
+
+        The query is repeated after a write to the journal, once an eighth of the begun documents ended, or
+        after some time.
+        """
         mark, at, few = self._queried
         return (
             len(self._begun()) <= few
@@ -233,7 +246,7 @@ class Engine:
     def _choose(
         self, queue: Sequence[Queued], begun: Sequence[Entry], full: Sequence[Entry] = ()
     ) -> list[int]:
-        """Return the rows of due documents to begin. ``begun``, ``full``: see ``choose``."""
+        """Choose which due documents to begin, and return their rows. For the parameters see ``choose``."""
         parts = self.parts
         most = {"small": parts.ahead, "large": max(1, parts.workers // 2), "": BEGUN * parts.workers}
         moving = [*map(as_queued, begun)], [*map(as_queued, full)]
@@ -247,9 +260,10 @@ class Engine:
             cancel_overtaken(at_work, still_wanted(self.journal, [each.entry.row for each in at_work]))
 
     def _start(self, entry: Entry, *, drifted: bool = False) -> None:
-        """Submit a document to the pool; put it off if it changes again and again while it is read.
+        """Submit a document to the pool of workers. A document that keeps changing while it is read waits
+        instead.
 
-        ``drifted``: it is settled, and only chunked again.
+        ``drifted``: the document is up to date, and is only chunked again.
         """
         attempts = self.flight.attempts(entry.row)
         if (until := attempts.waits_until(self.clock())) is not None and entry.item:
@@ -273,9 +287,11 @@ class Engine:
     # --- vanished and drifted documents --------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Remove vanished documents that no listing can find under another name; then cut drifted ones again.
+        """Remove vanished documents, and chunk documents again whose cuts no longer fit the statistic.
 
-        All new documents are read by then, so the statistic is constant while others are cut for it.
+        A document is removed only when no listing and no document waiting to be read can find it under
+        another name. Documents are chunked again when all new ones are read, so that the statistic does not
+        change meanwhile.
         """
         ready = self._ready()
         if not (ready or self.leaving or self.losing):
@@ -308,10 +324,10 @@ class Engine:
                 self._start(entry, drifted=True)
 
     def _removable(self, ready: Sequence[Feed], limit: int, until: float, *, unknown: bool) -> list[Entry]:
-        """Return vanished documents that may be removed by now.
+        """Return vanished documents that may be removed by now, with about ``limit`` records in all.
 
-        Their grace is over, and no waiting document can be one of them. ``until``, ``unknown``: see
-        Backlog.documents_gone.
+        A document is left out while a document that waits to be read may be the same one under another name.
+        ``until`` and ``unknown`` are passed to Backlog.documents_gone.
         """
         incomplete = self.scanner.incomplete_sources()
         losing = {name for name in self.losing if self.source_rows.of(name).ready}
@@ -322,7 +338,11 @@ class Engine:
         )  # fmt: skip
 
     def _find_drifted(self, ready: Sequence[Feed], limit: int, without: Collection[int]) -> list[Entry]:
-        """Return settled documents whose cuts no longer fit their statistic, without these rows."""
+        """Return documents that are up to date, but whose cuts no longer fit the statistic of their
+        collection.
+
+        ``without``: rows to leave out.
+        """
         chunkers = {
             (source.collection, chunker.statistic): chunker
             for source in self.sources.values()
@@ -340,7 +360,11 @@ class Engine:
     # --- writing -------------------------------------------------------------------------------------
 
     def _write(self, *, everything: bool = False) -> None:
-        """Write ripe batches, editions that readers see first. A batch is ripe if nothing can join it."""
+        """Write the batches that are full or have waited long enough, for editions that readers see first.
+
+        If no document of an edition is being prepared, its batch is written at once, since nothing can join
+        it.
+        """
         with self.times.measure("write"):
             for edition in sorted(self.flight.queues, key=self._background.__contains__):
                 background = edition in self._background
@@ -352,9 +376,10 @@ class Engine:
                     self._background_seconds = self._background_written_at - begun
 
     def _yields(self) -> bool:
-        """Return whether a background batch waits for documents of editions that readers see.
+        """Return whether a batch of a background edition waits for documents of editions that readers see.
 
-        It waits at most as long as the last background batch took, so that a rebuild gets half of the time.
+        The wait is at most as long as writing the last such batch took. So a rebuild gets at least half of
+        the writing time.
         """
         if has_passed(self._background_written_at, self._background_seconds, self.clock()):
             return False
@@ -371,12 +396,13 @@ def choose(
     one_source: float,
     most_bytes: int,
 ) -> list[int]:
-    """Choose the documents to begin, and return their rows. Pure.
+    """Choose which due documents to begin, and return their rows. Pure.
 
-    ``begun``: documents being prepared. ``full``: documents of full batches, to be written first. ``most``:
-    documents of each kind that may be begun. Of ``small`` ones as many again may be begun while a batch of
-    them is written. ``one_source``: the fraction of each kind that a source may have. ``most_bytes``: bytes
-    of all documents that are not small; a larger document is begun alone.
+    ``begun``: documents that are being prepared. ``full``: documents of full batches, which are to be written
+    first. ``most``: by kind (see ``_kind``), how many documents may be in preparation. While a full batch of
+    small documents is written, twice as many small ones are allowed in all. ``one_source``: the fraction of
+    each number that a single source may use. ``most_bytes``: bound of the bytes of all documents that are not
+    small. A document larger than this bound is begun alone.
     """
     kinds = Counter(_kind(each, most) for each in begun)
     sources = Counter((_kind(each, most), each.source) for each in begun)
@@ -404,13 +430,16 @@ def _kind(queued: Queued, most: Mapping[str, int]) -> str:
 
 
 def _no_predecessor(new: Entry, content: str) -> Entry | None:
-    """Return None: no document had vanished, and a renamed document is listed with its former name."""
+    """Return None: nothing had vanished when the new document was begun, so it cannot be a renamed one.
+
+    A listing that finds a renamed document under its new name also reports that the old name vanished.
+    """
 
 
 class DocumentFlow:
-    """Decides what follows from the outcome of a document's preparation.
+    """Decides what to do with the outcome of a document's preparation.
 
-    The document is queued for the writer, or its flight ends and it is retried later.
+    The document is queued to be written, or its work ends and it is retried later.
     """
 
     def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
@@ -424,13 +453,18 @@ class DocumentFlow:
         self.writer = Writer(parts.journal, parts.collections, parts.clock, flight, health, self)
 
     def configure(self, sources: Mapping[Feed, Source], background: Container[EditionName]) -> None:
-        """Apply a config. ``background``: editions that are built to replace others."""
+        """Apply a config.
+
+        ``sources``: the sources by feed. ``background``: editions that are built to replace the ones readers
+        see.
+        """
         self._sources, self._background = sources, background
         self._languages.configure(sources)
         self.writer.health.configure({feed.edition for feed in sources})
 
     def process(self, document: InFlight, outcome: Outcome) -> None:
-        """Queue the writes of a prepared document, or handle its failure."""
+        """Queue the writes of a prepared document. If its preparation failed, quarantine it or retry it
+        later."""
         entry, attempts = document.entry, document.attempts
         attempts.cancelled = False
         if isinstance(outcome.error, Slow) or self._has_new_source(entry):
@@ -445,7 +479,10 @@ class DocumentFlow:
             self._fail(document, outcome.error, outcome.trace, document.quarantine_recipe)
 
     def refuse(self, document: InFlight, error: Exception) -> None:
-        """Handle a refusal by Chroma. The entry is read again, since the intents changed it."""
+        """Handle a document that Chroma refused: quarantine it or retry it later.
+
+        Its row is read from the journal again, since the journal changed it before the write.
+        """
         assert document.prepared is not None
         receipt = document.prepared.receipt
         entry, other = self._journal.entry(receipt.row), self._flight.get(receipt.row)
@@ -458,7 +495,10 @@ class DocumentFlow:
             self._fail(document, error, "".join(traceback.format_exception(error)))
 
     def _fail(self, document: InFlight, error: Exception, trace: str, recipe: str | None = None) -> None:
-        """Handle a document that could not be prepared or written. ``recipe``: of its quarantine."""
+        """Quarantine a document that could not be prepared or written, or retry it later.
+
+        ``trace``: the traceback. ``recipe``: the recipe to store with a quarantine; None for today's recipe.
+        """
         entry = document.entry
         failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
         source = self._sources.get(entry.feed)
@@ -487,9 +527,10 @@ class DocumentFlow:
         self._put_off(document, failure)
 
     def _ask_person(self, entry: Entry, reason: str) -> None:
-        """Hold a background edition, or else the source, until a person helps.
+        """Hold the document's edition if it is in the background, else its source, until a person helps.
 
-        An edition that is being replaced holds neither: its former model need not be there any more.
+        Neither is held if a background edition replaces this one: the model of the old edition need not exist
+        any more.
         """
         replaced = any(
             one.source == entry.source and one.edition in self._background for one in self._sources
@@ -509,18 +550,25 @@ class DocumentFlow:
         log.log(level, words, *fit_line(words, entry, reason), extra=about)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
-        """Retry a document later, with its present records, and end its flight."""
+        """End the work on a document, and schedule its retry. Until then the document keeps its records."""
         entry = document.entry
         self.writer.counts.add_retry(entry.source, failure.reason)
         self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self._flight.land(document)
 
     def _has_new_source(self, entry: Entry) -> bool:
-        """Return whether the document's source was renamed: the document is due again under the new name."""
+        """Return whether the source of a document was renamed since the work on the document began.
+
+        Then the document is due again under the new name.
+        """
         return source_of(self._journal, entry.row) not in (None, entry.source)
 
     def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
-        """Return whether the document's records may be removed; else a person must accept the loss first."""
+        """Return whether the document's records may be removed.
+
+        If too many documents of its source became unreadable, a person must accept the loss first. The
+        document is then retried later, and False is returned.
+        """
         entry = document.entry
         source = self._sources.get(entry.feed)
         if (
@@ -534,9 +582,10 @@ class DocumentFlow:
         return False
 
     def current_recipe(self, prepared: Prepared) -> str:
-        """Return the recipe that today's config asks for; "" for a document whose source was renamed.
+        """Return the recipe by which today's config would prepare a document.
 
-        No document has the recipe "", so that one is prepared again under the new name.
+        Return "" if its source was renamed. No document has the recipe "", so it is prepared again under the
+        new name.
         """
         if self._has_new_source(prepared.entry):
             return ""
@@ -544,7 +593,7 @@ class DocumentFlow:
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
     def hold(self, collection: EditionName, reason: str) -> None:
-        """Hold the sources of a collection that readers see; of a background edition no source is held."""
+        """Hold the sources that feed a collection which readers see. For a background edition, do nothing."""
         for source in self._sources.values():
             if source.collection == collection and collection not in self._background:
                 self._source_rows.hold(source.name, reason)

@@ -1,6 +1,7 @@
-"""Lines of the log about failed documents and unknown languages, a few for any number of documents.
+"""Writes log lines about failed documents and unknown languages: a few lines, however many documents there
+are.
 
-Failures are logged by reason, since one cause can strike thousands of documents.
+Failures are counted by reason, since one cause can affect thousands of documents.
 """
 
 import logging
@@ -37,15 +38,16 @@ Failed = Literal["document_unsupported", "document_quarantined", "document_faile
 
 
 class FailureLog:
-    """Logs failures, and counts them by reason since the start."""
+    """Logs the failures of documents, and counts them by reason since the program started."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
         self._logged = set[tuple[str, str, str | None, str]]()
 
     def note(self, entry: Entry, name: Failed, failure: Failure) -> None:
-        """Log a failure: the first few of each reason at the level of their event, the others at DEBUG.
+        """Log the failure of a document.
 
+        The first few failures of each reason are logged at the level of event ``name``, the others at DEBUG.
         A version that fails in several editions of a collection is logged once.
         """
         message, alike, level = MESSAGES[name]
@@ -70,7 +72,10 @@ class FailureLog:
 
 
 def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[str, SourceName, str]:
-    """Return key, source and reason for ``message``, shortened to a line with ``more`` at its end."""
+    """Return key, source and reason as the values for ``message``, shortened so that the log line fits.
+
+    ``more``: words that follow at the end of the line.
+    """
     key = entry.key if len(entry.key) <= KEY else f"…{entry.key[1 - KEY :]}"
     room = LINE - len(message % (key, entry.source, "")) - len(more)
     return key, entry.source, shorten(reason, max(ROOM, room))
@@ -78,7 +83,7 @@ def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[s
 
 @dataclass(slots=True)
 class _Sample:
-    """The first documents of a source, by row in the journal: their languages, and tokens of their texts."""
+    """Languages and tokens of the first documents of a source. ``documents``: their rows in the journal."""
 
     documents: set[int] = field(default_factory=set)
     languages: Counter[str] = field(default_factory=Counter)
@@ -87,14 +92,15 @@ class _Sample:
 
 
 class LanguageWarnings:
-    """Warns about sources if the model does not know the language of most documents, or many tokens."""
+    """Warns if an embedding model does not know the language of most documents of a source, or many of its
+    tokens."""
 
     def __init__(self, journal: Journal) -> None:
         self._notices = Notices(journal)
         self._samples = defaultdict[tuple[SourceName, str], _Sample](_Sample)  # by source and model
 
     def configure(self, sources: Mapping[Feed, Source]) -> None:
-        """Forget warnings about models that the config does not name any more."""
+        """Delete warnings about embedding models that the config no longer names."""
         for feed, source in sources.items():
             if source.tools.languages is None:
                 self._notices.put("language", feed.source, None)
@@ -103,7 +109,8 @@ class LanguageWarnings:
                 self._notices.put("tokens", feed.source, None)
 
     def add(self, entry: Entry, prepared: Prepared, source: Source | None) -> None:
-        """Count a prepared document, and log the warnings that follow, each once."""
+        """Count the language and tokens of a prepared document, and warn once if its source does not fit the
+        model."""
         if source is None or not prepared.records:
             return
         known, vocabulary = source.tools.languages, source.tools.vocabulary
@@ -122,7 +129,8 @@ class LanguageWarnings:
                 self._warn("tokens", entry.source, words)
 
     def _warn(self, kind: Literal["language", "tokens"], source: SourceName, words: str) -> None:
-        """Store a warning for `status`, and log it if there is none of its kind yet."""
+        """Store a warning for `status`. Log it, too, if no warning of this kind about the source is stored
+        yet."""
         if self._notices.get(kind, source) is None:
             name: Event = "language_unknown" if kind == "language" else "tokens_unknown"
             log.warning("source %s: %s", source, words, extra=event(name, source=str(source), reason=words))

@@ -1,8 +1,8 @@
-"""Watches sources: decides when each is listed, and carries out the actions that follow from its listing.
+"""Watches sources: decides when each source is listed, and applies each listing to the journal.
 
-A watch is the state machine of a source, with the table MOVES. core/listings.py decides the actions; the
-scanner carries them out in the journal. All methods belong to the engine's thread. The way of a document
-begins here, and continues in engine/loop.py.
+The state of a source is a ``Watch``, a state machine with the table MOVES. The module core/listings.py
+decides which actions a listing demands, and the scanner carries them out in the journal. All methods must be
+called by the engine's thread. The work on a document begins here, and continues in engine/loop.py.
 """
 
 import logging
@@ -33,7 +33,7 @@ GRACE = 60.0  # seconds for which a vanished document may still be found under a
 
 
 class WatchPhase(Enum):
-    """Phase of a source's watch."""
+    """Phase of a source's watch: what the scanner is doing with the source."""
 
     IDLE = auto()
     LISTING = auto()  # on a worker
@@ -54,18 +54,19 @@ UNDER_WAY = WatchPhase.LISTING, WatchPhase.APPLYING
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """The state of one source's watch, and the tag of its listings in the pool.
+    """The state of one source for the scanner. The object is also the tag by which its listings are
+    recognised.
 
-    ``dirty``: keys to list again, with all keys below them; "" is the whole source. ``is_listed``: whether a
-    complete listing is in the journal under this config. ``next_scan``: POSIX seconds of the next complete
-    listing. ``failures``, ``partial``: complete listings in a row that failed, or that could not list every
-    key. ``problem``: the last one that was logged, since each is logged once. ``watched``: whether the
-    connector watches for changes; ``end`` ends that.
+    ``dirty``: keys to list again, together with all keys below them; "" is the whole source. ``is_listed``:
+    whether a complete listing under this config is in the journal. ``next_scan``: POSIX seconds of the next
+    complete listing. ``failures``: how many complete listings failed in a row. ``partial``: how many in a row
+    could not list every key. ``problem``: the problem that was logged last, since each is logged once.
+    ``watched``: whether the connector reports changes. ``end``: a function that ends these reports.
 
-    The other fields belong to the listing under way. ``row``: the source's row when the listing began.
-    ``result``, ``left``: the finished listing, and its actions that are not carried out yet. They are lost if
-    the process ends: the next listing finds what the journal lacks. ``positions``: for each edition, where
-    its new documents stand in the queue.
+    The other fields belong to the running listing. ``row``: the source's row of the journal when the listing
+    began. ``result``: the finished listing. ``left``: its actions that are not carried out yet. Both are lost
+    if the process ends; the next listing finds what the journal lacks. ``positions``: by edition, the
+    positions in the queue for its new documents.
     """
 
     source: SourceName
@@ -91,9 +92,9 @@ class Watch:
 
 
 class Scanner:
-    """Lists sources and stores their listings in the journal, each for all editions of its source.
+    """Lists the sources, and stores each listing in the journal for all editions that the source feeds.
 
-    ``on_listed``: called with an edition after each complete listing of one of its sources.
+    ``on_listed``: called with each edition of a source after a complete listing of the source.
     """
 
     def __init__(
@@ -111,10 +112,11 @@ class Scanner:
         self._watches: dict[SourceName, Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
-        """List these sources from now on; for each source, its value for the edition that readers see first.
+        """Apply a config: list these sources from now on.
 
-        A source with unchanged settings keeps its watch. It is listed anew if it is held, if its last listing
-        had a problem, or if it feeds a further edition.
+        ``sources``: a value for each source and edition, the edition that readers see first. ``watch``:
+        whether connectors report changes. A source with unchanged settings keeps its state. It is listed anew
+        if it is held, if its last listing had a problem, or if it now feeds a further edition.
         """
         before, self._sources = self._sources, {}
         for source in sources:
@@ -139,7 +141,7 @@ class Scanner:
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
     def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
-        """Return whether an unchanged source keeps its watch, and a listing that is under way."""
+        """Return whether a source with unchanged settings keeps its state, and a listing that is running."""
         failed = watch.failures or watch.partial or watch.problem is not None
         if failed or self.source_rows.of(name).held is not None:
             return False  # the changed config may help
@@ -149,11 +151,12 @@ class Scanner:
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def is_first(self, feed: Feed) -> bool:
-        """Return whether readers see this edition first: its losses decide whether the source is held."""
+        """Return whether readers see this edition of a source first. The documents that it loses decide about
+        a hold."""
         return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:
-        """Begin every listing that is due."""
+        """Begin the listing of each source that is due to be listed."""
         for name, watch in self._watches.items():
             if watch.phase in UNDER_WAY:  # the time of the next one is set when it ends
                 continue
@@ -177,20 +180,20 @@ class Scanner:
                 watch.dirty.add(under)
 
     def retry_now(self) -> None:
-        """Have every source listed now, also those whose last listing failed."""
+        """Have every source listed now, including sources whose last listing failed."""
         for watch in self._watches.values():
             watch.next_scan = 0.0
 
     # --- state ---------------------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
-        """Return whether a listing runs, or may start now."""
+        """Return whether a listing is running, or could start now."""
         return any(
             watch.phase in UNDER_WAY or self._may_list(name, watch) for name, watch in self._watches.items()
         )
 
     def is_quiet(self) -> bool:
-        """Return whether no listing runs or is pending; paused sources do not count."""
+        """Return whether no listing is running or requested. Requests for paused sources do not count."""
         return not any(
             watch.phase in UNDER_WAY or (watch.dirty and not self._is_paused(name))
             for name, watch in self._watches.items()
@@ -206,19 +209,20 @@ class Scanner:
         return {name: watch.progress for name, watch in self._watches.items() if watch.phase in UNDER_WAY}
 
     def incomplete_sources(self) -> set[SourceName]:
-        """Return the sources whose last listing is only partly in the journal."""
+        """Return the sources whose last listing is stored only partly in the journal so far."""
         return {name for name, watch in self._watches.items() if watch.phase is WatchPhase.APPLYING}
 
     def sources_not_listed(self) -> set[SourceName]:
-        """Return the sources without a complete listing under this config, except paused ones."""
+        """Return the sources that were not listed completely under this config, without paused sources."""
         return {
             name for name, watch in self._watches.items() if not (watch.is_listed or self._is_paused(name))
         }
 
     def wake_at(self, *, routine: bool) -> float:
-        """Return when the next listing is due, in POSIX seconds. ``routine``: regular listings count, too.
+        """Return the POSIX seconds at which the next listing is due.
 
-        Without them only retries of failed listings count, except where a person must act first.
+        ``routine``: whether regular listings count. If not, only retries of failed listings count, and of
+        these only the ones that need no help of a person.
         """
         times = [
             watch.next_scan
@@ -238,7 +242,10 @@ class Scanner:
     # --- outcomes ------------------------------------------------------------------------------------
 
     def take_hint(self, name: SourceName, outcome: Outcome) -> None:
-        """Have a source listed after a hint, or after its connector's watch ended with an error."""
+        """Have a source listed, because its connector sent a hint or its watch failed.
+
+        ``outcome``: the hint, or the error with which the watch ended. ``name``: the source of the connector.
+        """
         if (watch := self._watches.get(name)) is None:
             return  # the source left the config
         failed_before, watch.watched = not watch.watched, outcome.error is None
@@ -256,9 +263,10 @@ class Scanner:
         self.request_listing(source, hint.under)
 
     def take_listing(self, watch: Watch, outcome: Outcome) -> None:
-        """Process the end of a listing, or its next actions. The engine repeats the call after an error.
+        """Process a finished listing, or continue to apply it to the journal.
 
-        ``outcome.value``: the listing; None if ``_carry_out`` posted the outcome to be called again.
+        ``outcome.value``: the listing; None if an earlier call posted this outcome to continue its work. If
+        the journal raises an error, the engine calls again with the same outcome.
         """
         if watch is not self._watches.get(watch.source):
             return  # another config is in force since
@@ -277,10 +285,11 @@ class Scanner:
             self._carry_out(editions, watch, watch.result)
 
     def _carry_out(self, editions: Sequence[Source], watch: Watch, result: Listing) -> None:
-        """Carry out actions up to and including one part of the changes; the others follow in a later step.
+        """Carry out the actions of a listing, up to and including one part of its changes.
 
-        So edits of other sources come between the parts of a large listing. An action leaves ``left`` after
-        it is carried out, since the journal may refuse a write.
+        The other actions follow in a later step. So edits of other sources are handled between the parts of a
+        large listing. An action is removed from ``left`` only after it is carried out, since the journal may
+        raise an error.
         """
         source, observed = editions[0], False
         while watch.left:
@@ -349,7 +358,7 @@ class Scanner:
         watch.move(WatchPhase.FAILED)
 
     def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
-        """Log a problem of a source when it appears, and once more when it is over."""
+        """Log the problem of a source when it appears, and log that it is over when it is gone."""
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
@@ -359,11 +368,17 @@ class Scanner:
         watch.problem = problem
 
     def _later(self, source: Source, attempts: int) -> float:
-        """Return when a listing is repeated: with exponential backoff, at most ``scan_every``."""
+        """Return the POSIX seconds at which a failed listing is repeated.
+
+        The wait grows exponentially with the number of attempts, and is at most ``scan_every``.
+        """
         return self.clock() + min(delay(attempts, self.random()), source.scan_every)
 
 
 def _has_same_settings(before: Sequence[Source], now: Sequence[Source]) -> bool:
-    """Return whether the same documents are listed in the same way; False if the settings are unknown."""
+    """Return whether the settings that decide which documents are listed are unchanged.
+
+    Return False if the settings are unknown.
+    """
     settings = [one.setting for one in (*before, *now)]
     return bool(now) and None not in settings and all(one == settings[0] for one in settings)

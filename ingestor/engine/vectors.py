@@ -1,4 +1,4 @@
-"""Computes and checks the vectors of documents by one embedder, in this process or on a server."""
+"""Computes the vectors of documents by one embedder, in this process or on a server, and checks them."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -26,9 +26,10 @@ class BadVectors(Exception):
 
 
 def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
-    """Return an embedder's answer as (n, dimensions) float32, copied: an embedder may reuse its memory.
+    """Return an embedder's vectors as an array (n, dimensions) of float32.
 
-    Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
+    ``answer``: what the embedder returned. It is copied, because an embedder may reuse its memory. Raises
+    BadVectors if the shape is wrong, or if a vector is not finite or not of length 1.
     """
     try:
         with np.errstate(over="ignore"):
@@ -55,14 +56,15 @@ STEP = 16  # texts that a model which is not ``Gradual`` embeds before waiting q
 
 
 class LocalVectors:
-    """Embeds texts in this process. An error of the embedder concerns all texts of a call."""
+    """Embeds texts in this process. An error of the embedder fails all texts of a call."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._loaded = False
 
     def load(self, texts: Sequence[str]) -> None:
-        """Load the model by embedding one text, so that statistics of embedding omit the time of loading."""
+        """Load the model by embedding one text. So the measured time of embedding does not include the
+        loading."""
         if not self._loaded:
             begun = monotonic()
             log.info("loading the embedding model", extra=event("model_loading"))
@@ -73,9 +75,10 @@ class LocalVectors:
             )
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
-        """Embed texts in steps. Raises what the embedder raises, BadVectors, and Stopped.
+        """Embed texts in steps.
 
-        ``between_steps``: called after each step with the number of its texts.
+        ``between_steps``: called after each step with the number of texts that the step embedded. Raises the
+        errors of the embedder, BadVectors, and Stopped when ``stop`` is set.
         """
         vectors: list[Vector | Exception] = [BadVectors("the embedder gave this text no vector")] * len(texts)
         model, left = self._embedder, len(texts)
@@ -94,7 +97,8 @@ class LocalVectors:
         return Answered(vectors)
 
     def _steps(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Embed texts in steps of similar lengths, as embedders pad the texts of a batch to one length."""
+        """Embed texts in steps, each with texts of similar length: embedders pad the texts of a batch to one
+        length."""
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
         for start in range(0, len(texts), STEP):
             step = longest_first[start : start + STEP]
@@ -106,11 +110,12 @@ ALIKE = 0.99  # cosine of two vectors of one model for the same text; that of un
 
 
 class RemoteVectors:
-    """Embeds texts on a server; an error concerns its texts only. ``recipe``: that of the embedder.
+    """Embeds texts on a server. An error of one text does not fail the others. ``recipe``: the embedder's
+    recipe.
 
     A server may silently run another model: its address may lead to another machine, and some servers ignore
-    the model's name. So every batch contains one fixed word, whose vector is compared with the cached one. No
-    batch of another model is cached or written.
+    the model's name. So every request also contains one fixed word, and its vector is compared with the
+    cached one. If they differ, no vector of the request is cached or written.
     """
 
     def __init__(self, embedder: Embedder, recipe: Fingerprint, cache: VectorCache) -> None:
@@ -119,7 +124,7 @@ class RemoteVectors:
         self._embedder, self._recipe, self._cache = embedder, recipe, cache
 
     def load(self, texts: Sequence[str]) -> None:
-        """Do nothing: no model is loaded in this process."""
+        """Do nothing: the model runs on a server, so this process loads none."""
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         answered = self._remote.embed_each([HARMLESS, *texts], stop)
@@ -136,9 +141,10 @@ class RemoteVectors:
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:
-        """Compare the server's vector of the fixed word with the cached one; cache the first one.
+        """Return an error if the server runs another model than before, else None.
 
-        Return an error if the server runs another model, else None.
+        ``now``: the server's vector of the fixed word. It is compared with the cached vector; the first one
+        is cached.
         """
         digest = text_digest(HARMLESS)
         before = self._cache.get(self._recipe, [digest]).get(digest)
@@ -154,7 +160,7 @@ class RemoteVectors:
 
 
 def difference(before: Vector, now: Vector) -> str | None:
-    """Describe the difference of two unit vectors of one text; None if one model may have made both. Pure."""
+    """Describe how two unit vectors of one text differ; None if the same model may have made both. Pure."""
     if before.shape != now.shape:
         return f"{len(now)} numbers, not {len(before)}"
     cosine = float(before @ now)

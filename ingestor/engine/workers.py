@@ -1,9 +1,9 @@
 """Worker threads: they run submitted tasks, and post each outcome to one inbox, which the engine empties.
 
-Tasks queue in lanes, one for each source, so that a source whose server hangs leaves threads to the others. A
-task holds a permit while it works; a task that waits for a server or for vectors releases its permit.
-Background tasks are work for collections that readers do not see yet: they follow all other tasks, and leave
-one permit free.
+Tasks queue in lanes, one for each source, so that a source whose server hangs leaves threads for the others.
+A task holds a permit while it works. A task that waits for a server or for vectors releases its permit.
+Background tasks are work for collections that readers do not see yet. They start after all other tasks, and
+leave one permit free.
 """
 
 import traceback
@@ -31,11 +31,12 @@ PATIENCE = 3.0  # seconds for which the end of the program waits for running wor
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane of tasks.
+    """A queue of tasks that share limits, such as the documents of one source.
 
-    ``most``: tasks that work at the same time; including those that wait, BEGUN times as many.
+    ``most``: how many of its tasks may work at the same time. BEGUN times as many may be begun, including
+    those that wait for a server or for vectors.
 
-    ``background``: tasks start only if no task of another lane can.
+    ``background``: whether its tasks start only if no task of another lane can.
     """
 
     name: Hashable = ""
@@ -52,7 +53,7 @@ ANY = Lane()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkItem:
-    """A task for a thread; its outcome carries ``tag``. ``number``: counts submitted tasks."""
+    """A task for a thread. Its outcome carries ``tag``. ``number``: position in the order of submission."""
 
     tag: object
     work: Callable[[], object]
@@ -65,7 +66,10 @@ CURRENT = ContextVar[WorkItem | None]("task of this thread", default=None)
 
 
 class WorkQueue:
-    """Queue of tasks in lanes. ``at_once``: number of permits for the tasks of all lanes. Any thread."""
+    """A queue of tasks in lanes. Any thread may call.
+
+    ``at_once``: number of permits, which the tasks of all lanes share.
+    """
 
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
@@ -79,7 +83,10 @@ class WorkQueue:
             self._wake()
 
     def get(self, done: WorkItem | None = None) -> WorkItem | None:
-        """Wait for the next task; None at the end. ``done``: the task that this thread finished."""
+        """Wait for the next task, and return it; None when the queue is closed.
+
+        ``done``: the task that the calling thread has just finished.
+        """
         with self._changed:
             if done is not None:
                 self._at_work[done.lane.key] -= 1
@@ -90,7 +97,8 @@ class WorkQueue:
 
     @contextmanager
     def release_permit(self, lane: Lane) -> Iterator[None]:
-        """Release a permit of this lane inside the context. Afterwards the task continues at once."""
+        """Release a permit of this lane while the context runs. After the context the task continues without
+        a wait."""
         with self._changed:
             self._at_work[lane.key] -= 1
             self._wake()
@@ -111,12 +119,16 @@ class WorkQueue:
             self._changed.notify_all()
 
     def _wake(self) -> None:
-        """Wake a thread if a permit is free. Else the next thread that ends its task takes the next one."""
+        """Wake a thread if a permit is free. Otherwise the next thread that finishes a task continues with
+        the queue."""
         if self._at_work.total() < self._at_once:
             self._changed.notify()
 
     def _next(self) -> WorkItem | None:
-        """Remove and return a task of the lane that waited longest among those that may start one."""
+        """Remove the next task from the queue and return it; None if no task may start now.
+
+        Of the lanes that may start a task, the one that waited longest is served.
+        """
         if self._at_work.total() >= self._at_once:
             return None
         in_background = sum(number for (_, background), number in self._at_work.items() if background)
@@ -143,14 +155,16 @@ class Outcome:
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return an Exception for a panic in a Rust library: the document fails like any other."""
+    """Return an error as an ``Exception``, so that a panic in a Rust library fails one document like any
+    error."""
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _Workers:
     """Threads that run the tasks of a queue.
 
-    They are daemon threads, unlike an executor's: a hanging task does not keep the program from ending.
+    They are daemon threads, unlike the threads of an executor. So a task that hangs does not keep the program
+    from ending.
     """
 
     def __init__(self, name: str, number: int, run: Callable[[WorkItem], None], at_once: float = inf) -> None:
@@ -161,7 +175,7 @@ class _Workers:
             self._grow()
 
     def relieve(self) -> None:
-        """Start one more thread if work waits and every thread has been busy for STUCK seconds."""
+        """Start one more thread if a task waits and every thread has been busy for STUCK seconds."""
         busy = list(self._since.values())
         if len(busy) == len(self._threads) and self.queue.waits() and max(busy) < monotonic() - STUCK:
             self._grow()
@@ -184,7 +198,8 @@ class _Workers:
 
 
 class Pool:
-    """Threads for documents, threads for listings, and a thread for each watch of a source."""
+    """Threads that prepare documents, threads that list sources, and a thread for each connector that reports
+    changes."""
 
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
@@ -196,7 +211,10 @@ class Pool:
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
-        """Run ``work`` on a worker; its outcome carries ``tag``. ``scan``: on a thread for listings."""
+        """Run ``work`` on a worker thread, and post its outcome with ``tag``.
+
+        ``scan``: whether to use the threads that list sources.
+        """
         workers = self._scans if scan else self._documents
         workers.queue.put(WorkItem(tag, work, lane, scan, next(self._numbers)))
 
@@ -204,7 +222,7 @@ class Pool:
     def release_permit(self) -> Iterator[None]:
         """Release the calling worker's permit while the worker waits for a server or for vectors.
 
-        Only workers may call. Raises Stopped before the wait if the document was cancelled.
+        Only worker threads may call. Raises Stopped before the wait if work on the document was cancelled.
         """
         task = CURRENT.get()
         assert task is not None
@@ -224,11 +242,13 @@ class Pool:
         return task is not None and task.lane.background
 
     def post(self, tag: object) -> None:
-        """Put an outcome without a value at the end of the inbox."""
+        """Put an outcome without a value at the end of the inbox, so that the engine continues work on
+        ``tag`` later."""
         self._inbox.put(Outcome(tag))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
-        """Post every hint that ``hints`` yields, with ``tag``. Return a function that ends the watch."""
+        """Run ``hints`` in a thread, and post each hint that it yields, with ``tag``. Return a function that
+        ends this."""
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         ending = [thread for thread, stop in self._listeners if stop.is_set()]
         stop = Event()
@@ -239,7 +259,7 @@ class Pool:
         return stop.set
 
     def next(self, timeout: float) -> Outcome | None:
-        """Return the next outcome, or None after ``timeout`` seconds."""
+        """Return the next outcome; None if none arrives within ``timeout`` seconds."""
         self._scans.relieve()
         try:
             return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
@@ -247,10 +267,10 @@ class Pool:
             return None
 
     def close(self) -> None:
-        """Discard tasks that have not begun, and wait up to PATIENCE seconds for running ones.
+        """Discard tasks that have not begun, and wait up to PATIENCE seconds for the running ones.
 
-        Then running tasks are abandoned: they only read, and a server that never answers must not delay the
-        end of the program.
+        Tasks that still run then are abandoned. That is safe, because tasks only read. A server that never
+        answers must not delay the end of the program.
         """
         deadline = monotonic() + PATIENCE
         for _, stop in self._listeners:
@@ -279,9 +299,10 @@ def follow(
     stop: Stop,
     ending: Sequence[Thread] = (),
 ) -> None:
-    """Post the hints of a watch until ``stop`` is set; begin the watch again after a wait if it ends.
+    """Post the hints of a connector until ``stop`` is set. If its watch ends, begin it again after a wait.
 
-    ``ending``: threads of former watches, which end before this one begins: the system may refuse both.
+    ``ending``: threads of earlier watches. They must end before this watch begins, since the system may
+    refuse two watches at once.
     """
     wait, deadline = FIRST_WAIT, monotonic() + PATIENCE
     for thread in ending:

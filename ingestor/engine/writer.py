@@ -1,16 +1,17 @@
 """Writes prepared documents in batches by a write-ahead protocol, and removes documents that vanished.
 
-Small documents are written in batches. Large documents are written in slices, one slice of each in turn, and
-small documents before each slice.
+Small documents are written in batches. Large documents are written in slices, one slice of each in turn.
+Small documents are written before each slice.
 
-The protocol stands at the end of this file: the intent goes into the journal, the records into the index, the
-receipt into the journal. Slots are in doubt (``unsure`` in the journal) before the index is written. So a
-crash at any point leaves no record that the journal does not know, and no document that wrongly counts as
-settled. Every step is idempotent.
+The protocol is at the end of this file. First the intent is stored in the journal, then the records are
+written to the index, then the receipt is stored in the journal. From the intent to the receipt the slots are
+in doubt (``unsure`` in the journal). So a crash at any point leaves no record that the journal does not know.
+Nor does it leave a document that wrongly counts as settled. Every step can be repeated.
 
-Each write also renews the collection's generation (core/backend.py). The journal expects the new generation
-before the collection gets it, and forgets the old one once the records are written. A write of several
-requests renews the generation again at its end: a backup taken in between then has another generation.
+Each write also gives the collection a new generation (core/backend.py). The journal expects the new
+generation before the collection gets it, and forgets the old one once the records are written. A write of
+several requests changes the generation again at its end. So a backup taken during the write has another
+generation.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ MANY = 50  # records replaced or deleted in a batch, after which search may miss
 class Writer:
     """Writes the documents that wait in the queues of ``flight``, and counts the writes.
 
-    ``flow``: receives refused documents, and knows today's recipes.
+    ``flow``: handles documents that Chroma refuses, and knows the recipes of today's config.
     """
 
     def __init__(
@@ -67,18 +68,19 @@ class Writer:
         self.counts = WorkCounts()
 
     def full(self) -> list[Entry]:
-        """Return the documents of full batches, which are to be written before more are begun.
+        """Return the documents of full batches. They are to be written before more documents are begun.
 
-        Documents of paused collections do not count: they would stop all other collections.
+        Batches of paused collections are left out, since they would stop the work for all other collections.
         """
         paused = self.health.collections_paused()
         queues = [each for name, each in self._flight.queues.items() if name not in paused and each.is_full]
         return [document.entry for each in queues for document in each.documents.values()]
 
     def wake_at(self, later: Mapping[EditionName, float]) -> float:
-        """Return when a batch is ripe, or a collection is examined or retried, in POSIX seconds.
+        """Return the POSIX seconds at which the writer has work: a batch to write, or a collection to examine
+        or retry.
 
-        ``later``: by edition, the earliest time of its next write.
+        ``later``: by edition, the earliest time at which it may be written.
         """
         now, known = self._clock(), self.health.of.values()
         times = [
@@ -90,10 +92,10 @@ class Writer:
         return min(times, default=NEVER)
 
     def flush(self, collection: EditionName, *, everything: bool = False) -> bool:
-        """Write a ripe batch, and a slice of a large document. Return False if nothing was ripe.
+        """Write a batch and a slice of a large document, if the batch is full or has waited long enough.
 
-        ``everything``: the batch is ripe, too, if it is neither full nor old. A document lands as soon as its
-        writes are done, since a later write of the same step may raise sqlite3.Error.
+        Return whether anything was to be written. ``everything``: write the batch in any case. Each document
+        lands as soon as it is written, since a later write of the same step may raise sqlite3.Error.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
         ripe = queue.is_ripe(self._clock()) or (everything and queue.documents)
@@ -105,7 +107,8 @@ class Writer:
         return True
 
     def remove(self, entries: Sequence[Entry]) -> None:
-        """Remove documents that their source no longer has: up to SLICE of their records at each call."""
+        """Remove documents that their source no longer has. Each call deletes up to SLICE records of a
+        collection."""
         paused = self.health.collections_paused()
         for collection in dict.fromkeys(entry.collection for entry in entries):
             if collection in paused:
@@ -115,9 +118,10 @@ class Writer:
                 self.health.resume(collection)
 
     def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
-        """Delete records of vanished documents of one collection, and forget documents that have none left.
+        """Delete records of vanished documents of one collection. Forget the documents that have no records
+        left.
 
-        Documents of a collection that now belongs to another program are forgotten at once.
+        If the collection now belongs to another program, its documents are forgotten at once.
         """
         try:
             index, home = self._collections.open(collection), self._collections.home
@@ -145,7 +149,7 @@ class Writer:
             self.health.mark(collection)
 
     def _write(self, collection: EditionName, queue: Queue) -> None:
-        """Write a batch of small documents. All of them land, unless the collection is paused."""
+        """Write a batch of small documents. Then their work ends, unless an error paused the collection."""
         batch = queue.batch(background=self._collections.is_building(collection))
         if not batch:
             return
@@ -161,7 +165,7 @@ class Writer:
                 self._land(document, prepared)
 
     def _write_slice(self, collection: EditionName, queue: Queue) -> None:
-        """Write a slice of one large document; the next call writes a slice of the next one."""
+        """Write a slice of one large document. The next call writes a slice of the next large document."""
         if (large := queue.next_large()) is None:
             return
         prepared = large.prepared
@@ -172,15 +176,19 @@ class Writer:
             self._land(large, prepared)
 
     def _land(self, document: InFlight, prepared: Prepared | None) -> None:
-        """Land a document whose writes are done, unless it has other writes since: its withdrawal."""
+        """End the work on a written document, unless new writes for it were queued meanwhile.
+
+        Such new writes withdraw a document that Chroma refused.
+        """
         if document.prepared is prepared:
             self._flight.land(document)
 
     def _advance(self, collection: EditionName, queue: Queue, large: InFlight) -> None:
-        """Write the next slice. Afterwards the document is WRITING, or written, or to be prepared again.
+        """Write the next slice of a large document.
 
-        The document's row of the journal does not change between two slices: the document is in flight, and
-        no other one adopts its records. Raises as ``write`` does.
+        Afterwards its phase is WRITING if slices are left. Otherwise the document is written, or is to be
+        prepared again. Between two slices the document's row of the journal does not change: no other
+        document adopts its records. Raises the errors of ``write``.
         """
         index, prepared, slices = self._collections.open(collection), large.prepared, large.slices
         assert prepared is not None
@@ -204,7 +212,8 @@ class Writer:
             large.slices = slices
 
     def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
-        """Write a batch; after an unknown error write each document alone, so that the others are written."""
+        """Write a batch. If Chroma refuses it, write each document alone, so that only the bad document
+        fails."""
         writes = [each.prepared for each in batch if each.prepared]
         if not writes:
             return None
@@ -226,10 +235,11 @@ class Writer:
         return Slices(index, write(self._journal, index, writes, self._flow.current_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
-        """Return the documents that may be written now; the others land, and are prepared again.
+        """Return the documents of a batch that may be written now. The others are prepared again.
 
-        They are prepared by today's recipe, from records that the journal still has, and each row of the
-        journal occurs once. No document adopts the records of one that is only partly written.
+        A document may be written if today's config has its recipe, and its records in the journal did not
+        change. Each row of the journal may occur once. No document may adopt the records of one that is only
+        partly written.
         """
         partly = queue.partly_written()
         current = {
@@ -245,7 +255,7 @@ class Writer:
         return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
 
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
-        """Count and log written documents. After many replaced records the collection is examined."""
+        """Count and log written documents. If many records were replaced, have the collection examined."""
         self.health.resume(collection)
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.health.mark(collection)
@@ -260,13 +270,13 @@ class Writer:
 
 
 def name_all(entries: Sequence[Entry]) -> str:
-    """Return the first document's key and the number of the others, for a line of the log."""
+    """Return words for a log line: the first document's key, and how many more documents there are."""
     more = len(entries) - 1
     return entries[0].key + (f" and {quantity(more, 'more document')}" if more else "")
 
 
 def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
-    """Log a written batch, without documents whose records did not change."""
+    """Log a written batch, leaving out documents whose records did not change."""
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if not touched:
         return
@@ -301,7 +311,10 @@ def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
 
 
 def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
-    """Return whether a document's row, and its predecessor's, are as they were when it was prepared."""
+    """Return whether the journal's rows for a document are still as they were when it was prepared.
+
+    That includes the row of the vanished document whose records it adopts, if there is one.
+    """
     entry = entries.get(prepared.entry.row)
     if entry is None or (entry.document_id, entry.source) != (
         prepared.entry.document_id,
@@ -315,10 +328,10 @@ def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
-    """Return the first documents of a batch that concern a row of the journal; each row occurs once.
+    """Return the documents of a batch in order, leaving out any that concerns a row of an earlier one.
 
-    Several copies of a renamed document can adopt the same row. Each was compared with the journal before the
-    batch, so only the first comparison stays valid.
+    Several copies of a renamed document can adopt the same row of the journal. Each was compared with the
+    journal before the batch, so only the first comparison stays valid.
     """
     taken: set[int] = set()
     chosen: list[Prepared] = []
@@ -333,13 +346,14 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 def write(
     journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
 ) -> Iterator[None]:
-    """Write these documents to the index and settle them in the journal; yield after each request.
+    """Write documents to the index, and store in the journal that they are up to date. Yield after each
+    request.
 
-    ``batch``: documents of one collection, compatible with each other. ``wanted``: returns the recipe that
-    today's config asks of a document. ``home``: where this state is.
+    ``batch``: documents of one collection, compatible with each other. ``wanted``: returns the recipe by
+    which today's config prepares a document. ``home``: the machine and folder of this state.
 
-    Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or a refusal) and sqlite3.Error. After an
-    error, and if the generator is closed early, the records are in doubt: they are written again.
+    Raises the errors of the index (Transient, Torn, Gone, NeedsHuman, or a refusal) and sqlite3.Error. After
+    an error, or if the generator is closed early, the records are in doubt and will be written again.
     """
     metas = [record.metadata for each in batch for record in each.records]
     metas += [metadata for each in batch for _, metadata in each.patches]
@@ -369,9 +383,9 @@ def write(
 
 
 def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home) -> tuple[list[Entry], int]:
-    """Delete up to SLICE records of removed documents, and forget documents that have none left.
+    """Delete up to SLICE records of removed documents, and forget the documents that have no records left.
 
-    Returns the forgotten documents, and the number of deleted records. Raises as ``write`` does.
+    Returns the forgotten documents, and the number of deleted records. Raises the errors of ``write``.
     """
     slices, room = list[Intent](), SLICE
     for entry in entries:
@@ -392,9 +406,10 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 def _begin(
     journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
-    """Store intents, and give the collection a new generation. Return the generation after the write.
+    """Store intents in the journal, then give the collection a new generation.
 
-    Raises Transient if the collection has another generation than the last write gave it.
+    Return the value by which the journal accepts only the new generation, for the end of the write. Raises
+    Transient if the collection does not have the generation of our last write: another program changed it.
     """
     facts = index.facts()
     if judge(facts, Editions(journal).of_name(collection).generations, home) != "same":
@@ -411,15 +426,16 @@ def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
-    """Add None for each extra key that ``meta`` lacks: Chroma merges metadata, and removes keys with None."""
+    """Add None for each extra key that ``meta`` lacks: Chroma merges metadata, and removes a key only if it
+    is None."""
     return {**dict.fromkeys(extra_keys), **meta}
 
 
 def _to_write(prepared: Prepared, extra_keys: frozenset[str]) -> Iterator[Record]:
-    """Yield the records to write.
+    """Yield the records of a prepared document in the form in which they are sent.
 
-    New records omit keys without a value: Chroma then writes a quarter more records a second. A record in
-    doubt is never new (core/slots.py), so that no old value of it stays.
+    New records omit keys without a value, so that Chroma writes a quarter more records a second. Records that
+    may exist already name every key, so that no old value stays.
     """
     for at, record in enumerate(prepared.records):
         if at < prepared.added:

@@ -1,1 +1,1 @@
-"""Prepares one document: list, read, chunk, compare, embed."""
+"""Lists sources, and prepares one document at a time: read, chunk, compare with the journal, embed."""

@@ -1,7 +1,7 @@
-"""Actions on documents, and counts of actions.
+"""The actions that a sync carries out on documents, and the counts of these actions.
 
-The writer counts what it did to each document, and `plan` announces what a sync would do. Both name a change
-by the functions of this file, so that they cannot disagree.
+The writer counts what it did to each document, and `plan` announces what a sync would do. Both find the kind
+of an action by the functions of this file, so that they cannot disagree.
 """
 
 from collections import Counter
@@ -24,7 +24,10 @@ Kind = Literal["added", "changed", "moved", "rebuilt", "recut", "unchanged", "wi
 
 @dataclass(frozen=True, slots=True)
 class WriteDocument:
-    """Numbers of records that the writes of a document add, replace, patch (metadata only) and drop."""
+    """The action that writes a document: its kind, and how many records it changes.
+
+    Counted are the records that it adds, replaces, patches (changes in metadata only) and drops.
+    """
 
     kind: Kind
     added: int = 0
@@ -34,14 +37,14 @@ class WriteDocument:
 
     @property
     def records(self) -> Counter[str]:
-        """Return the numbers of records by what is done to them."""
+        """Return a ``Counter`` of the records, with the keys added, replaced, patched and dropped."""
         return Counter(added=self.added, replaced=self.replaced, patched=self.patched, dropped=self.dropped)
 
 
 def write_of(prepared: Prepared, *, building: bool) -> WriteDocument:
     """Return the action that writes a prepared document.
 
-    ``building``: whether the document's edition is still hidden from readers.
+    ``building``: whether the document's edition is still being built, and not yet seen by readers.
     """
     return WriteDocument(
         _kind(prepared, building),
@@ -68,11 +71,11 @@ def _kind(prepared: Prepared, building: bool) -> Kind:
 
 @dataclass(slots=True)
 class WorkCounts:
-    """Counts since the start, by source. The engine's thread writes them; other threads copy them.
+    """Counts since the program started, by source. The engine's thread writes them; other threads copy them.
 
     ``changes``: documents by kind of action. ``failures``: quarantined documents by kind of reason.
-    ``retries``: failed attempts that are repeated, by kind of reason. ``successes``: POSIX seconds of the
-    last write of a document. ``records``: of all sources, by what was done to them.
+    ``retries``: failed attempts that will be repeated, by kind of reason. ``successes``: POSIX seconds of a
+    source's last written document. ``records``: records of all sources by what was done to them.
     """
 
     changes: BySource = field(default_factory=Counter)
@@ -82,16 +85,17 @@ class WorkCounts:
     records: Counter[str] = field(default_factory=Counter)
 
     def note_write(self, source: str, kind: str, now: float) -> None:
-        """Count a write of a document. ``kind``: that of its action; ``now``: POSIX seconds."""
+        """Count a written document of a source. ``kind``: kind of its action. ``now``: POSIX seconds."""
         if kind != "unchanged":
             self.changes[source, kind] += 1
         if kind != "withdrawn":
             self.successes[source] = now
 
     def tally(self) -> Counter[str]:
-        """Return documents by kind of action, and records as ``records_added`` and so on, of all sources.
+        """Return the counts of all sources together: documents by kind of action, and records by change.
 
-        Withdrawn documents are not counted: they are failures.
+        The keys for records are ``records_added`` and so on. Withdrawn documents are not counted here,
+        because they count as failures.
         """
         counted = Counter({f"records_{deed}": number for deed, number in self.records.items() if number})
         for (_, kind), number in self.changes.items():

@@ -14,10 +14,10 @@ _LOCKS = 256  # locks by the beginning of a request's key, so that equal request
 
 
 class CachedAnswers:
-    """Answers prompts from the cache, else by asking the model. Equal prompts at the same time are sent once.
+    """Returns answers of language models to prompts, from the cache or by a request.
 
-    ``calls``: requests that were sent. ``prompt_tokens``, ``completion_tokens``, ``cost``: sums of what the
-    servers reported.
+    If several threads ask an equal prompt at the same time, it is sent once. ``calls``: number of requests
+    sent. ``prompt_tokens``, ``completion_tokens``, ``cost``: sums of the numbers that the servers reported.
     """
 
     def __init__(self, cache: VectorCache) -> None:
@@ -29,9 +29,10 @@ class CachedAnswers:
         self.cost = 0.0
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
-        """Return the model's answer to a prompt. ``ask``: sends the request.
+        """Return the model's answer to a prompt, from the cache if it is there.
 
-        Raises what ``ask`` raises, or Stopped.
+        ``ask``: sends the request to the model. Raises the errors of ``ask``, and Stopped when the program
+        ends.
         """
         with self._locks[int(question.key[:8], 16) % _LOCKS]:
             known = self._cache.get_answer(question.key)
@@ -48,12 +49,12 @@ class CachedAnswers:
         return answer.text
 
     def wait(self, seconds: float) -> None:
-        """Wait before a retry. Raises Stopped at once when the program ends."""
+        """Wait this number of seconds before a retry. Raises Stopped as soon as the program ends."""
         self._stopped.wait(seconds)
         self._raise_if_stopped()
 
     def stop(self) -> None:
-        """Send no more requests; the answer to a running request is still cached."""
+        """Send no more requests. The answer to a request that is already running is still cached."""
         self._stopped.set()
         if self.calls:
             _log.info("language models called", extra=event("models_asked", **self.counts()))
@@ -72,10 +73,10 @@ class CachedAnswers:
 
 
 class DryRunAnswers:
-    """Returns cached answers, else None, and counts the requests that a sync would send.
+    """Returns cached answers, or None, and counts the requests that a sync would send.
 
-    The counts are an estimate: without an answer a strategy falls back to another method, and with an answer
-    it might send further requests. ``cost``: that of the prompts alone.
+    The counts are an estimate. Without an answer a chunking strategy falls back to another method; with an
+    answer it might send further requests. ``cost``: the price of the prompts, without the answers.
     """
 
     def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
@@ -94,7 +95,7 @@ class DryRunAnswers:
         return known
 
     def wait(self, seconds: float) -> None:
-        """Return at once, since nothing is sent."""
+        """Return at once, without waiting: a dry run sends no requests."""
 
     @property
     def calls(self) -> int:

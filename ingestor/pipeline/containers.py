@@ -1,14 +1,15 @@
 """Lists and fetches the members of containers: archives, mailboxes and mails. Members become documents.
 
-An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (shown as ``a.zip!/docs/b.md``), below its
-key, so that a listing of ``a.zip`` includes them. A container is opened only if its version changed since the
-last listing; else its known members are listed. A container is not opened either if the connector knows that
-it has no members. Containers inside a container are opened with it, in a confined process (sandbox/pool.py).
+An item ``a.zip`` is listed together with its members, such as ``a.zip/!/docs/b.md`` (shown to people as
+``a.zip!/docs/b.md``). The keys of members lie below that of the container, so that a listing of ``a.zip``
+includes them. A container is opened only if its version changed since the last listing; otherwise the members
+of that listing are listed again. Nor is a container opened if its connector knows that it has no members.
+Containers inside a container are opened with it, in a confined process (sandbox/pool.py).
 
-A member's version is a digest of its content, so in a changed archive only changed members are due. If a
-container cannot be opened, its members keep their records. The error is reported by a PartialScan if a retry
-may help, else the container is a quarantined document. The version of such a document contains the limits in
-force: with other limits the container is opened again.
+The version of a member is a digest of its content. So only the changed members of a changed archive are due.
+If a container cannot be opened, its members keep their records. If a retry may help, the error is reported by
+a PartialScan. If not, the container is listed as a document that will be quarantined. The version of such a
+document contains the limits in force, so that the container is opened again when the limits change.
 """
 
 import os
@@ -43,9 +44,10 @@ class _Kept(NamedTuple):
 
 
 class Downloads:
-    """Keeps mails that a listing downloaded on the disk until they are prepared, so that none is read twice.
+    """Keeps downloaded mails on disk from the listing until they are prepared, so that none is downloaded
+    twice.
 
-    Only the most recent mails are kept. A mail that is missing is downloaded again.
+    Only the most recent mails are kept. A mail that is no longer kept is downloaded again.
     """
 
     def __init__(self) -> None:
@@ -62,7 +64,7 @@ class Downloads:
         return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.configured_type)
 
     def keep(self, item: Item, blob: Blob) -> None:
-        """Keep a mail; do nothing if the disk is full."""
+        """Keep the content of a mail on disk. Do nothing if the disk is full."""
         with suppress(OSError), self._lock:
             file = TemporaryFile()  # noqa: SIM115 - closed when it is dropped
             file.write(blob.data)
@@ -95,12 +97,13 @@ Unpack = Callable[[Blob, bool], Unpacked | None]  # bytes, and whether to open a
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Lists and fetches members of containers.
+    """Lists and fetches the members of a source's containers.
 
-    ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened, or mails
-    alone. ``unpack``: returns the members of a blob, None if it has none (Isolation.unpack); its attribute
-    ``limits`` identifies the limits. ``is_simple``: see ports.Structured. ``downloads``: None where reading a
-    mail again costs next to nothing.
+    ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened; if not, only
+    mails and mailboxes are. ``unpack``: returns the members of a blob, or None if it has none
+    (Isolation.unpack). Its attribute ``limits`` names the limits in force. ``is_simple``: see
+    ports.Structured. ``downloads``: keeps downloaded mails; None if reading a mail again costs next to
+    nothing.
     """
 
     fetch_item: Callable[[Item], Blob]
@@ -121,10 +124,11 @@ class Containers:
     )  # keys that are opened last, in the order of attempts
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
-        """Yield the items and their members. ``known``: the versions of the last listing.
+        """Yield the items of a listing, each container followed by its members.
 
-        Opening ends after _OPENING seconds and as much again as the rest took, so that documents need not
-        wait for slow archives. Raises PartialScan at the end if containers were not opened.
+        ``known``: the versions of the last listing. Opening containers ends after _OPENING seconds plus the
+        time that the rest of the listing took: documents need not wait for slow archives. Raises PartialScan
+        at the end if some containers were not opened.
         """
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
@@ -164,9 +168,10 @@ class Containers:
             raise PartialScan(words, (*seen, *filter(None, unread)), more=more)
 
     def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items; slow and damaged containers come last, the one that was tried longest ago first.
+        """Yield the items, with slow and damaged containers at the end, in the order of their last attempt.
 
-        So every container is opened at some time, although others change. PartialScan is raised at the end.
+        So every container is opened at some time, even if others always change. A PartialScan that the
+        listing raises is raised again at the end.
         """
         late: dict[str, Item] = {}
         partial: PartialScan | None = None
@@ -183,7 +188,10 @@ class Containers:
             raise partial
 
     def fetch(self, item: Item) -> Blob:
-        """Return the blob of an item or member. Raises what the connector raises, and BadDocument."""
+        """Return the blob of an item, or of a member of a container.
+
+        Raises the errors of the connector, and BadDocument.
+        """
         key, *inside = item.key.split(INSIDE)
         while inside and key not in self._listed:
             key += INSIDE + inside.pop(0)  # a folder that is called "!"
@@ -195,18 +203,19 @@ class Containers:
         return may_hold(item.key, self.archives)
 
     def _mark_refused(self, item: Item) -> str:
-        """Return the version of a container that cannot be opened under these limits."""
+        """Return the version under which a container is listed that exceeds the present limits."""
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
         return f"{item.version}{_REFUSED}{limits[:16]}"
 
     def _refusal(self, item: Item) -> str | None:
-        """Return why this version of a container could not be opened; None if it was, or was never tried."""
+        """Return why this version of a container could not be opened; None if it could, or was not tried."""
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
 
     def _with_members(self, item: Item, known: Versions, version: str | None) -> Iterator[Item]:
-        """Yield a container and its members: known members if the container is unchanged or unreadable.
+        """Yield a container and its members.
 
+        If the container is unchanged or cannot be opened, the members of the last listing are yielded.
         ``version``: the container's version in the last listing.
         """
         self._listed[item.key] = item
@@ -229,7 +238,11 @@ class Containers:
         yield from (marked, *self._members(item, opened, known))
 
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
-        """Yield the members of an opened container; the known members of one that is broken inside."""
+        """Yield the members of an opened container.
+
+        If an inner container is damaged, its members of the last listing are yielded, so that they keep their
+        records.
+        """
         for member in opened.members.values() if opened else ():
             uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
             deep = member.name.count(INSIDE) + 1 >= DEEPEST
@@ -241,10 +254,10 @@ class Containers:
                 yield from _as_known(item, known)
 
     def _fetch_container(self, item: Item) -> Blob:
-        """Return the blob of a container itself: empty for an archive, the message for a mail.
+        """Return the blob of the container itself: an empty blob for an archive, the message for a mail.
 
-        Raises Stale if the container can be opened now, but could not be when it was listed: its members must
-        be listed first.
+        Raises Stale if the container can be opened now but could not be when it was listed. Then a new
+        listing must find its members first.
         """
         plain = replace(item, version=_MARK_OF_REFUSAL.sub("", item.version.removesuffix(_OPENED)))
         if not is_document(item.key):
@@ -270,7 +283,8 @@ class Containers:
     def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
         """Return the blob of a member. Raises Stale if the member changed or vanished since it was listed.
 
-        ``top``: the outermost container. ``name``: the member's path inside it.
+        ``top``: the outermost container. ``name``: the member's path inside it. ``item``: the member as it
+        was listed.
         """
         try:
             opened = self._open(top)
@@ -292,7 +306,11 @@ class Containers:
         return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
 
     def _open(self, item: Item) -> Unpacked | None:
-        """Open a container, or return an opened one. No two workers open one at the same time."""
+        """Open a container, or return it if it is already open. Two workers never open containers at the same
+        time.
+
+        Return None if the container has no members.
+        """
         at = item.key, item.version
         with self._lock:
             if at not in self._unpacked:
@@ -326,15 +344,15 @@ class Containers:
 
 
 def outside(key: str) -> str:
-    """Return the key of the outermost container that a key lies in; a key outside containers is unchanged.
+    """Return the key of the outermost container around a key; the key itself if it is in no container.
 
-    A folder named "!" counts as a container's inside: its parent is returned.
+    A folder named "!" looks like the inside of a container: then its parent is returned.
     """
     return key.partition(INSIDE)[0]
 
 
 def _holders(key: str) -> Iterator[str]:
-    """Yield the keys of all containers that a key may lie in, the outermost first."""
+    """Yield the keys of all containers in which a key may lie, the outermost first."""
     at = key.find(INSIDE)
     while at >= 0:
         yield key[:at]
@@ -342,7 +360,8 @@ def _holders(key: str) -> Iterator[str]:
 
 
 def _as_known(holder: Item, known: Versions) -> list[Item]:
-    """Return the known members of a container as items with known versions: they count as unchanged."""
+    """Return the members of a container as the last listing had them, with equal versions: they count as
+    unchanged."""
     prefix = holder.key + INSIDE
     return [
         Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")

@@ -1,13 +1,13 @@
 """Detects the language of a document's prose, and compares languages with those that a model knows.
 
-py3langid judges prose whose format states no language: naive Bayes over byte n-grams [Lui & Baldwin,
-"langid.py", ACL 2012], about a millisecond a document. A language is returned only if py3langid is sure. The
-language is metadata alone, and detected after chunking: an edit may change the result, which must not move
-the borders of chunks.
+A format may state the language of its documents. For other documents py3langid detects the language of the
+prose: naive Bayes over byte n-grams [Lui & Baldwin, "langid.py", ACL 2012], about a millisecond a document. A
+language is returned only if py3langid is sure. The language is used as metadata only, and is detected after
+chunking. An edit may change the result, and that must not move the borders of chunks.
 
-The same text gives the same result in every thread. The model of py3langid sums float32, so processors of
-different kinds may differ in the last bits of a confidence. If a confidence is that close to ``_SURE``,
-reading the document on another machine may patch its metadata.
+The same text gives the same result in every thread. But py3langid sums float32, so different kinds of
+processors may differ in the last bits of a confidence. If a confidence is that close to ``_SURE``, reading
+the document on another machine may change its metadata.
 """
 
 import re
@@ -49,14 +49,15 @@ _ENGLISH = re.compile(  # names of models that were trained on English alone
 
 
 def identify(document: Document) -> Document:
-    """Return the document with its language: as its format states, else as detected, else None."""
+    """Return the document with its language: the one that its format states, else the detected one, else
+    None."""
     if document.language or (language := language_of("".join(_prose(document)))) is None:
         return document
     return replace(document, language=language)
 
 
 def language_of(text: str) -> str | None:
-    """Return the ISO 639-1 code of a text's language; None if in doubt, or without enough prose.
+    """Return the ISO 639-1 code of a text's language; None if it is in doubt or there is too little prose.
 
     Only the first 2,000 characters are examined.
     """
@@ -71,12 +72,12 @@ def language_of(text: str) -> str | None:
 
 @cache
 def rules() -> Fingerprint:
-    """Return the fingerprint of all settings that decide the language of a text."""
+    """Return a fingerprint of everything that decides which language a text gets."""
     return fingerprint([sorted(_PROSE), _SAMPLE, _PLACES, _LEAST, _SURE, version("py3langid")])
 
 
 def _prose(document: Document) -> Iterator[str]:
-    """Yield the beginnings of prose blocks, evenly spread over the document."""
+    """Yield the beginnings of some blocks of prose, evenly spread over the document."""
     blocks = [block for block in document.blocks if block.kind in _PROSE]
     chosen = blocks[:: max(1, ceil(len(blocks) / _PLACES))]
     for block in chosen:
@@ -91,7 +92,7 @@ def _model() -> "LanguageIdentifier":
 
 @cache
 def expect() -> None:
-    """Load the model of py3langid in a thread, while the first documents wait for their vectors."""
+    """Start to load the model of py3langid in a thread, while the first documents wait for their vectors."""
 
     def load() -> None:
         with suppress(OSError):  # a full disk: the first document raises the error again
@@ -119,14 +120,18 @@ def _load() -> "LanguageIdentifier":
 
 @dataclass(frozen=True, slots=True)
 class ModelLanguages:
-    """The languages that an embedding model knows, as ISO 639-1 codes. ``model``: its name for warnings."""
+    """The languages that an embedding model knows, as ISO 639-1 codes. ``model``: the model's name in
+    warnings."""
 
     model: str
     languages: frozenset[str]
 
 
 def languages_of(model: str) -> ModelLanguages | None:
-    """Return the languages of an embedding model by its name; None if the name shows no restriction."""
+    """Return the languages that an embedding model knows, or None if its name shows no restriction.
+
+    ``model``: the model's name; a name with "en" in it, for example, means English only.
+    """
     name = model.rstrip("/").rpartition("/")[2]
     return ModelLanguages(name, frozenset({"en"})) if _ENGLISH.search(name) else None
 
@@ -135,21 +140,25 @@ def languages_of(model: str) -> ModelLanguages | None:
 class ModelVocabulary:
     """The vocabulary of an embedding model whose tokenizer does not know every word.
 
-    ``count``: returns the numbers of unknown tokens and of all tokens in some texts.
+    ``count``: returns two numbers for some texts: their tokens that the model does not know, and all their
+    tokens.
     """
 
     model: str
     count: Callable[[Sequence[str]], tuple[int, int]]
 
     def sample(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Count unknown tokens and all tokens in a few of a document's texts, evenly spread."""
+        """Return how many tokens of a document the model does not know, and how many there are.
+
+        Only some of the document's texts are counted, evenly spread.
+        """
         return self.count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
 
 
 def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | None:
     """Return a warning if the model does not know the language of most documents, else None.
 
-    ``counts``: numbers of documents by language.
+    ``counts``: numbers of documents by language. ``known``: the languages that the model knows.
     """
     total = sum(counts.values())
     foreign = {language: number for language, number in counts.items() if language not in known.languages}
@@ -164,7 +173,10 @@ def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | 
 
 
 def describe_unknown(unknown: int, tokens: int, model: str) -> str | None:
-    """Return a warning if too many of a source's sampled tokens are unknown to the model, else None."""
+    """Return a warning if the model does not know many of a source's tokens, else None.
+
+    ``unknown``, ``tokens``: numbers of unknown tokens and of all tokens in a sample of the source's texts.
+    """
     if unknown < _FEWEST_TOKENS or unknown <= _MOST_UNKNOWN * tokens:
         return None
     return (

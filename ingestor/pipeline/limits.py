@@ -1,7 +1,7 @@
-"""Limits of a document's preparation, and the seconds of its stages.
+"""Limits of a document's preparation, and the seconds spent in its stages.
 
-The limits concern repeated texts, texts longer than the model's window, the memory of documents being
-chunked, and the time that commands spend on retries.
+The limits concern repeated texts, texts longer than the model's window, and the memory of documents that are
+being chunked. Another limit is the time that commands spend on retries.
 """
 
 import re
@@ -29,12 +29,12 @@ MOST_REPEATS = 100  # chunks of the same text, of one document
 
 @cache
 def repeat_rules() -> Fingerprint:
-    """Return a fingerprint of the rules for repeats; a change makes all documents be prepared again."""
+    """Return a fingerprint of the limit for repeated chunks. Its change makes all documents due."""
     return fingerprint(["repeats", MOST_REPEATS])
 
 
 def without_repeats(chunking: Chunking) -> Chunking:
-    """Remove each chunk before which MOST_REPEATS chunks have the same text."""
+    """Leave out each chunk whose text MOST_REPEATS earlier chunks of the document already have."""
     seen: Counter[str] = Counter()
     kept = []
     for position, chunk in enumerate(chunking.chunks):
@@ -59,14 +59,14 @@ _BORDERS = tuple(map(re.compile, (r"\n", r"(?<=[.!?。！？])\s", r"\s", r"\b")
 
 
 def never_exceeds(texts: Sequence[str]) -> list[bool]:
-    """Return False for each text, for a model that reads texts of any length."""
+    """Return False for each text: a model without a window reads texts of any length."""
     return [False] * len(texts)
 
 
 def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
-    """Return whether each text has more tokens than the embedder's window.
+    """Return for each text whether it has more tokens than the embedder's window.
 
-    The tokens of short texts are not counted: a code point has at most four.
+    Tokens are counted only for long texts. A code point has at most four tokens, so short texts always fit.
     """
     may_be = [text for text in texts if 4 * len(text) > embedder.window]
     if not may_be:
@@ -76,7 +76,11 @@ def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
 
 
 def embed_whole(texts: Sequence[str], embed: Embed, exceeds: ExceedsWindow) -> Vectors:
-    """Embed texts; a text that exceeds the window gets the mean of its parts' vectors, weighted by length."""
+    """Embed texts, including texts that are longer than the model's window.
+
+    Such a text is divided into parts. It gets the mean of the parts' vectors, weighted by their length.
+    ``exceeds``: returns for each text whether it is longer than the window.
+    """
     long = exceeds(texts)
     if not any(long):
         return embed(texts)
@@ -96,7 +100,10 @@ def embed_whole(texts: Sequence[str], embed: Embed, exceeds: ExceedsWindow) -> V
 
 
 def divide(text: str, exceeds: ExceedsWindow) -> list[str]:
-    """Divide a text into parts that fit, in order. A single code point is not divided."""
+    """Divide a text into parts that each fit into the model's window, in order.
+
+    A single code point is never divided, even if it does not fit.
+    """
     fitting, left = list[str](), [text]
     while left:
         first, *rest = left
@@ -110,7 +117,11 @@ def divide(text: str, exceeds: ExceedsWindow) -> list[str]:
 
 
 def _find_border(text: str) -> int:
-    """Return the border nearest to the middle, among the strongest borders in the middle half of the text."""
+    """Return the position at which a text is best divided in two.
+
+    Candidates are the strongest borders (such as ends of paragraphs) in the middle half of the text. The one
+    nearest to the middle is chosen.
+    """
     middle, low, high = len(text) // 2, len(text) // 4, len(text) - len(text) // 4
     for border in _BORDERS:
         places = [at.end() for at in border.finditer(text, low, high) if 0 < at.end() < len(text)]
@@ -126,7 +137,7 @@ _SMALL = 250_000  # characters; documents below that size never wait
 
 
 class TextBudget:
-    """Bounds the characters of the large documents that threads chunk at the same time."""
+    """A budget of characters that threads share, which bounds the memory for chunking large documents."""
 
     def __init__(self, characters: int = TOGETHER, small: int = _SMALL) -> None:
         self._budget, self._small = characters, small
@@ -136,9 +147,10 @@ class TextBudget:
 
     @contextmanager
     def take(self, characters: int) -> Iterator[None]:
-        """Wait until the budget has room for a document, and occupy that room inside the context.
+        """Wait until the budget has room for a document of this length, and occupy the room while the context
+        runs.
 
-        A document larger than the whole budget is chunked alone. Raises Stopped after ``stop``.
+        A document larger than the whole budget is chunked alone. Raises Stopped after ``stop`` was called.
         """
         size = 0 if characters <= self._small else min(characters, self._budget)
         with self._changed:
@@ -154,7 +166,7 @@ class TextBudget:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Raise Stopped in threads that wait for room, when the program ends."""
+        """Raise Stopped in all threads that wait for the budget. Called when the program ends."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -167,9 +179,10 @@ T = TypeVar("T")
 
 
 def until_readable(read: Callable[[], T], until: float) -> T:
-    """Call ``read`` and return its result; retry after Transient, until a time of ``monotonic``.
+    """Call ``read`` and return its result. After Transient, try again until a point in time.
 
-    Raises the last error. Stale is raised at once: only another listing helps against it.
+    ``until``: this point, as ``time.monotonic`` counts seconds. Raises the last error. Stale is raised at
+    once, because only another listing helps against it.
     """
     while True:
         try:
@@ -187,7 +200,7 @@ Stage = Literal["read", "chunk", "write"]
 
 
 class StageTimes:
-    """Seconds that documents spent in each stage since the start. Any thread."""
+    """Seconds that documents spent in each stage since the program started. Any thread may call."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -202,6 +215,6 @@ class StageTimes:
             self.add(stage, monotonic() - begun)
 
     def add(self, stage: str, seconds: float) -> None:
-        """Add seconds that a process on another machine measured."""
+        """Add seconds to a stage that a process on another machine measured."""
         with self._lock:
             self.seconds[stage] += seconds

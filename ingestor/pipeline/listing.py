@@ -1,6 +1,6 @@
-"""Lists a source, and compares the listing with what the journal knows for each edition.
+"""Lists a source, and compares the listing with the documents that the journal knows for each edition.
 
-``take`` runs on a worker and only reads. The scanner stores the differences by ``observe``.
+``take`` runs on a worker and only reads. The scanner stores the differences in the journal by ``observe``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +26,12 @@ Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known
 class Source:
     """A configured source, with the tools that prepare its documents for one edition.
 
-    All editions of a source have the same connector. ``max_loss``: fraction of the documents that may vanish
-    without approval. ``scan_every``: seconds between two complete listings. ``expand``: adds the members of
-    archives and mails to listed items. ``setting``: the part of the config that decides what is listed and
-    when; None if unknown. ``only_loses``: whether the edition's recipe cannot be reproduced here, for example
-    because a plugin is missing. Then vanished documents are removed from the edition, and none is added.
+    If a source feeds several editions, there is a ``Source`` for each, with the same connector. ``max_loss``:
+    the fraction of the documents that may vanish without approval. ``scan_every``: seconds between two
+    complete listings. ``expand``: adds the members of archives and mails to the listed items. ``setting``:
+    the part of the config that decides which items are listed and when; None if unknown. ``only_loses``:
+    whether the edition's recipe cannot be reproduced here, for example because a plugin is missing. Then
+    documents that vanish are removed from the edition, but no document is added.
     """
 
     name: SourceName
@@ -48,14 +49,16 @@ class Source:
         return Feed(self.name, self.collection)
 
     def is_moved(self, version: str, other: str) -> bool:
-        """Return whether the connector knows that two versions are of one item that was moved."""
+        """Return whether two versions belong to one item that was moved to another key. Only some connectors
+        know."""
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 
 def store_feeds(journal: Journal, sources: Sequence[Source], leaving: Sequence[SourceName] = ()) -> None:
-    """Store which editions sources feed, and by which recipes: documents with another recipe become due.
+    """Store in the journal which editions each source feeds, and by which recipes.
 
-    ``leaving``: sources whose documents are removed.
+    Documents that were prepared by another recipe become due. ``leaving``: sources whose documents are
+    removed.
     """
     for name in {source.name for source in sources}:
         journal.relocate(name, [source.collection for source in sources if source.name == name])
@@ -73,9 +76,10 @@ def observe(
     remove_at: float = 0.0,
     positions: QueuePositions | None = None,
 ) -> None:
-    """Store the changes of these actions in the journal, for one edition of the source.
+    """Store the changes that a listing found in the journal, for one edition of the source.
 
-    Other actions are ignored. ``remove_at``, ``positions``: see Journal.observe.
+    ``actions``: only actions of the class Observe are carried out. For ``remove_at`` and ``positions`` see
+    Journal.observe.
     """
     for action in actions:
         if isinstance(action, Observe):
@@ -86,7 +90,10 @@ def observe(
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
-    """Return the smallest scope that covers every dirty key; all if the connector cannot list a part."""
+    """Return the smallest part of a source to list that includes every key in ``dirty``.
+
+    Return the whole source if its connector cannot list a part.
+    """
     if "" in dirty or not isinstance(source.connector, Scoped):
         return Scope()
     kept = list[str]()
@@ -105,9 +112,9 @@ def take(
 ) -> Listing:
     """List a source, and compare the listing with the documents that each edition knows.
 
-    ``known``: one value for each edition. ``note``: called with each item. Raises what the connector raises,
-    except PartialScan, which becomes ``trouble``. Raises Transient if another file system was mounted at the
-    source's root meanwhile.
+    ``known``: the documents that the journal knows, for each edition. ``note``: called with each item, to
+    report progress. Raises the errors of the connector, except PartialScan: its reason is returned as
+    ``trouble``. Raises Transient if another file system was mounted at the source's root during the listing.
     """
     connector, identity = source.connector, _identity(source.connector)
     shared = known[0] if len(known) == 1 else KnownToAll(known)
@@ -149,7 +156,7 @@ def _identity(connector: Connector) -> str:
 
 
 class KnownToAll:
-    """The versions on which all editions agree, as one ``Versions``.
+    """The versions of a source's items on which all editions agree, with the methods of ``Versions``.
 
     A container has the version "" if editions know different versions of it, so that it is opened again. A
     member has the version of the first edition that knows it.

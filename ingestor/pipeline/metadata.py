@@ -1,10 +1,12 @@
-"""Builds the metadata of records: flat, always the same keys, None for a missing value.
+"""Builds the metadata of records. All records have the same keys, and None stands for a missing value.
 
-Chroma accepts strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
-surrogates. A chunk's section is the one that has most of its characters; ``headings`` contains the titles of
-all sections that the chunk touches and of the sections around them. Some keys are for other programs:
-``relationships`` and ``_node_content`` are JSON strings. LlamaIndex's Chroma store rebuilds nodes from
-``_node_content`` (llama_index.core.vector_stores.utils.metadata_dict_to_node).
+Chroma accepts strings, numbers, booleans and lists of strings that are not empty. It accepts no nested
+values, no NaN and no lone surrogates. A chunk's section is the one in which most of its characters lie. The
+key ``headings`` has the titles of all sections that the chunk touches, and of the sections around them.
+
+Some keys are for other programs: ``relationships`` and ``_node_content`` are JSON strings. LlamaIndex's
+Chroma store rebuilds its nodes from ``_node_content``
+(llama_index.core.vector_stores.utils.metadata_dict_to_node).
 """
 
 import json
@@ -62,8 +64,8 @@ _VERSION = 9  # raised whenever the same chunk gets other metadata
 class Describing:
     """Settings of the metadata of a source's records.
 
-    ``strategy``: name of the chunking strategy. ``profile``: which keys records have. ``quotas``: limits of
-    the Chroma server. ``own``: metadata that the config adds to documents.
+    ``strategy``: name of the chunking strategy. ``profile``: decides which keys the records have. ``quotas``:
+    limits of the Chroma server. ``own``: metadata that the config adds to documents.
     """
 
     source: SourceName
@@ -75,7 +77,8 @@ class Describing:
 
 @cache
 def rules(how: Describing) -> Fingerprint:
-    """Return a fingerprint of all settings that decide metadata; a change patches existing records."""
+    """Return a fingerprint of all settings that decide metadata. Its change makes existing records be
+    patched."""
     name, quotas = how.source if carries(how.profile, "source_name") else "", how.quotas
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
     given = [repr(how.own)] if how.own != NONE_OF_ITS_OWN else []
@@ -95,12 +98,14 @@ def build(
     recipe: str,
     how: Describing,
 ) -> list[Metadata]:
-    """Build the metadata of each chunk's record, in order.
+    """Build the metadata of each chunk's record, in the order of the chunks.
 
-    ``ids``, ``lines`` (context lines, see text/context.py), ``tokens`` and ``content_hashes``: a value for
-    each chunk. An omitted standard key is None, so that a patch removes the key. Keys of ``how.own``,
-    ``item.extra``, ``document.extra``, the front matter and ``chunk.extra`` are added. Of equal keys the
-    later one wins, but none replaces a key in KEYS.
+    ``ids``, ``lines`` (context lines, see text/context.py), ``tokens`` and ``content_hashes`` have a value
+    for each chunk. A standard key without a value is None, so that a patch removes it from the record.
+
+    Further keys come from the config (``how.own``), the source (``item.extra``), the parser
+    (``document.extra``), the front matter and the chunker (``chunk.extra``). If two of them give the same
+    key, the later one wins. None of them replaces a standard key.
     """
     whole = _values(
         {
@@ -163,9 +168,10 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
 
 
 def folders_of(key: str) -> list[str] | None:
-    """Return the folders and archives that contain a document, outermost first: ``["ref", "ref/models"]``.
+    """Return the folders and archives that contain a document, outermost first, such as ``["ref",
+    "ref/models"]``.
 
-    The first entry for a URL includes its site.
+    If the key is a URL, the first entry includes its site.
     """
     site = _SITE.match(key)
     start, path = (site.end(), re.split("[?#]", key)[0]) if site else (1, key)
@@ -174,16 +180,16 @@ def folders_of(key: str) -> list[str] | None:
 
 
 def title_of(document: Document, item: Item) -> str:
-    """Return the document's own title, else its file's name without the suffix."""
+    """Return the document's own title, or else the name of its file without the suffix."""
     name = file_name(item.key)
     return document.title or name.removesuffix(suffix(name))
 
 
 def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dict[str, Value]]:
-    """Return the keys about each chunk's span and section.
+    """Return for each chunk the metadata about its span and its section.
 
-    ``lined``: whether lines of the text are lines of the file. A chunk's page is that of its first visible
-    character.
+    ``lined``: whether the lines of the text are lines of the file, so that their numbers are useful. A
+    chunk's page is the page of its first visible character.
     """
     inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
@@ -208,7 +214,10 @@ def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dic
 
 
 def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
-    """Return the keys about a chunk's position: offsets, lines, page, kinds of blocks, figure and symbol."""
+    """Return the metadata about a chunk's position: offsets, lines, page, kinds of blocks, figure and symbol.
+
+    ``lined``: whether the lines of the text are lines of the file.
+    """
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
     visible = lines.first_visible(chunk.start, chunk.end)
@@ -227,10 +236,11 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
 
 
 def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean: bool) -> str | None:
-    """Return the JSON of a LlamaIndex node without its text; None if the JSON would be truncated.
+    """Return the JSON of a LlamaIndex node without its text; None if it is longer than _LONGEST characters.
 
-    The node has the keys that cite the passage, and keys that are not standard. Unless ``lean``, the node
-    also has its span and the ids of its neighbours. A model reads the citing keys before the text.
+    The node has the keys by which a model cites the passage, and all keys that are not standard. A model
+    reads only the citing keys, before the text. Unless ``lean``, the node also has its span and the ids of
+    its neighbours.
     """
     carried = _IN_LEAN_NODES if lean else _IN_NODES
     shown = {
@@ -263,9 +273,9 @@ def _day(modified: float | None) -> str | None:
 
 
 def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
-    """Return keys of formats, sources and strategies, except keys that Chroma refuses.
+    """Return the keys that formats, sources and strategies add, without keys that Chroma refuses.
 
-    Values are changed to what Chroma returns.
+    Values are converted to the form in which Chroma returns them.
     """
     return {
         _text(key): _value(list(value) if isinstance(value, tuple) else value)
@@ -275,7 +285,7 @@ def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, V
 
 
 def _values(metadata: Metadata) -> dict[str, Value]:
-    """Return metadata with values as Chroma returns them; long values are truncated."""
+    """Return metadata with values in the form in which Chroma returns them. Long values are truncated."""
     return {key: None if value is None else _value(value) for key, value in metadata.items()}
 
 
@@ -293,7 +303,7 @@ def _value(value: Value) -> Value:
 
 
 def _text(text: str) -> str:
-    """Truncate a text, and replace lone surrogates: Python represents invalid bytes of names by them."""
+    """Truncate a text, and replace lone surrogates, which stand for invalid bytes of file names."""
     text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
@@ -309,7 +319,8 @@ _pattern = cache(lambda pattern: gitignore.rules([pattern]))
 
 
 def by_path(own: OwnMetadata, key: str) -> dict[str, Value]:
-    """Return the values that the config sets for the document with this key."""
+    """Return the metadata that the config adds to the document with this key, by the patterns that match the
+    key."""
     chosen, names = dict(own.values), key.replace(INSIDE, "/").split("/")
     for pattern, values in own.paths:
         taken: gitignore.IgnoreRules = _pattern(pattern)
@@ -319,7 +330,8 @@ def by_path(own: OwnMetadata, key: str) -> dict[str, Value]:
 
 
 def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Value], list[str]]:
-    """Return the fields of front matter that the config names, and an error for each bad field."""
+    """Return the fields of a document's front matter that the config names, and an error for each invalid
+    field."""
     if not own.front_matter or not any(block.kind == "front_matter" for block in document.blocks[:1]):
         return {}, []
     fields, values, wrong = fields_of(document.text) or {}, dict[str, Value](), list[str]()
@@ -336,7 +348,8 @@ def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Val
 
 
 def day_of(text: str | None) -> int | None:
-    """Return a day as an integer, such as 20261122; None if the text begins with no date."""
+    """Return the date with which a text begins, as an integer such as 20261122; None if it begins with no
+    date."""
     try:
         return int(date.fromisoformat((text or "")[:10]).strftime("%Y%m%d"))
     except ValueError:
@@ -344,9 +357,9 @@ def day_of(text: str | None) -> int | None:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield the texts of a field of front matter, without empty ones.
+    """Yield the values of a front matter field as texts, leaving out empty ones.
 
-    Only one level of a list is read: YAML's aliases can nest lists without an end.
+    Only one level of a list is read, because YAML's aliases can nest lists without an end.
     """
     for each in value if isinstance(value, list) else [value]:
         text = "" if each is None or isinstance(each, list | Mapping) else " ".join(str(each).split())
@@ -355,7 +368,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _convert(texts: list[str], kind: FieldType) -> Value:
-    """Return the texts of a field as a value of this type; None if they are no such value."""
+    """Convert the texts of a front matter field to a type; return None if that is not possible."""
     if kind == "list":
         parts = [part.strip() for part in texts[0].split(",")] if len(texts) == 1 else texts
         return [part for part in parts if part] or None
@@ -391,9 +404,9 @@ LEFT_OUT = (
 
 
 def fit(metadata: Metadata, quotas: Quotas) -> Metadata:
-    """Omit keys and truncate values until the server's quotas are kept.
+    """Omit keys and truncate values until the metadata is within the server's quotas.
 
-    An omitted standard key is None, so that a patch removes the key.
+    A standard key that is omitted becomes None, so that a patch removes it from the record.
     """
     if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
         return metadata
@@ -414,7 +427,8 @@ def fit(metadata: Metadata, quotas: Quotas) -> Metadata:
 
 
 def _truncate(value: Value, most: int | None) -> Value:
-    """Truncate a text to ``most`` bytes; keep the first texts of a list that have as many bytes together."""
+    """Truncate a value to ``most`` bytes. A list keeps its first texts that have at most that many bytes
+    together."""
     if most is None or not isinstance(value, str | list):
         return value
     if isinstance(value, str):
@@ -430,7 +444,7 @@ def _truncate(value: Value, most: int | None) -> Value:
 
 
 def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:
-    """Raise BadDocument if the text of a chunk exceeds the server's quota."""
+    """Raise BadDocument if the text of a chunk is longer than the server's quota for texts."""
     most = quotas.document_bytes
     for at, chunk in enumerate(chunks if most is not None else ()):
         size = len(chunk.text.encode())

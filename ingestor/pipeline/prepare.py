@@ -1,9 +1,11 @@
 """Prepares one document, top to bottom: read, chunk, compare with the journal, embed.
 
-``prepare`` runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose
-vector is not in the index are embedded; cached vectors are used. An item with the same version has the same
-content. So after a change of chunker, of the collection's statistic or of a record, the cached parse is used,
-without source and parser. The way of a document ends in engine/writer.py.
+``prepare`` runs on a worker and changes neither journal nor index: it returns the writes to make. Only chunks
+whose vectors are not in the index are embedded, and cached vectors are used.
+
+An item with an unchanged version has unchanged content. So if only the chunker, the collection's statistic or
+a record changed, the cached parse is used, and neither source nor parser is called. The work on a document
+ends in engine/writer.py.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -57,7 +59,7 @@ Fetch = Callable[[Item], Blob]
 class Memory(Protocol):
     """A cache of parsed documents, which may lose any entry at any time.
 
-    ``stamp``: digest of the item's version and of all settings that decide how its type is detected.
+    ``stamp``: digest of the item's version and of all settings by which the type of its content is detected.
     """
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None: ...
@@ -66,7 +68,11 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A fetched item. ``document`` returns the cached parse, or parses; it raises what the parser raises."""
+    """A fetched item. ``content``: digest of its bytes. ``parser``: name of the parser that reads it.
+
+    ``document``: returns the parsed document, from the cache if it is there. It raises the errors of the
+    parser.
+    """
 
     content: Digest
     parser: str
@@ -75,10 +81,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Fetches and parses items of one source.
+    """Fetches and parses the items of one source.
 
-    ``recipes``: by parser. ``costly``: parsers whose documents are cached. ``types``: formats that the config
-    sets for names. ``origin``: fingerprint of the connector and its options, on which content may depend.
+    ``recipes``: fingerprint of each parser by its name. ``memory``: cache of parsed documents. ``costly``:
+    parsers whose documents are cached. ``types``: formats that the config sets for file names. ``origin``:
+    fingerprint of the connector and its options, on which the content may depend.
     """
 
     source: SourceName
@@ -91,7 +98,7 @@ class Reader:
     origin: str = ""
 
     def read(self, item: Item) -> Reading:
-        """Fetch an item. Raises what the connector raises."""
+        """Fetch an item, and choose its parser. Raises the errors of the connector."""
         known = self._recall(item)
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
@@ -114,7 +121,8 @@ class Reader:
     def _recall(self, item: Item) -> Parsed | None:
         """Return the cached parse of an item, or None.
 
-        An item whose name promises a cheap parser is not searched in the cache: reading the item costs less.
+        The cache is not searched if the item's name shows that its parser is cheap: reading it again costs
+        less.
         """
         promised = None if self.types else detect.parser_of_name(item.key)
         if self.memory is None or (promised is not None and promised not in self.costly):
@@ -125,10 +133,10 @@ class Reader:
         return combine(detect.rules(), self.types, self.origin, item.version, item.uri)
 
     def recipe(self, parser: str) -> Fingerprint:
-        """Return the recipe of documents read by this parser.
+        """Return the recipe of documents that this parser reads.
 
-        The recipe for an unknown parser combines all parsers, so that a change of any has the document tried
-        again. The parser "" stands for documents that no parser could read.
+        For an unknown parser the recipe combines all parsers, so that a change of any parser makes the
+        document be tried again. The parser "" stands for documents that no parser could read.
         """
         recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
         if not self.types or detect.is_binary(parser):
@@ -138,14 +146,14 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The parts that turn items of one source into records of one edition.
+    """Everything that turns the items of one source into records of one edition.
 
-    ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: whether each of some texts is
-    longer than the model reads. ``max_records``: of a document. ``languages``: those of the model, None if it
-    may know any. ``vocabulary``: None if the model knows every token. ``text_budget``: context in which a
-    document of so many characters is chunked; entering it may wait. ``expect``: called before a document is
-    parsed that will need vectors, so that the model is loaded meanwhile. ``collective``: the chunker, if its
-    cuts depend on the whole collection.
+    ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
+    longer than the embedding model reads. ``max_records``: the most records that a document may have.
+    ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
+    model knows every token. ``text_budget``: a context in which a document of this length is chunked;
+    entering it may wait. ``expect``: called before a document that needs vectors is parsed, so that the model
+    is loaded meanwhile. ``collective``: the chunker, if its cuts depend on the whole collection, else None.
     """
 
     reader: Reader
@@ -173,7 +181,7 @@ class Tools:
         object.__setattr__(self, "collective", collective)
 
     def recipe(self, parser: str) -> str:
-        """Return the fingerprint of all that decides the records of a document read by this parser.
+        """Return the fingerprint of everything that decides the records of a document read by this parser.
 
         The parser "" stands for documents that no parser could read.
         """
@@ -199,8 +207,9 @@ class Tools:
 class Job:
     """A document to prepare.
 
-    ``others``: the collection's sums over all other documents, for strategies with a statistic.
-    ``exchange_sums``: publishes the document's own sums, and returns the present sums over the others.
+    Two fields are for strategies whose cuts depend on a statistic of the collection. ``others``: the sums
+    over all other documents of the collection. ``exchange_sums``: publishes the document's own sums, and
+    returns the sums over the other documents at that moment.
     """
 
     entry: Entry
@@ -210,7 +219,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """The writes for one document. They are valid while the journal's records equal ``basis``."""
+    """The writes for one document. They are valid as long as the journal's records of it equal ``basis``."""
 
     entry: Entry
     intent: Intent
@@ -224,7 +233,8 @@ class Prepared:
 
     @property
     def empties(self) -> bool:
-        """Return whether a document with records loses all of them, without an error."""
+        """Return whether the write would delete all records of a document, although reading it caused no
+        error."""
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
@@ -233,10 +243,11 @@ Preparing = Callable[[Job, Tools, Predecessor], Prepared]  # ``prepare``, here o
 
 
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
-    """Read, chunk, compare and embed one document.
+    """Read, chunk, compare and embed one document. Return the writes to make.
 
-    ``predecessor``: returns the vanished document whose records a new one with this content digest reuses, or
-    None. Raises what the connector, the parser and the embedder raise (see ports).
+    ``predecessor``: called with a new document and the digest of its content. It returns the vanished
+    document of the same content whose records the new one reuses, or None. Raises the errors of the
+    connector, the parser and the embedder (see ports).
     """
     entry = job.entry
     assert entry.item is not None
@@ -268,9 +279,9 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
 
 
 def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
-    """Return a renewed receipt without writes if nothing changed that the document's records depend on.
+    """Return a new receipt without writes if nothing changed on which the document's records depend.
 
-    Return None otherwise, also if records are in doubt.
+    Return None if something changed, or if records are in doubt.
     """
     entry = job.entry
     assert entry.item is not None
@@ -288,7 +299,11 @@ def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
-    """Return whether cuts with this interval are optimal for a document's sums together with ``others``."""
+    """Return whether a document's cuts are still optimal for the present value of the collection's statistic.
+
+    ``interval``: the values for which the cuts are optimal. ``sums``, ``others``: the statistic's sums over
+    this document and over all others.
+    """
     if tools.collective is None or sums is None or interval is None:
         return True
     return interval[0] <= tools.collective.value(sums if others is None else sums + others) <= interval[1]
@@ -300,11 +315,11 @@ def _facts(item: Item, content: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chunked:
-    """A document's chunks, ready to be compared and embedded.
+    """The chunks of a document, ready to be compared with the journal and embedded.
 
-    ``lines``: context lines to embed in front of each chunk. ``texts``: texts to embed, one for each chunk;
-    empty if the chunker made vectors. ``repeated``: number of chunks left out because too many have their
-    text.
+    ``lines``: for each chunk the context lines to embed in front of it. ``texts``: the text to embed for each
+    chunk; empty if the chunker made the vectors. ``repeated``: number of chunks left out because too many
+    have the same text.
     """
 
     chunking: Chunking
@@ -316,8 +331,8 @@ class _Chunked:
 def _chunk(job: Job, document: Document, tools: Tools) -> _Chunked:
     """Chunk a document. Raises BadDocument if there are too many chunks, or if one is too long for Chroma.
 
-    The document is chunked once more, with cached vectors, if other documents moved the statistic while it
-    waited for its vectors.
+    Other documents may change the collection's statistic while this one waits for its vectors. Then it is
+    chunked once more, with cached vectors.
     """
     compared, entry = dict[str, None](), job.entry
 
@@ -341,7 +356,7 @@ def _chunk(job: Job, document: Document, tools: Tools) -> _Chunked:
 
 
 def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
-    """Raise BadDocument if a document has more chunks than ``max_records``, or than bytes.
+    """Raise BadDocument if a document has more chunks than ``max_records``, or more chunks than bytes.
 
     A small file that expands to many chunks is hostile.
     """
@@ -356,7 +371,10 @@ def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
-    """Return the writes that remove all records of a document."""
+    """Return the writes that delete all records of a document, whose content cannot be read.
+
+    ``receipt``: the new receipt, which has the failure.
+    """
     slots = tuple(known.slot for known in entry.known)
     drops = tuple(record_id(entry.document_id, slot) for slot in slots)
     return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
@@ -369,9 +387,9 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
 def _compose(
     entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunked: _Chunked, tools: Tools
 ) -> Prepared:
-    """Compare chunks with the records of ``owner``, embed new texts, and return the writes.
+    """Compare chunks with the records of ``owner``, embed the new texts, and return the writes.
 
-    ``owner``: the entry itself, or the vanished document whose records it adopts.
+    ``owner``: the document itself, or the vanished document whose records it adopts.
     """
     assert entry.item is not None
     chunking, texts = chunked.chunking, chunked.texts
@@ -419,9 +437,10 @@ def _compose(
 def _with_digests(
     wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
 ) -> tuple[Known, ...]:
-    """Return the wanted records with the digests of their vectors, as the receipt stores them.
+    """Return the records of a document with digests of their vectors, for the receipt.
 
-    ``made``: new vectors by position. A record that keeps its vector keeps the digest from ``before``.
+    ``wanted``, ``before``: the records after and before the write. ``made``: new vectors by position in
+    ``wanted``. A record that keeps its vector keeps its digest.
     """
     digests = {known.slot: known.vector_digest for known in before}
     digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
@@ -449,7 +468,8 @@ def texts_to_embed(
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
-    """Return digests of the inputs of each chunk's vector: equal keys mean equal vectors."""
+    """Return for each chunk a digest of everything on which its vector depends: equal keys mean equal
+    vectors."""
     if chunking.vectors is not None:
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)
@@ -463,9 +483,10 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
-    """Return the vectors of the chunks at these positions, as rows.
+    """Return the vectors of the chunks at these positions, one row each.
 
-    If vectors are mixed with those of their neighbours, two chunks on either side are embedded, too.
+    ``texts``: the texts of all chunks of the document. If a chunk's vector is mixed with those of its
+    neighbours, two chunks on either side are embedded, too.
     """
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
@@ -481,5 +502,6 @@ def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunkin
 
 
 def _neighbours(chunking: Chunking, tools: Tools) -> float:
-    """Return the weight of neighbouring chunks in the vectors of a document's chunks, from 0 to 1."""
+    """Return the weight, from 0 to 1, with which the vectors of neighbouring chunks are mixed into a chunk's
+    vector."""
     return tools.neighbours if chunking.neighbours is None else chunking.neighbours
