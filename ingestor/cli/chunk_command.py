@@ -1,6 +1,6 @@
-"""Command ``chunk``: shows how strategies cut a file, without indexing anything.
+"""Command ``chunk``: shows into which chunks strategies cut a file, without indexing anything.
 
-A terminal shows chunks in alternating colours. A file or pipe gets plain text with lines between chunks.
+On a terminal, neighbouring chunks have different colours. In a file or pipe, lines separate the chunks.
 """
 
 import json
@@ -41,8 +41,9 @@ def show(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Run ``ingestor chunk``. ``option``: KEY=VALUE; ``compare``: NAME:KEY=VALUE.
+    """Run ``ingestor chunk``: cut the file, and print or write the chunks.
 
+    ``option``: options of the strategy as KEY=VALUE. ``compare``: further strategies as NAME:KEY=VALUE.
     Raises ConfigError, BadRequest, and BadDocument if the file cannot be parsed.
     """
     if not file.is_file():
@@ -78,9 +79,10 @@ def show(
 
 
 def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Choice:
-    """Return the strategy to show first, with the options of --option.
+    """Return the strategy to show first, with the options of ``--option``.
 
-    ``strategy``: a named one with its defaults; None for the configured one with its configured options.
+    ``strategy``: name of a strategy, whose other options have their defaults; None for the strategy of the
+    config with the options of the config.
     """
     if strategy is not None:
         return choice(strategy, given, f"--strategy {strategy}")
@@ -90,7 +92,10 @@ def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Cho
 
 
 def as_written(options: Options) -> dict[str, Any]:
-    """Return the options that are set, as a config writes them; also options that change speed alone."""
+    """Return the options that are set, in the form of a config.
+
+    Options that change only the speed are included.
+    """
     values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
     picks = {
         name: {"strategy": value.strategy, **as_written(value.options)}
@@ -110,9 +115,11 @@ def _parse_choices(lists: Iterable[str]) -> Iterator[Choice]:
 def choice(
     kind: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None, group: Group = "chunkers"
 ) -> Choice:
-    """Return a plugin with options. Raises ConfigError, which names a wrong option and its possible values.
+    """Return a plugin with options from the command line.
 
-    ``given``: KEY=VALUE. ``label``: where the options were given, for messages. ``kept``: further options.
+    ``given``: the options as KEY=VALUE. ``label``: the argument that gives the options, for messages.
+    ``kept``: more options, which those of ``given`` replace. Raises ConfigError, which names a wrong option
+    and its possible values.
     """
     tree = ConfigTree(data=dict(kept or {}))
     for each in given:
@@ -126,7 +133,10 @@ def choice(
 
 
 def add(tree: ConfigTree, given: str, label: str) -> None:
-    """Add KEY=VALUE to the tree; ``a.b=1`` becomes ``{"a": {"b": 1}}``. Raises BadRequest."""
+    """Parse KEY=VALUE, and set the value in the tree; ``a.b=1`` becomes ``{"a": {"b": 1}}``.
+
+    Raises BadRequest.
+    """
     key, equals, value = given.partition("=")
     if not (key and equals):
         raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")
@@ -144,7 +154,7 @@ def add(tree: ConfigTree, given: str, label: str) -> None:
 
 
 def assets() -> Assets:
-    """Return the template, style and script of the page."""
+    """Return the template, style sheet and script for the page of ``chunk --html``."""
     folder = files("ingestor").joinpath("templates")
     frame, style, script = (
         folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
@@ -153,7 +163,10 @@ def assets() -> Assets:
 
 
 def _json(cut: Cut) -> dict[str, Any]:
-    """Return the stable keys of ``chunk --json``. Chunks that are not contiguous also have ``spans``."""
+    """Return the fields of ``chunk --json`` for one strategy. Their names are stable.
+
+    A chunk of several separate parts also has ``spans``.
+    """
     return {
         "strategy": cut.strategy,
         "chunks": [
@@ -179,7 +192,7 @@ def show_cuts(document: Document, cuts: Sequence[Cut]) -> None:
 
 
 def summary(cut: Cut) -> str:
-    """Return the number of chunks, their sizes in tokens, and the time of a strategy."""
+    """Describe the chunks of a strategy: their number, their sizes in tokens, and the time for cutting."""
     sizes = cut.tokens
     if not sizes:
         return "no chunks: the document has no text"

@@ -149,9 +149,10 @@ def collections(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the collections in Chroma; delete one, or adopt one.
+    """List the collections in Chroma, or delete or adopt one of them.
 
-    Lists all collections, ours or not. Without --not-ours, deletes only unused collections of ours.
+    The list has all collections, whoever wrote them. Without --not-ours, only a collection that this ingestor
+    wrote and no longer uses can be deleted.
     """
     from ingestor.cli.output import console
     from ingestor.units import quantity

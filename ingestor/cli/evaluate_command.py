@@ -44,9 +44,9 @@ from ingestor.units import quantity
 def request_of(
     config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
 ) -> EvaluationRequest:
-    """Return the request for the arguments of the command. Raises BadRequest and ConfigError.
+    """Build the request from the arguments of the command. Raises BadRequest and ConfigError.
 
-    ``others``: further fields of the request.
+    ``others``: further fields of the request, by name.
     """
     name = _collection(config, collection)
     chosen = tuple(read_strategies(config, name, strategies))
@@ -54,7 +54,11 @@ def request_of(
 
 
 def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
-    """Evaluate and print the result. ``html``: report to write. ``write``: write the recommended config."""
+    """Evaluate, and print the result.
+
+    ``html``: path of a report to write, if any. ``write``: whether to write the recommended chunking into the
+    config file.
+    """
     with output.progress(as_json) as progress:
         evaluation = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
     report = report_json(evaluation)
@@ -89,9 +93,9 @@ def run_check(
     accept: bool,
     as_json: bool,
 ) -> bool:
-    """Print recall of the live collection, as ``--check`` does. Return whether it is within the tolerance.
+    """Print the recall of the collection in Chroma, as ``evaluate --check`` does.
 
-    ``tolerance``: allowed fall of recall since the stored check, in points.
+    Return whether recall fell by at most ``tolerance`` points since the stored check.
     """
     name = _collection(config, collection)
     asked = CheckRequest(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
@@ -105,7 +109,7 @@ def run_check(
 
 
 def _write_config(config: Config, evaluation: Evaluation) -> Path | None:
-    """Write the recommended strategies into the config file. Return the file; None if it stays as it is."""
+    """Write the recommended strategies into the config file. Return its path; None if nothing must change."""
     wanted = recommend(config, evaluation)
     if not wanted:
         print("the config is unchanged", file=sys.stderr)
@@ -143,16 +147,17 @@ _BESIDE = ("parsing", "rerank", "search")
 
 
 def read_strategies(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
-    """Return the named strategies, each once. Raises BadRequest and ConfigError."""
+    """Parse the lists of ``--strategies``. Return each strategy once. Raises BadRequest and ConfigError."""
     words = [word for each in lists for word in _STRATEGY.findall(each)]
     own = {source.name: source.chunking for source in config.sources if source.collection == collection}
     return distinct([_strategy(config, own, word) for word in words])
 
 
 def read_models(config: Config, given: str) -> dict[str, Choice]:
-    """Map the names of embedders to compare to the embedders. Raises BadRequest and ConfigError.
+    """Parse the embedders to compare, and return them by their names in the report.
 
-    ``given``: names or folders of models, for the configured kind of embedder, or KIND:KEY=VALUE:...
+    ``given``: names or folders of models for the configured kind of embedder, or KIND:KEY=VALUE:... for
+    another kind. Raises BadRequest and ConfigError.
     """
     models: dict[str, Choice] = {}
     configured = config.embedding.plugin
@@ -171,7 +176,7 @@ def read_models(config: Config, given: str) -> dict[str, Choice]:
 
 
 def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> Strategy:
-    """Parse one strategy of ``--strategies``. ``own``: chunking of each source of the collection."""
+    """Parse one strategy of ``--strategies``. ``own``: the configured chunking of each source."""
     name, _, rest = word.partition(":")
     given, label = [each for each in _COLON.split(rest) if each], f"--strategies {name}"
     others = tuple(each for each in given if re.split("[.=]", each)[0] in _BESIDE)
@@ -189,7 +194,11 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
 
 
 def _endpoint(config: Config, name: str) -> dict[str, Any]:
-    """Return the config's language model for a strategy that uses one, without the length of answers."""
+    """Return the options of the config's language model, as defaults for a strategy that uses one.
+
+    The limit of answers is left out, because it depends on the strategy. Return an empty mapping for
+    strategies without a language model.
+    """
     plugin = find("chunkers", name) if name in kinds("chunkers") else None
     if plugin is None or not issubclass(plugin.options, Endpoint) or config.language_model is None:
         return {}
@@ -197,7 +206,10 @@ def _endpoint(config: Config, name: str) -> dict[str, Any]:
 
 
 def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtras:
-    """Parse the settings of a strategy besides its chunking. Raises BadRequest and ConfigError."""
+    """Parse the settings of a strategy besides its chunking: ``parsing``, ``search`` and ``rerank``.
+
+    ``given``: the settings as KEY=VALUE. Raises BadRequest and ConfigError.
+    """
     tree = ConfigTree(data={})
     for each in sorted(given, key=lambda one: one.count(".")):  # rerank=true before rerank.hits=50
         add(tree, each, label)
@@ -217,7 +229,11 @@ def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtra
 
 
 def _rerank(config: Config, checker: Check, given: Any, label: str) -> Rerank | None:
-    """Return the reranker of a strategy: the configured one with the given settings; None without one."""
+    """Return the reranker of a strategy, or None if the strategy sets none.
+
+    Settings that the strategy does not give are those of the config's reranker. ``given``: true, false or a
+    mapping of settings.
+    """
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, dict):

@@ -30,10 +30,10 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 
 def set_up(level: str, form: str) -> None:
-    """Set up the log. ``level``: debug to error. ``form``: text or json.
+    """Set up the log. ``level``: debug, info, warning or error. ``form``: text or json.
 
-    Libraries log errors only, and warnings at level debug. Python's warnings go to the log. With json, so
-    does an error that ends the program or a thread.
+    Libraries log only errors; at level debug, also warnings. Python's warnings are logged. With json, an
+    error that ends the program or a thread is logged, too.
     """
     handler = Stderr()
     handler.setFormatter(Json() if form == "json" else TextFormatter())
@@ -47,7 +47,7 @@ def set_up(level: str, form: str) -> None:
 
 
 def is_json() -> bool:
-    """Return whether lines of the log are JSON objects."""
+    """Return whether each line of the log is a JSON object."""
     return any(isinstance(handler.formatter, Json) for handler in logging.getLogger().handlers)
 
 
@@ -59,7 +59,10 @@ def _log_defect(error: BaseException | None) -> None:
 
 
 class Stderr(logging.Handler):
-    """Log handler for the current ``sys.stderr``: a progress bar replaces it to print lines above itself."""
+    """Log handler that writes to ``sys.stderr`` as it is at each message.
+
+    A progress bar replaces ``sys.stderr`` to print lines above itself.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -70,7 +73,7 @@ class Stderr(logging.Handler):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as time, level, message and fields, with a traceback below."""
+    """Formats a log record as a line with time, level, message and fields, and a traceback below, if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")

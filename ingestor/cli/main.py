@@ -60,7 +60,10 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> None:
-    """Exit with a message and a remedy, unless the error is a defect of this program."""
+    """Print a message with a remedy, and exit, if the error is an expected one.
+
+    Return if the error is a defect of this program, so that the caller shows the traceback.
+    """
     from ingestor.config.models import ConfigError
     from ingestor.core.errors import describe
     from ingestor.ports import IngestorError, Torn
@@ -87,7 +90,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command(name="help", hidden=True)
 def show_help(context: typer.Context, name: Annotated[str, typer.Argument(help="A command.")] = "") -> None:
-    """Show the commands, or the options of one."""
+    """Show all commands, or the options of one command."""
     above = context.parent
     assert above is not None
     known = above.command.get_command(above, name) if name else None  # type: ignore[attr-defined]

@@ -83,9 +83,10 @@ def init(
 
 
 def _foreign_languages(folder: Path) -> str | None:
-    """Return a message if the default model does not know the language of most documents of a folder.
+    """Return a warning if the default model does not know the language of most documents of a folder.
 
-    At most 60 files are read; files in hidden folders and large files are skipped.
+    At most 60 files are read; hidden folders and large files are skipped. Return None if there is nothing to
+    warn of.
     """
     from ingestor.pipeline.language import describe_foreign, languages_of
     from ingestor.preview.preview import languages
@@ -136,9 +137,9 @@ def run(
 def _open(
     path: Path, verbose: bool, quiet: bool, *, level: str | None = None, form: str | None = None
 ) -> "tuple[Project, Config]":
-    """Open a project for a command that logs, and log the config's warnings.
+    """Open a project for a command that logs, and log the warnings about its config.
 
-    ``level``, ``form``: level and format of the log; None: as configured.
+    ``level``, ``form``: level and format of the log; None for those of the config.
     """
     from ingestor.cli.log import set_up
 
@@ -169,7 +170,7 @@ def sync(
 
 
 def end_sync(report: "SyncReport", as_json: bool, config: Path, *, quiet: bool = False) -> NoReturn:
-    """Print the report of a sync, and exit with the code that it stands for."""
+    """Print the report of a sync, and exit with the code for its result."""
     from ingestor.cli.output import console
 
     code = FAILED if not report.complete else QUARANTINED if report.documents.quarantined else SETTLED

@@ -1,8 +1,8 @@
 """Command ``try``: indexes a sample of a folder, answers a question, and removes everything it wrote.
 
-The time to the answer is bounded: indexing stops after ``BUDGET`` seconds, or at the first record if that
+The answer comes in bounded time: indexing stops after ``BUDGET`` seconds, or at the first record if that
 comes later. A shell in a session of its own waits for the end of this process and removes the temporary
-folder, also after ``kill -9``.
+folder, even after ``kill -9``.
 """
 
 import json
@@ -45,7 +45,7 @@ _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
 
 @dataclass(frozen=True, slots=True)
 class FolderEstimate:
-    """Estimate for all documents of the folder. ``seconds``: time to index them; None if no rate is known."""
+    """Estimate for indexing all documents of the folder. ``seconds``: None if the speed is unknown."""
 
     documents: int
     records: int
@@ -58,10 +58,10 @@ class FolderEstimate:
 class Trial:
     """Findings of a trial.
 
-    ``kinds``: numbers of documents by file extension. ``unsupported``: documents of the sample without a
-    parser, by extension. ``indexed``, ``chunks``, ``tokens``: numbers of the sample. ``seconds``: time until
-    the answer. ``problems``: reasons by document or folder. ``questions``: suggestions; ``question``: the one
-    asked.
+    ``kinds``: number of documents by file extension. ``unsupported``: number of sampled documents that no
+    parser reads, by extension. ``indexed``, ``chunks``, ``tokens``: numbers for the sample. ``seconds``: time
+    until the answer. ``problems``: reasons, by the document or folder that has the problem. ``questions``:
+    suggested questions. ``question``: the question that was asked.
     """
 
     folder: str
@@ -100,7 +100,10 @@ def try_folder(
 
 
 def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
-    """Run a trial. ``place``: the temporary folder. ``ask``: a question; None for one from a heading."""
+    """Run a trial, and print its findings.
+
+    ``place``: the temporary folder. ``ask``: the question; None to ask one that a heading suggests.
+    """
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress
     from ingestor.search.values import as_json as as_parsed
@@ -180,19 +183,19 @@ def _show(trial: Trial, answer: "Answer") -> None:
 
 
 def _list_kinds(kinds: dict[str, int]) -> str:
-    """Return words such as ``12 .md, 3 .pdf``; at most six kinds."""
+    """Format numbers by file extension as ``12 .md, 3 .pdf``, for at most six extensions."""
     return ", ".join(f"{number:,} {kind}" for kind, number in islice(kinds.items(), 6))
 
 
 def _join_reasons(problems: dict[str, str]) -> str:
-    """Return the first three problems in one line."""
+    """Return the first three problems, with their reasons, in one line."""
     return "; ".join(f"{name}: {reason}" for name, reason in islice(problems.items(), 3))
 
 
 def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Project":
-    """Write a config into the temporary folder, and return its project.
+    """Write the config of the trial into the temporary folder, and return the project.
 
-    ``only``: documents to index; None for all of the folder.
+    ``place``: the temporary folder. ``only``: the documents to index; None for all documents of the folder.
     """
     from ingestor.project import Project
 
@@ -219,7 +222,7 @@ def _project(folder: Path, place: Path, only: "list[Item] | None" = None) -> "Pr
 
 
 def _list_documents(project: "Project") -> "tuple[list[Item], dict[str, str]]":
-    """Return the documents of the folder, and its subfolders that could not be listed, with reasons."""
+    """Return the documents of the folder, and the subfolders that could not be listed, with reasons."""
     from ingestor.app.parts import build
     from ingestor.config.file import load
     from ingestor.ports import PartialScan
@@ -236,10 +239,10 @@ def _list_documents(project: "Project") -> "tuple[list[Item], dict[str, str]]":
 def _index(
     folder: Path, place: Path, order: "list[Item]", deadline: float, note: Callable[[str], None]
 ) -> "list[SyncReport]":
-    """Index a few documents, then more until the deadline. Return the report of each pass.
+    """Index a few documents, then the others of the sample until the deadline.
 
-    ``order``: documents of the sample in random order. ``deadline``: monotonic seconds. ``note``: shows how
-    far the work is.
+    Return the report of each sync. ``order``: the sampled documents in random order. ``deadline``: monotonic
+    seconds. ``note``: shows how far the work is.
     """
     from ingestor.ports import Stop
     from ingestor.queries.status import SyncReport
@@ -260,9 +263,10 @@ def _index(
 
 
 def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> FolderEstimate:
-    """Estimate the whole folder from the indexed sample, and from other documents that are read now.
+    """Estimate the costs for the whole folder.
 
-    ``spent``: seconds of the passes.
+    The estimate is based on the indexed sample, and on further documents, which are read for it. ``spent``:
+    seconds that indexing the sample took.
     """
     disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     plan = project.plan(sample=READ)
@@ -278,10 +282,10 @@ def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> Fo
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Create a folder that is removed when the context ends, or when this process ends in any way.
+    """Create a temporary folder. Remove it when the context ends, and also if this process is killed.
 
-    A shell waits on a pipe that closes with this process. The shell has a session of its own, so that it
-    survives signals to this process.
+    A shell waits at a pipe, which is closed when this process ends, and then removes the folder. The shell
+    has a session of its own, so that signals to this process do not end it.
     """
     place = Path(tempfile.mkdtemp(prefix=PREFIX))
     sweep = 'cat >/dev/null; for _ in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done'

@@ -35,7 +35,7 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
 
 def command(words: str, config: Path = CONFIG) -> str:
-    """Return a command to paste, as ``.venv/bin/ingestor sync --config other.yaml``."""
+    """Return a command line to paste, such as ``.venv/bin/ingestor sync --config other.yaml``."""
     called = Path(sys.argv[0])
     installed, program = shutil.which(called.name), called.name
     if called.is_file() and not (installed is not None and called.samefile(installed)):
@@ -47,20 +47,21 @@ def command(words: str, config: Path = CONFIG) -> str:
 
 
 def quote(text: str) -> str:
-    """Return the text as one shell word, in double quotes if possible."""
+    """Quote a text as one word of a shell command, with double quotes if possible."""
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
 
 def at_once_or(words: str, config: Path, *, running: bool) -> str:
-    """Return when requested work is done: "at once" by a running daemon, or "by: " with a command line.
+    """Return words that tell when requested work will be done.
 
+    A running daemon does the work "at once". Otherwise the words are "by: " and the command to run.
     ``words``: the command that does the work. ``running``: whether a daemon runs.
     """
     return "at once" if running else f"by: {command(words, config)}"
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Exit with a message on standard error, as a JSON object if the log is JSON. ``code``: exit code."""
+    """Print a message on standard error, and exit with a code. If the log is JSON, the message is, too."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
         logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
     else:
@@ -69,7 +70,10 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def log_level(configured: str, verbose: bool, quiet: bool) -> str:
-    """Return the level of the log by --verbose and --quiet. Exits with a message if both are given."""
+    """Return the level of the log after ``--verbose`` or ``--quiet``.
+
+    Exit with a message if both are given.
+    """
     if verbose and quiet:
         fail("--verbose and --quiet exclude each other: give one", USAGE)
     if quiet:
@@ -78,7 +82,7 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
 
 
 def hide_secrets() -> None:
-    """Make this process's memory, environment and new files unreadable for other users."""
+    """Prevent other users from reading this process's memory and environment, and the files it creates."""
     from ingestor.confinement.walls import hide
 
     hide()
@@ -86,10 +90,10 @@ def hide_secrets() -> None:
 
 
 def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config":
-    """Return the config of a file, and set up the log.
+    """Read the config file, set up the log, and return the config. Raises ConfigError.
 
-    ``level``: level of the log; "config": as configured; "": the caller sets up the log. ``logged``: whether
-    the caller logs the config's warnings, so that they are not printed. Raises ConfigError.
+    ``level``: level of the log; "config" for that of the config; "" if the caller sets up the log.
+    ``logged``: whether the caller logs the warnings about the config; otherwise they are printed.
     """
     from ingestor.config.file import load
 
@@ -102,7 +106,7 @@ def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config
 
 
 def open_to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
-    """Return a project for a command that writes, and the config of the file (see ``read_config``)."""
+    """Open the project for a command that writes. Return the project and its config (see ``read_config``)."""
     from ingestor.project import Project
     from ingestor.state.run_status import InForce
 
@@ -111,10 +115,10 @@ def open_to_write(path: Path, level: str = "", *, logged: bool = False) -> "tupl
 
 
 def open_to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[Project, Config]":
-    """Return a project for a command that reads, and the config in force.
+    """Open the project for a command that only reads. Return the project and the config that is in force.
 
-    If the file has an error, the config of the running daemon is in force. ``shown``: whether the command
-    shows that error itself, so that it is not printed on standard error. ``level``: see ``read_config``.
+    If the config file has an error, the config of the running daemon is in force. ``shown``: whether the
+    command itself reports that error; otherwise the error is printed. ``level``: see ``read_config``.
     """
     from ingestor.project import Project
     from ingestor.state.run_status import in_force

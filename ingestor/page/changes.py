@@ -1,4 +1,4 @@
-"""The page of changes: decisions for a person, plans, and the actions of the buttons on all pages.
+"""The page of changes: decisions that a person must make, plans, and the actions of the buttons on all pages.
 
 Each button does the same as the command of its name. A plan is computed by ``ingestor plan``, one at a time,
 in a process of low priority, because reading every new document would delay the daemon.
@@ -39,10 +39,10 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """A requested plan.
+    """A plan that a person requested on the page.
 
-    ``begun``, ``ended``: POSIX seconds. ``text``: output of the command; None while it runs.
-    ``parsed``: the plan as `ingestor plan --json` prints it; None if the command printed no plan.
+    ``begun``, ``ended``: POSIX seconds. ``text``: output of ``ingestor plan``; None while the command runs.
+    ``parsed``: fields of ``ingestor plan --json``; None if the command printed no plan.
     """
 
     begun: float
@@ -52,7 +52,7 @@ class ShownPlan:
 
     @property
     def works(self) -> bool:
-        """Return whether a sync would change anything."""
+        """Return whether a sync would change any document or record."""
         if self.parsed is None:
             return False
         settled = ("unchanged", "quarantined", "unsupported", "due")
@@ -61,7 +61,10 @@ class ShownPlan:
 
 
 class Planner:
-    """Computes plans in a process. ``child``: command of the process. For one thread at a time."""
+    """Computes plans in a child process. ``child``: the command to run.
+
+    Methods must be called by one thread at a time.
+    """
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child
@@ -70,7 +73,7 @@ class Planner:
         self._plan: ShownPlan | None = None
 
     def begin(self) -> None:
-        """Start a plan, unless one is running."""
+        """Start computing a plan, unless a plan is being computed."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -83,7 +86,7 @@ class Planner:
         self._plan = ShownPlan(time.time())
 
     def latest(self) -> ShownPlan | None:
-        """Return the plan that is being computed, or the last one; None before the first request."""
+        """Return the plan that is being computed, or else the last one; None if none was requested yet."""
         plan, process, output = self._plan, self._process, self._output
         if plan is None or plan.text is not None or process is None or output is None:
             return plan
@@ -114,7 +117,10 @@ class Planner:
 
 
 def planner(config: Path) -> Planner:
-    """Return a planner for a config file. Its process gets all environment variables, also secrets."""
+    """Return a planner for a config file.
+
+    Its process gets all environment variables, including secrets that the config refers to.
+    """
     words = ("-c", _RUN, "plan", "--json", "--config", str(config))
     return Planner(python_child(*words, secrets=True, variables=_PLAIN))
 
@@ -124,7 +130,7 @@ PLAN = "/page/plan"  # changes nothing
 
 
 def changes(daemon: DaemonView, situation: Situation, config: Config, planner: Planner) -> Mapping[str, Any]:
-    """Return the values of the page. Raises sqlite3.Error."""
+    """Return the values for the template of this page. Raises sqlite3.Error."""
     with journal_of(config) as journal:
         leaving = [] if config.prune else sources_not_in_config(config, journal)
         latest = history(journal, None, None, FEW)
@@ -140,7 +146,10 @@ def changes(daemon: DaemonView, situation: Situation, config: Config, planner: P
 
 
 def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]:
-    """Return the actions of all forms, by their address. ``config``: returns the config in force."""
+    """Return the function that handles each form of the pages, by the form's address.
+
+    ``config``: returns the config in force.
+    """
 
     def plan(form: Form) -> FormResult:
         planner.begin()
@@ -160,10 +169,10 @@ def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]
 
 
 def retry(config: Config, form: Form) -> FormResult:
-    """Retry documents that failed.
+    """Retry documents that failed, as a form of the page requests.
 
-    The form's ``document`` names one, or is empty for all. Its ``reason`` instead selects the documents of a
-    source that failed for one kind of reason. Raises RequestProblem.
+    Its field ``document`` names one document, or is empty for all. If the form has the field ``reason``, the
+    documents of one source that failed for one kind of reason are retried. Raises RequestProblem.
     """
     wanted, alike = form.get("document"), form.get("reason")
     if wanted is None and alike is None:
@@ -218,5 +227,5 @@ def resume(config: Config, form: Form) -> FormResult:
 
 
 def _back(form: Form) -> str:
-    """Return the address of the page that has the form, to which its result leads back."""
+    """Return the address of the page that sent the form, to which the browser returns afterwards."""
     return keep_local(form.get("back", HERE)).partition("?")[0]

@@ -1,6 +1,6 @@
-"""Values of two pages: the list of documents, and one document with its chunks in colours.
+"""Values for two pages: the list of documents, and one document with its chunks in colours.
 
-The text is built from the records in Chroma, as search returns them; no file is opened.
+The text of a document is built from its records in Chroma, as searches return it; no file is opened.
 """
 
 import json
@@ -40,7 +40,10 @@ LONGEST = 500  # characters of a part of a name
 
 
 def documents(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Return the values of a page of the list. Raises RequestProblem, and sqlite3.Error."""
+    """Return the values for the template of the list of documents.
+
+    Raises RequestProblem, and sqlite3.Error.
+    """
     given = request.query_params
     editions = {str(one.serves): one.name for one in all_editions(daemon.journal) if one.role == "live"}
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
@@ -72,9 +75,9 @@ def documents(daemon: DaemonView, situation: Situation, request: Request) -> Map
 
 
 def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]:
-    """Return the documents' own titles by id.
+    """Return the titles of documents, by document id.
 
-    Documents without a title, or not in Chroma now, are omitted.
+    Documents without a title are left out, and so are documents that Chroma does not have now.
     """
     uuids = {str(one.name): one.uuids for one in all_editions(daemon.journal) if one.uuids}
     titles = dict[str, str]()
@@ -93,9 +96,9 @@ def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]
 
 
 def _read_query(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
-    """Parse the filters of the list from the address. Raises RequestProblem.
+    """Parse the filters in the address of the list. Raises RequestProblem.
 
-    ``editions``: live editions by the name of their collection.
+    ``given``: parameters of the address. ``editions``: live edition of each collection.
     """
     which, collection = given.get("which") or "any", given.get("collection", "")
     if which not in WHICH:
@@ -113,7 +116,7 @@ def _read_query(given: Mapping[str, str], editions: Mapping[str, str]) -> Docume
 
 
 def _place(text: str | None) -> Place | None:
-    """Parse the place after or before which a page begins. Raises RequestProblem."""
+    """Parse the position in the list after which, or before which, a page begins. Raises RequestProblem."""
     if not text:
         return None
     try:
@@ -126,7 +129,10 @@ def _place(text: str | None) -> Place | None:
 
 
 def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str:
-    """Return the address of the page before or after a row, with the chosen filters."""
+    """Return the address of the page that follows or precedes a row, with the same filters.
+
+    ``direction``: "after" or "before".
+    """
     return f"?{urlencode({**chosen, direction: json.dumps(row.place)})}"
 
 
@@ -134,7 +140,10 @@ CHUNKS = 200  # in a page
 
 
 def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Return the values of a document's page. Raises RequestProblem, and the errors of Chroma and journal."""
+    """Return the values for the template of a document's page.
+
+    Raises RequestProblem, and the errors of Chroma and the journal.
+    """
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
@@ -164,7 +173,10 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
 
 
 def list_chunks(records: Sequence[Record], first: int) -> Markup:
-    """Render the chunks as items of a list. ``first``: number of the document's chunks before them."""
+    """Render records of a document as the items of an HTML list.
+
+    ``first``: number of the document's chunks that precede them.
+    """
     chunks, items = chunks_of(records), list[str]()
     shown = zip(chunks, records, parts(text_of(records), chunks), strict=True)
     for number, (chunk, record, marked) in enumerate(shown, first + 1):
@@ -174,7 +186,11 @@ def list_chunks(records: Sequence[Record], first: int) -> Markup:
 
 
 def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> list[Record]:
-    """Return the records of a page, in the order of the document."""
+    """Return the records of a document that one page shows, in the order of the document.
+
+    ``uuids``: UUIDs of the collection's shards. ``id_``: id of the document. ``first``: number of chunks to
+    skip.
+    """
     if not uuids:
         return []
     places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
@@ -183,9 +199,10 @@ def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> 
 
 
 def chunks_of(records: Sequence[Record]) -> list[Chunk]:
-    """Return the chunks of records in their order, with offsets from the start of the first.
+    """Convert records of a document to chunks, in the same order.
 
-    A text whose length differs from its span counts as rewritten: a model wrote it, or it has several spans.
+    Offsets count from the start of the first record. A chunk counts as rewritten if its text is longer or
+    shorter than its span. Such a chunk was written by a language model, or consists of several spans.
     """
     base, chunks = _base(records), list[Chunk]()
     for record in records:
@@ -198,8 +215,9 @@ def chunks_of(records: Sequence[Record]) -> list[Chunk]:
 
 
 def text_of(records: Sequence[Record]) -> str:
-    """Return the document's text from the first record to the last, with spaces for characters between
-    chunks.
+    """Join the texts of records to the document's text, from the first record to the last.
+
+    Characters between chunks are not in any record, and are replaced by spaces.
     """
     base = _base(records)
     exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
@@ -211,12 +229,15 @@ def text_of(records: Sequence[Record]) -> str:
 
 
 def _base(records: Sequence[Record]) -> int:
-    """Return the offset in the document at which the first record starts."""
+    """Return the offset in the document at which the first of the records starts."""
     return min((span[0] for record in records if (span := _span(record)) is not None), default=0)
 
 
 def _span(record: Record) -> Span | None:
-    """Return the record's span in its document; None if the text's length differs from the span's."""
+    """Return the span of a record in its document.
+
+    Return None if the record's text is longer or shorter than the span.
+    """
     start, end = _number(record.metadata, "start_index"), _number(record.metadata, "end_index")
     if start is None or end is None or len(record.text) != end - start:
         return None
@@ -224,6 +245,6 @@ def _span(record: Record) -> Span | None:
 
 
 def _number(metadata: Metadata, key: str) -> int | None:
-    """Return a whole number of the metadata; None if another program changed it."""
+    """Return the whole number under a key of the metadata; None if another program replaced the value."""
     value = metadata.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

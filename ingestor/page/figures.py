@@ -1,4 +1,4 @@
-"""Figures that the pages show: counts, states, groups of failures, and formats of numbers and times. Pure."""
+"""Numbers and states that the pages show, and the formats of numbers, durations and times. Pure."""
 
 import json
 from collections import Counter
@@ -20,7 +20,10 @@ Mood = Literal["good", "busy", "asks", "bad", "empty"]
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The state of everything in one sentence. ``mood``: decides the colour. ``more``: details below."""
+    """Sentence about the state of all sources and collections. ``mood``: decides the colour of the sentence.
+
+    ``more``: details, shown below the sentence.
+    """
 
     mood: Mood
     text: str
@@ -29,7 +32,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class ShownCounts:
-    """Numbers of documents by state. ``due`` includes documents to remove, and documents to be retried."""
+    """Numbers of documents by state. ``due``: documents to write, to remove or to retry."""
 
     settled: int = 0
     due: int = 0
@@ -39,7 +42,7 @@ class ShownCounts:
 
     @property
     def readable(self) -> int:
-        """Return the number of documents in supported formats."""
+        """Return the number of documents whose format is supported."""
         return self.settled + self.due + self.quarantined
 
     @property
@@ -49,10 +52,10 @@ class ShownCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceNotes:
-    """Notes of the journal about a source. ``row``: its state.
+    """Notes that the journal has about a source. ``row``: the state of the source.
 
-    ``kept``: why records of unreadable documents are kept. ``warning``: about languages or tokens that the
-    model does not know.
+    ``kept``: why the records of unreadable documents are not removed. ``warning``: about languages or tokens
+    that the model does not know.
     """
 
     row: SourceRow = field(default_factory=SourceRow)
@@ -76,12 +79,12 @@ class ShownSource:
 
     @property
     def hold(self) -> str | None:
-        """Return the reason if a person must decide before documents of the source are removed."""
+        """Return why a person must decide before documents of the source are removed; None if nobody must."""
         return self.notes.row.held or self.notes.kept
 
     @property
     def problem(self) -> str | None:
-        """Return the message about the source that a person should read first; None if all is well."""
+        """Return the most urgent message about the source; None if there is no problem."""
         return self.hold or self.notes.row.trouble or self.notes.warning
 
 
@@ -89,7 +92,8 @@ class ShownSource:
 class CollectionFacts:
     """Facts about a collection, from the journal and Chroma.
 
-    ``waits``: why a changed config is not applied. ``delayed``: why a new collection is not swapped in yet.
+    ``waits``: why a config change is not applied yet. ``delayed``: why the rebuilt collection does not
+    replace the old one yet.
     """
 
     records: int | None = None
@@ -101,7 +105,10 @@ class CollectionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShownCollection:
-    """A collection as the pages show it. ``swap``: finished and all documents while it is rebuilt."""
+    """A collection as the pages show it.
+
+    ``swap``: number of finished documents and of all documents, while the collection is being rebuilt.
+    """
 
     name: str
     counts: ShownCounts
@@ -110,7 +117,10 @@ class ShownCollection:
 
 
 def counts_of(situation: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
-    """Count the documents of a source, a collection or both; of everything without either."""
+    """Count the documents by state.
+
+    ``source``, ``collection``: count only documents of this source or collection; None for all.
+    """
     states = Counter[str]()
     for (of, into, state), documents in situation.documents.items():
         if source in (None, of) and collection in (None, into):
@@ -124,7 +134,11 @@ def counts_of(situation: Situation, source: str | None = None, collection: str |
 def sources_of(
     situation: Situation, notes: Mapping[str, SourceNotes], listing: Mapping[str, tuple[float, int]]
 ) -> list[ShownSource]:
-    """Return the sources of the config, and those that left the config but still have documents."""
+    """Return the sources of the config, and former sources that still have documents.
+
+    ``notes``: notes of the journal, by source. ``listing``: start time of each running listing, and the
+    number of documents that it found.
+    """
     return [
         ShownSource(
             name,
@@ -143,7 +157,7 @@ def sources_of(
 
 
 def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
-    """Return all collections that have documents or are served, by name."""
+    """Return all collections that have documents or can be searched, sorted by name."""
     names = sorted({into for _, into, _ in situation.documents} | facts.keys())
     return [
         ShownCollection(
@@ -158,9 +172,9 @@ def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -
 
 @dataclass(frozen=True, slots=True)
 class ShownReason:
-    """Documents of a source that failed for reasons of one kind.
+    """Documents of a source that failed for reasons of the same kind.
 
-    ``example``: reason of one document. ``alike``: whether all documents have this reason.
+    ``example``: the reason of one of the documents. ``alike``: whether all of them have exactly this reason.
     """
 
     source: str
@@ -171,12 +185,15 @@ class ShownReason:
 
     @property
     def address(self) -> str:
-        """Return the value of the button that retries these documents."""
+        """Return the value of the button that retries these documents, which identifies them."""
         return json.dumps([self.source, self.kind])
 
 
 def group_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
-    """Group failures by source and kind of reason, the most frequent first; at most MOST_REASONS."""
+    """Group failed documents by source and kind of reason, the largest group first.
+
+    At most MOST_REASONS groups are returned.
+    """
     groups = dict[tuple[str, str], list[tuple[str, int]]]()
     for source, reason, documents in reasons:
         groups.setdefault((source, kind_of(reason)), []).append((reason, documents))
@@ -188,7 +205,10 @@ def group_reasons(reasons: Iterable[tuple[str, str, int]]) -> list[ShownReason]:
 
 
 def describe_pending(counts: ShownCounts, in_flight: int) -> str:
-    """Return words such as ``3 being read, 7 waiting, 2 to be retried`` about pending documents."""
+    """Describe pending documents, as in ``3 being read, 7 waiting, 2 to be retried``.
+
+    ``in_flight``: number of documents that are being read.
+    """
     read = min(in_flight, counts.due)
     waiting = max(0, counts.due - counts.waiting - read)
     parts = ((read, "being read"), (waiting, "waiting"), (counts.waiting, "to be retried"))
@@ -196,7 +216,10 @@ def describe_pending(counts: ShownCounts, in_flight: int) -> str:
 
 
 def lag_of(sources: Iterable[ShownSource]) -> float | None:
-    """Return the age in seconds of the oldest change that readers do not see; None if they see everything."""
+    """Return the age in seconds of the oldest change that a search does not find yet.
+
+    Return None if searches find everything.
+    """
     return max((source.lag for source in sources if source.lag is not None), default=None)
 
 
@@ -251,15 +274,18 @@ def number(value: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Format POSIX seconds in UTC for HTML's ``datetime``."""
+    """Format POSIX seconds in UTC, in the form of HTML's attribute ``datetime``."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def clock(at: float) -> str:
-    """Format POSIX seconds in UTC for people."""
+    """Format POSIX seconds as date and time in UTC, for people."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def ago(at: float, now: float) -> str:
-    """Format a time relative to ``now``, which may be a second old: ``3 min ago``, ``in 3 min``."""
+    """Format a time relative to now: ``3 min ago``, ``in 3 min``.
+
+    A time up to two seconds after ``now`` counts as past, because ``now`` may be a little old.
+    """
     return f"{span(now - at)} ago" if at <= now + 2 else f"in {span(at - now)}"

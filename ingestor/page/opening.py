@@ -1,7 +1,7 @@
-"""Assembles all pages, and sends open overviews their changes (``GET /page/events``, server-sent events).
+"""Assembles the routes of all pages, and updates open overviews (``GET /page/events``, server-sent events).
 
-An event has parts of the overview as HTML, each of which replaces an element of the page. Every two seconds
-one rendering serves all open pages.
+An event contains parts of the overview as HTML, each of which replaces an element of the page. Every two
+seconds one rendering serves all open pages.
 """
 
 import json
@@ -37,9 +37,10 @@ Parts = Mapping[str, str]  # HTML by the id of its element
 
 
 class Events:
-    """Streams of events for open overviews. ``make``: renders the parts of the overview.
+    """Sends changes of the overview to all browsers that have it open.
 
-    Only the server's event loop uses an object, except ``close``.
+    ``make``: renders the parts of the overview. Methods must be called in the server's event loop, except
+    ``close``.
     """
 
     def __init__(self, make: Callable[[], Parts]) -> None:
@@ -48,13 +49,16 @@ class Events:
         self._listeners, self._making, self._closed = 0, False, False
 
     def listen(self) -> Response:
-        """Open a stream of events. Raises RequestRefused if too many pages are open."""
+        """Return a response that streams events to a browser.
+
+        Raises RequestRefused if too many pages are open.
+        """
         if self._listeners >= MOST or self._closed:
             raise RequestRefused(503, "too many pages are open to update them all: reload this page yourself")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:
-        """End every stream within a second. Any thread may call."""
+        """End every stream within a second. May be called by any thread."""
         self._closed = True
 
     async def _stream(self) -> AsyncIterator[str]:
@@ -81,7 +85,7 @@ class Events:
             self._listeners -= 1
 
     async def _parts(self) -> Parts:
-        """Render the parts; concurrent listeners reuse the previous rendering."""
+        """Render the parts of the overview, or return the last rendering if it is recent enough."""
         if self._making or monotonic() - self._made[0] < EVERY:
             return self._made[1]
         self._making, begun = True, monotonic()
@@ -96,7 +100,10 @@ LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")
 
 
 def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
-    """Assemble the pages. ``config``: returns the config in force; ``path``: the config's file."""
+    """Build the routes of all pages, and start what they need.
+
+    ``config``: returns the config in force. ``path``: path of the config file.
+    """
     daemon, now = common.daemon, common.situation.value
     token, peers = common.http.token, PeerUsers()
     site = Site(common, Sessions(token.get_secret_value() if token else None, peers))
@@ -135,12 +142,16 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
 
 
 def is_page(path: str) -> bool:
-    """Return whether a path belongs to the pages, which check the token themselves."""
+    """Return whether the path of a request is one of the pages: these check the token themselves."""
     return path == "/" or path.startswith(("/page/", "/static/"))
 
 
 def render_parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
-    """Render the parts of the overview that change; none if the journal cannot be read now."""
+    """Render the parts of the overview that change, by the id of their HTML element.
+
+    ``of_overview``: returns the values of the overview. The result is empty if the journal cannot be read
+    now.
+    """
     try:
         values = of_overview()
     except sqlite3.Error:
@@ -159,7 +170,7 @@ async def _listen(site: Site, events: Events, request: Request) -> Response:
 
 
 async def file(request: Request) -> Response:
-    """Return a file of the pages; no token is needed."""
+    """Return a style sheet, script or picture of the pages; no token is needed."""
     known = static(request.path_params["name"])
     if known is None:
         raise RequestRefused(404, "there is no such file")

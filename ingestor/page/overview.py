@@ -1,4 +1,4 @@
-"""Values of two pages: the overview (``GET /``), and the last evaluation of a collection.
+"""Values for two pages: the overview (``GET /``), and the last evaluation of a collection.
 
 The overview shows sources and collections, current work, failures, and charts. Charts are SVG; they show the
 time since the daemon's start, at most a day.
@@ -33,7 +33,7 @@ FAILURES = 10  # that the overview names
 
 
 def overview(daemon: DaemonView, situation: Situation, history: "History") -> Mapping[str, Any]:
-    """Return the values of the page. Raises sqlite3.Error."""
+    """Return the values for the template of the overview. Raises sqlite3.Error."""
     sources, collections = sources_now(daemon, situation), collections_now(daemon, situation)
     failed = failures(daemon.journal, FAILURES + 1)
     counts = figures.counts_of(situation)
@@ -57,7 +57,7 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
 
 
 def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
-    """Return all sources with what the journal notes about them. Raises sqlite3.Error."""
+    """Return all sources with the notes of the journal about them. Raises sqlite3.Error."""
     kept = reasons_for_keeping(daemon.journal)
     languages, tokens = notices(daemon.journal, "language"), notices(daemon.journal, "tokens")
     notes = {
@@ -73,7 +73,7 @@ def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
 
 
 def collections_now(daemon: DaemonView, situation: Situation) -> list[ShownCollection]:
-    """Return all collections with what the journal and Chroma know about them. Raises sqlite3.Error."""
+    """Return all collections with facts about them from the journal and Chroma. Raises sqlite3.Error."""
     editions = all_editions(daemon.journal)
     waits, delayed = notices(daemon.journal, "waits"), notices(daemon.journal, "delayed")
     old = {edition.serves: edition.since for edition in editions if edition.role == "previous"}
@@ -92,7 +92,10 @@ def collections_now(daemon: DaemonView, situation: Situation) -> list[ShownColle
 
 
 def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
-    """Count a collection's records; None if Chroma cannot count them."""
+    """Count the records of a collection; None if Chroma cannot count them now.
+
+    ``uuids``: UUIDs of the collection's shards.
+    """
     try:
         return daemon.collection(uuids).count() if uuids else None
     except (Gone, Transient, NeedsHuman, Torn):
@@ -100,7 +103,7 @@ def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
 
 
 def _means(choices: Choices | None) -> str:
-    """Return the strategies and the model that made a collection, as text; "" if unknown."""
+    """Name the strategies and the model that a collection was built with; "" if unknown."""
     if choices is None:
         return ""
     strategies, model = strategies_and_model(choices)
@@ -119,9 +122,10 @@ _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # se
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A sample of the daemon's figures, from which charts are drawn.
+    """Numbers of the daemon at one moment, from which charts are drawn.
 
-    ``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: numbers written since the start.
+    ``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: numbers of documents and records
+    written since the daemon's start.
     """
 
     at: float
@@ -134,8 +138,9 @@ class ChartPoint:
 class Chart:
     """A bar chart over time.
 
-    ``drawn``: SVG. ``most``: value of the highest possible bar, as text. ``summary``: the chart in words.
-    ``since``: seconds from the left end until now. ``each``: seconds that a bar covers.
+    ``drawn``: the bars as SVG. ``most``: value of the highest possible bar, as text. ``summary``: description
+    of the chart in words. ``since``: seconds from the left end of the chart until now. ``each``: seconds that
+    one bar covers.
     """
 
     title: str
@@ -147,7 +152,7 @@ class Chart:
 
 
 def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
-    """Draw lag, documents and records over the last day, or since the first sample."""
+    """Draw charts of the lag, the documents and the records over the last day, or since the first sample."""
     begun = samples[0].at if samples else now
     width = next((each for each in _SPANS if each >= now - begun), DAY)
     bars = min(MOST_BARS, int(width / EVERY))  # so that a bar has a sample
@@ -167,7 +172,10 @@ def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
 
 
 def _bar(at: float, now: float, width: float, bars: int) -> int | None:
-    """Return the number of the bar for a time; None if the chart of ``width`` seconds does not reach it."""
+    """Return the number of the bar that covers the time ``at``; None if the chart begins later.
+
+    ``width``: seconds that the chart covers. ``bars``: number of its bars.
+    """
     place = int((at - (now - width)) / width * bars)
     return min(place, bars - 1) if 0 <= place <= bars else None
 
@@ -201,9 +209,9 @@ PATIENCE = 3.0  # seconds that the daemon's end waits for figures that are being
 
 
 class History:
-    """Samples of the daemon's figures for charts, taken by a thread. Any thread may read them.
+    """Thread that takes samples of the daemon's numbers at intervals, for charts.
 
-    ``gather``: returns the figures; may raise sqlite3.Error.
+    Any thread may read the samples. ``gather``: returns the current numbers; may raise sqlite3.Error.
     """
 
     def __init__(self, gather: Callable[[], Situation]) -> None:
@@ -233,7 +241,7 @@ class History:
 
 
 def sample_of(situation: Situation) -> ChartPoint:
-    """Return the figures of a moment that charts show."""
+    """Return the numbers that charts show, at one moment."""
     lags = [situation.at - one.oldest for one in situation.sources.values() if one.oldest is not None]
     documents = sum(
         situation.live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
@@ -249,7 +257,7 @@ HERE = "/page/evaluation"
 
 
 def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Mapping[str, Any]:
-    """Return the values of the page about an evaluation. Raises RequestProblem."""
+    """Return the values for the template of the page about an evaluation. Raises RequestProblem."""
     wanted = request.query_params.get("collection", "")
     known = stored_report.read(daemon.folders["state"])
     if wanted not in known:

@@ -1,4 +1,4 @@
-"""The search page: a question, and the hits of each mode, side by side.
+"""The search page: a question, and the hits of each mode of search, side by side.
 
 Hits show Markdown and tables as HTML, with the words of the question marked. Only elements of a fixed list
 are produced, without attributes, and every text is escaped: markup of a document stays text. Links and
@@ -57,9 +57,9 @@ ABOUT: Mapping[Mode, str] = {
 class Result:
     """A hit as the page shows it.
 
-    ``dense``, ``lexical``: ranks by vectors and by words; None if that search did not find the hit.
-    ``place``: collection, page or lines. ``chunk``: number of the chunk in its document, from 1. ``part``:
-    number of chunks before the page of the document that shows the chunk.
+    ``dense``, ``lexical``: ranks of the hit by vectors and by words; None if that search did not find the
+    hit. ``place``: collection, with page or lines. ``chunk``: number of the chunk in its document, from 1.
+    ``part``: number of chunks to skip on the document's page, so that the page shows this chunk.
     """
 
     score: float
@@ -77,7 +77,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Results of one mode of search. ``note``: why another mode answered, or why none did."""
+    """The hits of one mode of search.
+
+    ``note``: why another mode was used instead, or why there are no hits.
+    """
 
     title: str
     about: str
@@ -87,7 +90,7 @@ class Column:
 
 
 def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
-    """Return the values of the page. Raises RequestProblem, and sqlite3.Error."""
+    """Return the values for the template of the search page. Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
     names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
@@ -114,7 +117,11 @@ def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
-    """Return Chroma's filter for a source and a JSON object. Raises BadQuestion if it is no JSON object."""
+    """Return the filter for Chroma that selects one source and applies the user's filter.
+
+    ``source``: name of the source; "" for all. ``where``: the user's filter in JSON; "" for none. Raises
+    BadQuestion if the filter is not a JSON object.
+    """
     try:
         own = json.loads(where) if where else {}
     except (ValueError, RecursionError):
@@ -192,9 +199,10 @@ _FRONT = re.compile(r"\A---\n(?:.*\n)*?---\n")
 
 
 def render_hit(text: str, markdown: bool, language: str | None, wanted: Set[str], most: int) -> Markup:
-    """Render about ``most`` characters of a text from the first word of ``wanted`` on.
+    """Render about ``most`` characters of a hit's text as HTML, around the first word of ``wanted``.
 
-    ``markdown``: whether the whole text is Markdown; in other texts only tables are rendered.
+    All words of ``wanted`` are marked. ``markdown``: whether the text is Markdown; of other texts, only
+    tables are rendered.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     front = _FRONT.match(text) if markdown else None
@@ -217,10 +225,10 @@ def render_hit(text: str, markdown: bool, language: str | None, wanted: Set[str]
 
 
 def _start(text: str, begin: int, first: int, most: int) -> int:
-    """Return the offset at which an excerpt of ``most`` characters starts, so that it has the marked word.
+    """Choose the offset at which an excerpt of ``most`` characters starts.
 
-    ``begin``: first offset that may be shown. ``first``: offset of the marked word. The excerpt starts at
-    ``begin``, at a paragraph, or else at a word.
+    The excerpt must contain the marked word. It starts at ``begin``, at a paragraph, or else at a word.
+    ``begin``: first offset that may be shown. ``first``: offset of the marked word.
     """
     if len(text) - begin <= most or first - begin < most * 2 // 3:
         return begin
@@ -233,7 +241,7 @@ def _start(text: str, begin: int, first: int, most: int) -> int:
 
 
 def _end(text: str, start: int, most: int) -> int:
-    """Return the offset at which an excerpt ends: the end of the text, of a line or of a word."""
+    """Choose the offset at which an excerpt ends: at the end of the text, of a line or of a word."""
     if len(text) - start <= most:
         return len(text)
     line = text.rfind("\n", start + most // 2, start + most)
@@ -242,7 +250,10 @@ def _end(text: str, start: int, most: int) -> int:
 
 
 def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
-    """Yield the HTML of a text that is not Markdown; only its tables are rendered."""
+    """Render an excerpt of a text that is not Markdown. Only its tables become HTML tables.
+
+    ``marks``: spans of the words to mark, as offsets of the whole text.
+    """
     at = start
     for table in _TABLE.finditer(text, start, end):
         rows = list(_markdown(text, table.start(), table.end(), marks))
@@ -254,7 +265,7 @@ def _plain(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[M
 
 
 def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterator[Markup]:
-    """Yield the HTML of a part of a Markdown text. ``marks``: spans to mark, as offsets of the whole text."""
+    """Render an excerpt of a Markdown text. ``marks``: spans of the words to mark, in the whole text."""
     part = text[start:end]
     raw = part.encode()  # the parser counts bytes
     closing, head = list[str](), False
@@ -285,7 +296,10 @@ def _markdown(text: str, start: int, end: int, marks: Sequence[Span]) -> Iterato
 
 
 def _element(name: str, about: Any, head: bool) -> tuple[Markup, str]:
-    """Return the tags that open and close an element; empty if only its content is shown."""
+    """Return the HTML tags that open and close an element of Markdown.
+
+    The tags are empty if only the content of the element is shown.
+    """
     if name == "Table":
         return Markup(
             '<div class="wide-table"><table><caption class="unseen">Table</caption>'

@@ -1,4 +1,4 @@
-"""Code of all pages: templates, access, forms, and the pages that explain refusals.
+"""Code that all pages share: templates, access, forms, and the pages that explain refusals.
 
 Templates escape every value, and spell out control characters and marks of direction. Worker threads render
 the pages, so that the server's event loop is not delayed.
@@ -45,7 +45,7 @@ FILES = ("page/page.css", "page/page.js", "page/icon.svg", "chunk_list.css")
 
 
 def render(name: str, values: Mapping[str, Any]) -> str:
-    """Render a template. ``name``: file in ``templates/page``."""
+    """Render a template with values. ``name``: file name of the template in ``templates/page``."""
     return _environment().get_template(name).render(values)
 
 
@@ -69,13 +69,16 @@ def _environment() -> Environment:
 
 
 def _spell_out(value: object) -> object:
-    """Spell out control characters in a value of a template."""
+    """Replace control characters in a value by visible names.
+
+    Other types than text are returned unchanged.
+    """
     return show_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
 def static(name: str) -> tuple[bytes, str, str] | None:
-    """Return the content, type and tag of a file of the pages; None for an unknown name."""
+    """Return a file that the pages load: its content, its media type and its entity tag; None if unknown."""
     path = next((one for one in FILES if one.rpartition("/")[2] == name), None)
     if path is None:
         return None
@@ -89,10 +92,10 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="ingestor", charset="UTF-8"'}
 
 
 class Sessions:
-    """Decides who may see the pages, and who may change something by their forms.
+    """Decides who may see the pages, and who may use buttons that change something.
 
     ``token``: ``http.token`` of the config; None admits everybody. ``peers``: finds the user of a connection
-    on this machine. Only the server's event loop uses an object.
+    from this machine. Methods must be called in the server's event loop.
     """
 
     def __init__(self, token: str | None, peers: PeerUsers) -> None:
@@ -110,7 +113,7 @@ class Sessions:
         )
 
     def obstacle(self, request: Request) -> str:
-        """Return why an admitted sender may change nothing; "" if the sender may."""
+        """Return why the sender of a request may not change anything by buttons; "" if the sender may."""
         if self._token is not None:
             return ""
         if self._peers.missing:
@@ -122,18 +125,21 @@ class Sessions:
         return "only the user who runs ingestor may use buttons; set `http.token` to let others sign in"
 
     def refusal(self, request: Request) -> RequestRefused:
-        """Return the refusal that requests a password. A wrong password counts against the sender."""
+        """Return the refusal that makes the browser ask for a password.
+
+        If the request had a wrong password, the refusal is logged and delayed (see WrongToken).
+        """
         tried = "authorization" in request.headers
         message = "sign in with any name, and with http.token of the config as the password"
         return (WrongToken if tried else RequestRefused)(401, message, _CHALLENGE)
 
     def is_our_form(self, given: str) -> bool:
-        """Return whether a form came from a page of this daemon."""
+        """Return whether a form was sent from a page of this daemon. ``given``: the form's secret field."""
         return hmac.compare_digest(self.form_token.encode(), given.encode())
 
 
 def _passwords(headers: Sequence[Header]) -> list[bytes]:
-    """Return the passwords in the headers of HTTP basic authentication (RFC 7617)."""
+    """Return the passwords that a request sends by HTTP basic authentication (RFC 7617)."""
     passwords = []
     for value in values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")
@@ -155,7 +161,10 @@ Show = Callable[[Request], Values]  # returns the values of a page
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """Result of a form. ``address``: page to open next, which shows the ``message``."""
+    """Result of a form.
+
+    ``address``: the page that the browser opens next. ``message``: shown on that page.
+    """
 
     address: str
     message: str = ""
@@ -165,9 +174,10 @@ Action = Callable[[Form], FormResult]
 
 
 class Site:
-    """Builds routes for pages and forms, with access checks, worker threads and the frame of every page.
+    """Builds the routes of pages and forms.
 
-    ``common``: resources of the service port. Any thread may use a site, but not ``sessions``.
+    Each route checks access, works in a worker thread, and puts the frame of all pages around its content.
+    ``common``: resources of the service port. Any thread may use a site, but not its ``sessions``.
     """
 
     def __init__(self, common: Common, sessions: Sessions) -> None:
@@ -176,7 +186,11 @@ class Site:
         self._turns = Turns()  # apart from searches of programs, so that they do not delay the pages
 
     def page(self, path: str, template: str, show: Show) -> Route:
-        """Return the route of a page. ``show``: returns the page's values, in a worker thread."""
+        """Build the route of a page.
+
+        ``template``: file name of its template. ``show``: returns the values for the template; called in a
+        worker thread.
+        """
 
         async def answer(request: Request) -> Response:
             if not self.sessions.admits(request):
@@ -190,9 +204,10 @@ class Site:
         return Route(path, answer, methods=["GET"])
 
     def action(self, path: str, do: Action, *, changes: bool = True) -> Route:
-        """Return the route of a form. ``do``: carries it out, in a worker thread.
+        """Build the route of a form. ``do``: handles the form; called in a worker thread.
 
-        ``changes``: whether the form changes something, so that ``Sessions.obstacle`` refuses some senders.
+        ``changes``: whether the form changes something. Then senders are refused who may only see the pages
+        (see ``Sessions.obstacle``).
         """
 
         async def answer(request: Request) -> Response:
@@ -216,7 +231,10 @@ class Site:
         return Route(path, answer, methods=["POST"])
 
     async def form(self, request: Request) -> Form:
-        """Return the fields of a form. Raises RequestRefused unless it came from a page of this daemon."""
+        """Return the fields of a form.
+
+        Raises RequestRefused if the form was not sent from a page of this daemon.
+        """
         form = await read_form(request, MOST_BYTES)
         if not self.sessions.is_our_form(form.get("form_token", "")):
             raise RequestRefused(
@@ -225,12 +243,16 @@ class Site:
         return form
 
     async def respond(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
-        """Return a page. ``template``: file in ``templates/page``."""
+        """Render a template, and return the page as a response."""
         made = partial(render, template, {**self.frame(request), **values})
         return Response(await self._turns.run(made), status, HEADERS, "text/html")
 
     def frame(self, request: Request) -> Values:
-        """Return the values of every page: address, form token, obstacle, and the last form's result."""
+        """Return the values for the frame that surrounds every page.
+
+        These are the page's address, the secret field of forms, why buttons are disabled, and the result of
+        the last form.
+        """
         admitted = self.sessions.admits(request)
         return {
             "path": request.url.path,
@@ -240,13 +262,16 @@ class Site:
         }
 
     def refusal(self, request: Request, refused: RequestRefused) -> Response:
-        """Return the page that explains a refusal."""
+        """Return a page that explains why a request was refused."""
         values = {**self.frame(request), "status": refused.status, "message": str(refused)}
         headers = {**HEADERS, **refused.headers}
         return Response(render("refusal.html", values), refused.status, headers, "text/html")
 
     def request_password(self, request: Request) -> Response:
-        """Return the page that requests the password. Raises WrongToken for a wrong one."""
+        """Return the response that asks for the password.
+
+        Raises WrongToken if the request had a wrong password.
+        """
         refused = self.sessions.refusal(request)
         answer = self.refusal(request, refused)
         if isinstance(refused, WrongToken):
@@ -256,7 +281,10 @@ class Site:
 
 
 def keep_local(address: str) -> str:
-    """Return the address if it is one of our pages, else the overview."""
+    """Return the address if it leads to one of our pages, else the address of the overview.
+
+    Forms give the address to return to, and must not lead a browser to another site.
+    """
     parts = urlsplit(address)
     ours = parts.path == "/" or parts.path.startswith("/page/")
     plain = address.isprintable() and "\\" not in address

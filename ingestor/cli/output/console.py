@@ -45,7 +45,7 @@ GAP = "   "
 
 
 def print_answer(value: object, words: str, as_json: bool) -> None:
-    """Print a command's result: ``value`` as JSON, or ``words`` for people."""
+    """Print the result of a command: for people ``words``, for programs ``value`` as JSON."""
     print(json.dumps(value) if as_json else words)
 
 
@@ -56,9 +56,10 @@ def print_table(
     figures: bool = False,
     highlighted: int | None = None,
 ) -> None:
-    """Print aligned columns, numbers to the right. Nothing is truncated, however narrow the terminal.
+    """Print a table with aligned columns. Cells are never truncated, however narrow the terminal is.
 
-    ``figures``: align all columns but the first to the right. ``highlighted``: number of the row in bold.
+    Columns of whole numbers are aligned to the right. ``figures``: whether to align all columns but the first
+    to the right. ``highlighted``: number of the row to print in bold, from 0.
     """
     cells = [[Text(name, "dim") for name in header]]
     cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
@@ -80,7 +81,7 @@ def print_table(
 
 
 def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
-    """Print the report of a sync: its figures, then problems with their remedies."""
+    """Print the report of a sync: numbers of documents and records, then problems with their remedies."""
     if as_json:
         print(json.dumps(asdict(result)))
         return
@@ -116,12 +117,15 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
 
 
 def complain(about: str, reason: str) -> None:
-    """Print a problem. ``about``: the object with the problem, in yellow."""
+    """Print a problem as ``about: reason``. ``about``: the object that has the problem, in yellow."""
     print_wrapped(Text.assemble((line(about), "yellow"), f": {line(reason)}"))
 
 
 def print_wrapped(text: Text, indent: str = "") -> None:
-    """Print text: on a terminal wrapped, further lines indented by four columns; in a file one line."""
+    """Print a text, wrapped to the width of the terminal. In a file or pipe, print it as one line.
+
+    ``indent``: text before each line. Lines after the first are indented by four more columns.
+    """
     rows = text.wrap(out, max(20, out.width - len(indent) - 4)) if out.is_terminal else [text]
     for number, row in enumerate(rows):
         row.rstrip()
@@ -157,7 +161,7 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
 
 
 def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> None:
-    """Print the collections in Chroma, ours or not."""
+    """Print all collections in Chroma, including those that ingestor did not write."""
     if as_json:
         print(json.dumps([asdict(collection) for collection in collections]))
         return
@@ -184,10 +188,10 @@ def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> No
 def show_documents(
     sources: Sequence[str], documents: Iterator[Document], as_json: bool, *, chosen: bool = False
 ) -> None:
-    """Print a table of documents on a terminal; elsewhere a line for each document as soon as it is read.
+    """Print documents: as a table on a terminal, else as lines that are printed while documents are read.
 
-    ``sources``: names of the documents' sources. ``chosen``: whether filters were given, for the message
-    without documents.
+    ``sources``: names of the documents' sources. ``chosen``: whether filters were given, which decides the
+    message if there are no documents.
     """
     if as_json:
         between = "["  # one by one, in the form of ``json.dumps`` for the whole list
@@ -220,7 +224,7 @@ def show_documents(
 
 
 def show_history(events: Sequence[Event], as_json: bool) -> None:
-    """Print a line for each change: when, what, where and why."""
+    """Print a line for each change: its time, what changed, in which document or collection, and why."""
     if as_json:
         shown = [{key: value for key, value in asdict(one).items() if key not in _PACKED} for one in events]
         print(json.dumps(shown))
@@ -236,19 +240,22 @@ def show_history(events: Sequence[Event], as_json: bool) -> None:
 
 
 def count_kinds(counts: Mapping[str, int]) -> str:
-    """Return words such as ``3 added, 1 removed``; "nothing" if all counts are zero."""
+    """Format counts as ``3 added, 1 removed``; "nothing" if all counts are zero."""
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 
 def describe_listing(listing: RunningListing, now: float) -> str:
-    """Return words such as ``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
+    """Describe a running listing.
+
+    For example: ``is being listed for 12 s: 1,204 documents found, the last one a/b.md``.
+    """
     seen = f"{quantity(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
     last = f", the last one {line(listing.at)}" if listing.at else ""
     return f"is being listed for {duration(max(0.0, now - listing.since))}: {seen}{last}"
 
 
 def duration(seconds: float) -> str:
-    """Return words such as ``0.4 s``, ``42 s``, ``12 min``, ``3.5 h``, ``4 days``."""
+    """Format a duration with its unit, such as ``0.4 s``, ``42 s``, ``12 min``, ``3.5 h`` or ``4 days``."""
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 5400:

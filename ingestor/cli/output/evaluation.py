@@ -22,7 +22,10 @@ from ingestor.units import quantity
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
-    """Show the current step on a terminal while the context lasts. Yield the function that changes it."""
+    """Show what an evaluation is doing, on a terminal, until the context ends.
+
+    Yield the function that changes the shown text.
+    """
     if quiet or not err.is_terminal:
         yield lambda what: None
         return
@@ -31,7 +34,7 @@ def progress(quiet: bool) -> Iterator[Progress]:
 
 
 def show(evaluation: Evaluation) -> None:
-    """Print an evaluation."""
+    """Print the result of an evaluation: facts, tables and the recommendation."""
     for line in _facts(evaluation):
         out.print(Text(escape_invisible(line)))
     _print_rows(recalls(evaluation), evaluation)
@@ -58,12 +61,12 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _print_rows(rows: Rows, evaluation: Evaluation) -> None:
-    """Print a table of strategies. ``rows``: heads first."""
+    """Print a table with a row for each strategy. ``rows``: the heads of the columns, then the rows."""
     print_table(rows[0], rows[1:], figures=True, highlighted=evaluation.verdict.pick)
 
 
 def show_check(checked: Checked) -> None:
-    """Print recall now, how far it fell, and the questions that fell most."""
+    """Print the recall of the collection, how far it fell, and the questions whose recall fell most."""
     asked, mean = checked.request, checked.mean
     for refusal in _refusals(checked.refused):
         out.print(Text(escape_invisible(refusal)))
@@ -85,7 +88,10 @@ def show_check(checked: Checked) -> None:
 
 
 def _facts(evaluation: Evaluation) -> Iterator[str]:
-    """Yield sentences about questions, documents and language models, and what the table's columns mean."""
+    """Yield sentences about the questions, the documents and the language models of an evaluation.
+
+    The last sentence explains the columns of the table.
+    """
     sample = evaluation.sample
     documents = {excerpt.document for question in evaluation.questions for excerpt in question.excerpts}
     read = len(sample.documents)
@@ -111,7 +117,11 @@ def _facts(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
-    """Yield refused questions: the first lines of a file, or reasons of a language model with counts."""
+    """Yield sentences about refused questions.
+
+    Questions of a file are named by their line, at most three of them. Questions of a language model are
+    counted by the reason for refusal.
+    """
     lines = [each for each in refused if each.line]
     for each in lines[:3]:
         yield f"question skipped: line {each.line}: {each.reason}"

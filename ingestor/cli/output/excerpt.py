@@ -1,4 +1,4 @@
-"""Prints texts for people: the results of a query, and a document's chunks."""
+"""Prints texts for people: the hits of a query, and the chunks of a document."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _UNDERLINE = re.compile(r"([=~^*+\"'`#-])\1{2,}[ \t]*")  # below a heading in re
 
 
 def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: str = "") -> None:
-    """Print hits, each from the sentence with most words of the question.
+    """Print the hits of a query, each as an excerpt that begins with the best matching sentence.
 
-    A heading is printed above its text, so the text is printed without that heading.
-    ``unsearchable``: number of documents with a change that readers do not see yet.
+    A hit's heading is printed above its text, and is left out of the text. ``unsearchable``: number of new or
+    changed documents that a search does not find yet.
     """
     if as_json:
         print(json.dumps(as_parsed(answer)))
@@ -75,7 +75,7 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: st
 
 
 def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
-    """Print the text of each passage below its citation, untruncated, as a context for a prompt."""
+    """Print the whole text of each passage below its citation, to be used as the context of a prompt."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
@@ -96,9 +96,9 @@ def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
 
 
 def _omit_heading(text: str, heading: str) -> str:
-    """Return a text without the headings at its start that its heading path names.
+    """Return a text without the headings at its start that ``heading`` already names.
 
-    A text of headings alone is returned unchanged.
+    A text that consists of headings alone is returned unchanged.
     """
     titles, rest = heading.split(" > ") if heading else [], text.lstrip()
     while (row := rest.partition("\n"))[0].strip(_TITLE_MARKS) in titles:
@@ -115,7 +115,7 @@ def _print_copies(copies: Sequence[Copy], indent: str) -> None:
 
 
 def _print_unseen(answer: Answer, unsearchable: int, has_hits: bool) -> None:
-    """Report an empty result, and documents that cannot be searched yet."""
+    """Report that nothing was found, or that new or changed documents cannot be searched yet."""
     changed = (
         f"{quantity(unsearchable, 'new or changed document')} cannot be searched yet, see `ingestor status`"
     )
@@ -135,7 +135,10 @@ def _print_fallback(answer: Answer) -> None:
 
 
 def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
-    """Print the chunks, and on standard error the commands for other documents that match the name."""
+    """Print the chunks of a document.
+
+    If other documents match the name, too, print the commands that show them, on standard error.
+    """
     for other in shown.others:
         words = f"source {line(other.source)} also has a document of this name; to see it: "
         print(words + command(f"show {other.document_id}", config), file=sys.stderr)
@@ -161,14 +164,15 @@ def show_chunks(shown: Shown, as_json: bool, config: Path) -> None:
 
 
 def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) -> list[Span]:
-    """Return the sentence of each text with most words of the question; rare words count more.
+    """Find in each text the sentence that matches the question best.
 
-    ``languages``: language of each text, "" if unknown. A text without these words gives an empty span.
+    The best sentence has most words of the question, of which rare words count more. The span of a text
+    without any of the words is empty. ``languages``: language of each text; "" if unknown.
     """
     words = question_words(question, languages)
 
     def words_in(sentence: str, language: str) -> set[int]:
-        """Return the numbers of the question's words that a sentence has in any form."""
+        """Return the words of the question that the sentence contains in any form, by their position."""
         present = {*terms(sentence, language), *terms(sentence)}
         return {at for at, forms in enumerate(words) if not present.isdisjoint(forms)}
 
@@ -189,11 +193,11 @@ def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) 
 
 
 def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
-    """Return at most ``LINES`` lines of ``width`` columns, cut at words.
+    """Lay out the beginning of a text as lines of ``width`` columns, at most ``LINES`` of them.
 
-    The lines are the beginning of the text. They begin at ``match`` instead if it ends below them; a table's
-    header stays above. Wrapped paragraphs are joined; lists, headings and code keep their lines; tables get
-    columns.
+    If the span ``match`` would not be shown, the excerpt begins at that span; in a table, below the table's
+    header. Line breaks inside paragraphs are removed, and those of lists, headings and code are kept. Tables
+    are printed in columns.
     """
     lines = _lines(text, width)
     if len(lines) > LINES and len(_lines(text[: match[1]], width)) > LINES:
@@ -205,7 +209,7 @@ def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
 
 
 def _lines_from(text: str, start: int, width: int) -> list[str]:
-    """Return the lines of a text from an offset on, after a mark for the omitted beginning."""
+    """Lay out a text from an offset on. A mark stands for the omitted beginning."""
     above, rest = text[:start], text[start:]
     if not _OWN_LINE.match(rest):
         return _lines(f"… {rest}", width)
@@ -214,13 +218,16 @@ def _lines_from(text: str, start: int, width: int) -> list[str]:
 
 
 def _table_header(text: str) -> list[str]:
-    """Return the header and the line below it of the table that ends a text; empty without such a table."""
+    """Return the first two lines of the table at the end of a text: its header and the line below.
+
+    Return an empty list if the text does not end in a table with a header.
+    """
     table = [*takewhile(_is_row, reversed(text.splitlines()))][::-1]
     return table[:2] if len(table) > 1 and _RULE.fullmatch(table[1]) else []
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """Return a text as lines of at most ``width`` columns, with escaped control characters."""
+    """Lay out a text as lines of at most ``width`` columns. Control characters are escaped."""
     wrapped = list[str]()
     for is_table, paragraphs in groupby(_paragraphs(escape_invisible(text)), _is_row):
         rows = list(paragraphs)
@@ -234,7 +241,10 @@ def _is_row(paragraph: str) -> bool:
 
 
 def _columns(rows: Sequence[str], width: int) -> list[str]:
-    """Lay out rows of a Markdown table; return nothing for a single row, or if the columns do not fit."""
+    """Lay out a Markdown table in columns. ``rows``: lines of the table.
+
+    Return an empty list if the table has only one row, or does not fit into the width.
+    """
     cells = [[cell.strip() for cell in _CELL.split(row[1:-1])] for row in rows]
     number = max(map(len, cells))
     if len(rows) < 2 or number * (NARROWEST + 2) > width:
@@ -252,7 +262,10 @@ def _columns(rows: Sequence[str], width: int) -> list[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a text with joined lines. A line whose end counts is a paragraph by itself."""
+    """Yield the paragraphs of a text, each as one line.
+
+    Lines that must not be joined, such as those of lists, tables and code, are paragraphs of their own.
+    """
     gathered: list[str] = []
     code = False
     for row in text.splitlines():
@@ -269,7 +282,10 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _wrap(paragraph: str, width: int) -> list[str]:
-    """Wrap by terminal columns; a Chinese character takes two. A table's row loses its padding first."""
+    """Wrap a paragraph to ``width`` columns of the terminal, in which a Chinese character takes two columns.
+
+    If the paragraph is a row of a table, its padding is removed first.
+    """
     row = Text(paragraph.expandtabs(4))
     if row.cell_len > width and paragraph.startswith("|"):
         row = Text(_PADDING.sub(r"\1\2", row.plain))
@@ -278,9 +294,9 @@ def _wrap(paragraph: str, width: int) -> list[str]:
 
 
 def _place(metadata: Metadata) -> str:
-    """Return the place of a hit: ``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``.
+    """Format where a hit is: ``documents/faq.md:25-41`` or ``documents/report.pdf, page 3``.
 
-    Paths are relative to the current folder. Only lines have the form that editors open.
+    Paths are relative to the current folder. The form ``path:lines`` is the one that editors can open.
     """
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):

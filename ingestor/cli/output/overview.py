@@ -1,4 +1,7 @@
-"""Output of ``status``: the daemon and problems first, then figures, then failures with their remedies."""
+"""Prints the result of ``status``.
+
+The daemon and problems come first, then numbers, then failed documents with their remedies.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ HEALTH = {
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
-    """Print a status. ``verbose``: also the confinement of parsers if it is complete."""
+    """Print a status. ``verbose``: whether to report the confinement of parsers even if it is complete."""
     if as_json:
         print(json.dumps(asdict(status)))
         return
@@ -67,7 +70,7 @@ def _describe_run(status: Status, verbose: bool) -> Iterator[str]:
 
 
 def _headline(status: Status, now: float) -> Text:
-    """Return a line about the daemon and the pending work."""
+    """Return the first line: whether the daemon runs, and what work is pending."""
     work = ", ".join(_work(status, now))
     if not status.running:
         return Text.assemble(("not running", "yellow"), f"; {work or 'nothing is left to do'}")
@@ -78,7 +81,10 @@ def _headline(status: Status, now: float) -> Text:
 
 
 def _work(status: Status, now: float) -> Iterator[str]:
-    """Yield phrases about pending work, sources that were not listed, and collections being changed."""
+    """Yield phrases for the first line.
+
+    They are about documents to do, sources that were not listed, and collections that are changing.
+    """
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
@@ -98,7 +104,10 @@ def _work(status: Status, now: float) -> Iterator[str]:
 
 
 def _explain_unlisted(source: SourceStatus) -> str | None:
-    """Return why the journal may be out of date for a source, or None."""
+    """Return why the journal may be out of date about a source, as a predicate such as "is paused".
+
+    Return None if it is up to date.
+    """
     states = {
         "is held": source.held,
         "is paused": source.paused is not None,
@@ -173,7 +182,10 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
 
 
 def _unhealthy(status: Status) -> dict[str, list[str]]:
-    """Return unhealthy collections by reason, so that an unreachable server is reported once."""
+    """Return the names of unhealthy collections by the reason.
+
+    Collections with the same reason, such as an unreachable server, are reported in one line.
+    """
     reasons: dict[str, list[str]] = {}
     for name, collection in status.collections.items():
         if collection.healthy is False:
@@ -212,7 +224,7 @@ def _print_collections(status: Status) -> None:
 
 
 def print_skipped(skipped: Sequence[Skipped]) -> None:
-    """Print the documents that no parser reads: their number by kind, and one reason for each kind."""
+    """Print how many documents no parser can read, by kind of file, with one reason for each kind."""
     if not skipped:
         return
     total = sum(kind.documents for kind in skipped)
@@ -222,7 +234,10 @@ def print_skipped(skipped: Sequence[Skipped]) -> None:
 
 
 def _print_incomplete(status: Status, config: Path) -> None:
-    """Print documents that are empty or incomplete: one for each reason, with the number of further ones."""
+    """Print documents whose text is empty or incomplete.
+
+    Documents with the same reason are printed as one of them and the number of the others.
+    """
     alike: dict[tuple[str, str, str], list[str]] = {}
     for short in status.short:
         alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
@@ -250,7 +265,7 @@ def _print_failures(status: Status, now: float, config: Path) -> None:
 
 
 def _outlook(failed: FailedDocument, now: float) -> str:
-    """Return when a failed document is retried."""
+    """Describe when a failed document will be retried."""
     if failed.next_try is None:
         return "quarantined until the file or the config changes"
     if failed.next_try <= now:

@@ -1,4 +1,4 @@
-"""Output of ``plan``: changes of the config, counts by source, costs, problems, and the next command."""
+"""Prints the result of ``plan``: config changes, documents by source, costs, and the next command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONG = 60.0  # seconds of reading and writing from which on the time is printed
 
 
 def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) -> None:
-    """Print a plan. ``machines``: number of machines for which the time is estimated."""
+    """Print a plan. ``machines``: number of machines that share the work, for the estimate of the time."""
     if as_json:
         print(json.dumps(_plan_json(plan, machines)))
         return
@@ -72,7 +72,10 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
 
 
 def _print_needs(plan: SyncPlan, machines: int) -> None:
-    """Print disk, memory, time and price of the new records; nothing if there are none."""
+    """Print the disk space, memory, time and price that the new records need.
+
+    Print nothing if there are no new records.
+    """
     needs = plan.needs
     if not needs.disk.total:
         return
@@ -103,7 +106,7 @@ def _print_problems(plan: SyncPlan) -> None:
 
 
 def _outcome(plan: SyncPlan, config: Path) -> str:
-    """Return a sentence about what happens next, with the command for it."""
+    """Return a sentence that tells what happens next, and the command to start it."""
     if plan.restart:
         keys = ", ".join(plan.restart)
         return (
@@ -150,7 +153,7 @@ def _print_changes(plan: SyncPlan, config: Path) -> None:
 
 
 def _plan_json(plan: SyncPlan, machines: int) -> dict[str, Any]:
-    """Return the plan as JSON fields. ``machines``: number for which the time is estimated."""
+    """Return the fields of ``plan --json``. ``machines``: number of machines that share the work."""
     problems = [*plan.problems, *plan.unseen.items()]
     fields, needs = asdict(plan), plan.needs
     del fields["sampled"]

@@ -1,6 +1,6 @@
-"""Shows progress of running work, as a bar on a terminal or as log lines, and a message at its end.
+"""Shows the progress of running work: as a bar on a terminal, elsewhere as log lines.
 
-Progress counts work since the last rest: after a daemon had nothing left to do, it starts at zero.
+Progress starts at zero again after the daemon had no work left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ log = logging.getLogger("ingestor")
 
 @contextmanager
 def show_progress(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[SyncProgress], None]]:
-    """Show a bar on a terminal, log lines elsewhere or if ``logged``, nothing if ``quiet``."""
+    """Yield a function that shows the progress of work.
+
+    On a terminal it updates a bar. Elsewhere, or if ``logged``, it logs lines. If ``quiet``, it does nothing.
+    """
     if quiet:
         yield lambda progress: None
     elif err.is_terminal and not logged:
@@ -51,9 +54,10 @@ def show_progress(quiet: bool, *, logged: bool = False) -> Iterator[Callable[[Sy
 
 @contextmanager
 def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a step of a command while the context lasts. Yield a function that shows how far the step is.
+    """Show that a command is at a step, until the context ends.
 
-    A terminal shows the step at once; elsewhere a line is printed every few seconds. ``what``: the step.
+    Yield a function that shows how far the step is. ``what``: name of the step. A terminal shows the step at
+    once; elsewhere a line is printed every few seconds.
     """
     if quiet:
         yield lambda how_far: None
@@ -65,7 +69,7 @@ def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 class RareLines:
-    """Prints how far a step is, at most every five seconds, and nothing for a shorter step."""
+    """Prints how far a step is, at most every five seconds. A shorter step prints nothing."""
 
     def __init__(self, what: str) -> None:
         self._what, self._last = what, monotonic()
@@ -77,7 +81,7 @@ class RareLines:
 
 
 class Bar:
-    """Progress bar that is visible only while there is work."""
+    """Progress bar, which is visible only while there is work."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -100,9 +104,9 @@ class Bar:
 
 
 class ProgressLines:
-    """Logs the progress of work that takes more than five seconds, and its end.
+    """Logs how far work is if it takes more than five seconds, and also logs its end.
 
-    Lines get rarer as the work takes longer: ten hours give some eighty lines.
+    The intervals grow with the duration: ten hours of work give about eighty lines.
     """
 
     def __init__(self) -> None:
@@ -123,7 +127,7 @@ class ProgressLines:
 
 
 def describe_work(progress: SyncProgress) -> str:
-    """Return words about work: documents and texts done of how many, the rate, and the time left."""
+    """Describe progress in words: documents and texts done, the totals, the rate, and the time left."""
     parts = [f"{progress.done:,} of {quantity(progress.done + progress.waiting, 'document')}"]
     if progress.texts + progress.left:
         parts.append(f"{progress.texts:,} of {quantity(progress.texts + progress.left, 'text')} embedded")
@@ -137,13 +141,13 @@ def describe_work(progress: SyncProgress) -> str:
 
 
 def _describe_listings(progress: SyncProgress) -> str:
-    """Return the progress of long listings; "" if there are none."""
+    """Describe the listings that have run for some seconds; "" if there are none."""
     long = {name: one for name, one in progress.listing.items() if progress.at - one.since >= EVERY}
     return "; ".join(f"{name} {describe_listing(one, progress.at)}" for name, one in long.items())
 
 
 def greet(ready: Ready, config: Path) -> None:
-    """Print the state of a daemon at its first rest, and the next command to try."""
+    """Print the state of a daemon when it has first finished all work, and commands to try next."""
     names, spent = ", ".join(ready.collections), duration(ready.seconds)
     err.print(f"\n[bold green]In step:[/] {quantity(ready.records, 'record')} in {names}, after {spent}.")
     if ready.failed:
@@ -168,5 +172,5 @@ def greet(ready: Ready, config: Path) -> None:
 
 
 def print_stopping() -> None:
-    """Print that the daemon stops after running writes."""
+    """Print that the daemon is stopping, and finishes running writes before."""
     err.print("\nStopping; running writes are finished first.")
