@@ -1,1 +1,1 @@
-"""The composition: parts built from the config, and the daemon that runs them."""
+"""The composition of the program: parts built from the config, and the daemon that runs them."""

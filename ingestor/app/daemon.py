@@ -1,4 +1,4 @@
-"""The loop around the engine, of commands `sync` (until everything is settled) and `run` (until a signal).
+"""The loop around the engine. `sync` runs it until all documents are up to date, `run` until a signal.
 
 ``Signals`` receives requests to stop or to reload, ``Reloader`` notices a changed config file, and ``Loop``
 steps the engine and reports the progress.
@@ -38,9 +38,10 @@ IMPATIENCE = 1.0  # seconds after which a second Ctrl-C interrupts running work
 
 
 class Signals:
-    """Requests to stop or to reload. ``until``: an event that also stops.
+    """Requests to stop the program or to reload its config, made by signals.
 
-    ``terminals``: standard streams that are a terminal, if the process started with a controlling terminal.
+    ``until``: an event that is also a request to stop. ``terminals``: the standard streams that are a
+    terminal, if the process started with a controlling terminal.
     """
 
     def __init__(self, until: Stop | None = None) -> None:
@@ -59,10 +60,11 @@ class Signals:
 
     @contextmanager
     def handle(self) -> Iterator[None]:
-        """Install handlers of signals until the context ends.
+        """Install signal handlers until the context ends.
 
-        SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts running work. SIGHUP stops if the
-        terminal was closed, else it reloads the config. SIGHUP stays ignored if it was, as after ``nohup``.
+        SIGTERM and SIGINT (Ctrl-C) request a stop; a second SIGINT interrupts running work. SIGHUP requests a
+        stop if the terminal was closed, else a reload of the config. If SIGHUP was ignored before, as after
+        ``nohup``, it stays ignored.
         """
         handlers = {signal.SIGTERM: self._end, signal.SIGINT: self._end, signal.SIGHUP: self._hang_up}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -75,14 +77,17 @@ class Signals:
                 signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        """Stop. A second SIGINT interrupts, unless it comes early: a supervisor may send one twice."""
+        """Request a stop. A second SIGINT interrupts running work.
+
+        If it follows the first at once, it is ignored: a supervisor may send the signal twice.
+        """
         if self.stop and number == signal.SIGINT and monotonic() - self._stopped_at > IMPATIENCE:
             raise KeyboardInterrupt
         if not self.stop:
             self.stop, self._stopped_at = True, monotonic()
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
-        """Stop if the terminal was closed, else reload the config."""
+        """Request a stop if the terminal was closed, else a reload of the config."""
         if self.terminals and not _has_terminal():
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in self.terminals:  # writing to a closed terminal would raise an error
@@ -94,7 +99,10 @@ class Signals:
 
 
 def _has_terminal() -> bool:
-    """Return whether the process has a controlling terminal, which the kernel removes before SIGHUP."""
+    """Return whether the process has a controlling terminal.
+
+    The kernel takes it away before it sends SIGHUP.
+    """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -112,9 +120,10 @@ Stamp = tuple[int, int] | None  # of a file: modification time and inode; None i
 
 @dataclass(slots=True)
 class ConfigState:
-    """How the config file differs from the config in force.
+    """The difference between the config file and the config in force.
 
-    ``refused``: error of the file, or "". ``restart_pending``: whether a change needs a restart.
+    ``refused``: the error of a changed file, or "". ``restart_pending``: whether the file has changes that
+    take effect at a restart only.
     """
 
     refused: str = ""
@@ -122,10 +131,11 @@ class ConfigState:
 
 
 class Reloader:
-    """Reloads a changed config file. If it has errors, they are logged, and the old config stays in force.
+    """Reloads a changed config file. If the file has errors, they are logged, and the old config stays in
+    force.
 
-    Call ``next_config`` regularly. ``asked``: has requests to reload. ``seen``: stamp of the file before
-    ``config`` was read.
+    Call ``next_config`` regularly. ``asked``: the requests of signals, such as to reload. ``seen``: stamp of
+    the file, taken before ``config`` was read from it.
     """
 
     def __init__(
@@ -169,7 +179,10 @@ class Reloader:
 
 
 def stamp(path: Path) -> Stamp:
-    """Return a stamp of a file. It differs after a change, a removal, or a new target of a symlink."""
+    """Return a stamp of a file.
+
+    It differs after the file was changed or removed, or a symlink to it was redirected.
+    """
     try:
         info = path.stat()
     except OSError:
@@ -178,7 +191,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def return_freed_memory() -> None:
-    """Return freed memory to the system, which glibc keeps for later work of its threads.
+    """Give freed memory back to the system. Otherwise glibc keeps it for later work of its threads.
 
     The call takes some milliseconds. It does nothing with another C library.
     """
@@ -195,7 +208,10 @@ PATIENCE = 30.0  # seconds for which `sync` retries failures without progress
 
 @dataclass
 class Loop:
-    """Steps the engine. ``watcher``: called with the progress about once a second."""
+    """Steps the engine and reports its progress.
+
+    ``watcher``: called with the progress about once a second.
+    """
 
     running: Running
     signals: Signals
@@ -221,13 +237,14 @@ class Loop:
         self._meter = Meter(lambda progress: setattr(self, "progress", progress))
 
     def now(self) -> float:
-        """Return POSIX seconds."""
+        """Return the present time in POSIX seconds."""
         return self.running.ports.clock()
 
     def sync(self, patience: float | None = None) -> None:
-        """Run until everything is settled or quarantined, or nothing has succeeded for ``patience`` seconds.
+        """Run until every document is up to date or quarantined.
 
-        ``patience``: time for which failures are retried without progress; default: PATIENCE.
+        Failures are retried. The call also ends if nothing has succeeded for ``patience`` seconds (default:
+        PATIENCE).
         """
         running, patience = self.running, PATIENCE if patience is None else patience
         engine = running.engine
@@ -250,9 +267,10 @@ class Loop:
         self._publish()
 
     def go_without_service(self, reason: str) -> None:
-        """Store models of readers' own in collections, since the service port could not be opened.
+        """Continue without the service port, which could not be opened. Call this before ``run``.
 
-        Call this before ``run``. ``reason``: shown by `status`.
+        Collections then name an embedding function that runs in the readers' own processes, if the model has
+        one. ``reason``: why the port could not be opened, shown by `status`.
         """
         self.no_service = reason
         parts = self.running.parts
@@ -261,7 +279,8 @@ class Loop:
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
         """Run until a request to stop.
 
-        ``reloaded``: returns a new config, or None. ``settled``: called once, when nothing is left to do.
+        ``reloaded``: returns a new config if there is one, else None. ``settled``: called once, when there is
+        nothing left to do for the first time.
         """
         engine, rested = self.running.engine, False
         engine.journal.wait_until(self.now() + LONGEST_WAIT)
@@ -281,8 +300,10 @@ class Loop:
         self._remember_rate()
 
     def _change_config(self, config: Config) -> None:
-        """Prepare the change to another config, which the next step applies; keep the old one after an
-        error."""
+        """Prepare the change to another config, which the next step applies.
+
+        After an error the old config stays in force.
+        """
         try:
             fresh = self.running.with_config(config)
         except Exception as error:  # noqa: BLE001 - of plugins, too
@@ -294,7 +315,11 @@ class Loop:
         run_status.keep_config(config, self.now())
 
     def _configure(self, *, watch: bool) -> None:
-        """Configure the engine. If plugins of a new config fail, return to the earlier config."""
+        """Configure the engine by the config in force.
+
+        If the plugins of a new config fail, return to the earlier config. ``watch``: whether connectors
+        report changes.
+        """
         try:
             self.running.configure(watch=watch)
         except sqlite3.Error:
@@ -310,7 +335,10 @@ class Loop:
         self._previous, self._outdated = None, False
 
     def view(self, journal: JournalReader) -> DaemonView:
-        """Return functions for the figures that the service port shows. Other threads call them."""
+        """Return the functions by which the service port reads the daemon's figures.
+
+        Other threads call them.
+        """
         config, connection = self.running.parts.config, self.running.collections.connection
         folders = {"state": config.state, "chroma": getattr(config.chroma, "path", None)}
         return DaemonView(
@@ -336,7 +364,7 @@ class Loop:
         )
 
     def live(self) -> Live:
-        """Return the current progress, for other processes and for the screen."""
+        """Return the present progress, for other processes and for the screen."""
         engine, embedded = self.running.engine, self.running.embedding.counts()
         connection = self.running.collections.connection
         entries = [document.entry for document in engine.flight.documents()]
@@ -370,10 +398,10 @@ class Loop:
         )
 
     def _count_unsettled(self) -> int:
-        """Return the number of documents that are not settled.
+        """Return the number of documents that are not up to date.
 
-        While documents are in flight, the number may be some seconds old: counting a long backlog takes at
-        most a twentieth of the time.
+        The number may be some seconds old while documents are in flight. Counting a long backlog is slow, so
+        it takes at most a twentieth of the time.
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
@@ -382,16 +410,19 @@ class Loop:
         return self._counted
 
     def _remember_rate(self) -> None:
-        """Store the embedding rate, by which `plan` estimates times, if enough texts were embedded."""
+        """Store how many tokens a second were embedded, if there were enough.
+
+        `plan` estimates times by this rate.
+        """
         embedded = self.running.embedding.counts()
         if embedded.tokens >= ENOUGH:
             rate = embedded.tokens / max(embedded.seconds, 1e-6)
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _step(self, *, watch: bool) -> bool:
-        """Run a step of the engine, the lexical index and the switch of editions.
+        """Run one step of the engine, of the lexical index and of the switch of editions.
 
-        Return False after an error of disk or journal. The next step retries.
+        Return False after an error of the disk or the journal. The next step retries.
         """
         running, self.stepped_at = self.running, self.running.ports.ticks()
         engine, lexical = running.engine, running.lexical
@@ -423,7 +454,7 @@ class Loop:
         return True
 
     def _check_clock(self) -> None:
-        """Retry at once whatever was scheduled by a wrong clock, if the clock was put back since."""
+        """Retry all waiting work now if the clock was put back: its times were set by a wrong clock."""
         before, self._now = self._now, self.now()
         if self._now > before - PUT_BACK:
             return
@@ -436,7 +467,8 @@ class Loop:
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:
-        """Raise NeedsHuman if the state folder is gone: writes to its open files would be lost."""
+        """Raise NeedsHuman if the state folder was removed: writes to its files, which are still open, would
+        be lost."""
         lock = lock_path(self.running.parts.config)
         if not lock.exists():
             raise NeedsHuman(
@@ -445,14 +477,14 @@ class Loop:
             )
 
     def _report_state_error(self, error: Exception) -> None:
-        """Log an error of the state folder once, not at every attempt."""
+        """Log an error of the state folder once, and not again at every retry."""
         if (reason := describe(error)) != self._state_error:
             self._state_error, folder = reason, self.running.parts.config.state
             about = event("state_unwritable", reason=reason)
             log.error("state folder %s is not writable, will retry: %s", folder, reason, extra=about)
 
     def _publish(self) -> None:
-        """Write the progress to the state folder and pass it to the watcher, if it changed."""
+        """Write the progress to the state folder, and pass it to ``watcher``, if it changed."""
         before, now = self.shown, self.live()
         self._meter(now)
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
@@ -469,7 +501,7 @@ class Loop:
 
 
 def _log_refused(error: Exception) -> None:
-    """Log why a changed config is not applied. Only an unknown error has a traceback."""
+    """Log why a changed config is not applied, with a traceback only if the error is unexpected."""
     about, trace = (
         event("config_refused", reason=str(error)),
         None if isinstance(error, NeedsHuman) else error,

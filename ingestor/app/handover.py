@@ -1,6 +1,6 @@
-"""Hands the documents of a renamed source over to its new name, in the journal.
+"""Gives the documents of a renamed source to its new name, in the journal.
 
-No document is embedded for that: the next pass writes the new name into the metadata (``source_name``). All
+No document is embedded for that; the next pass writes the new name into the metadata (``source_name``). All
 rows of the journal under the old name get the new one: documents, the state of the source, and recipes.
 """
 
@@ -33,10 +33,10 @@ Renames = Mapping[SourceName, SourceName]  # the new name by the old one
 
 @dataclass(frozen=True, slots=True)
 class SourceOrigin:
-    """Properties by which the documents of a renamed source are recognised.
+    """The properties by which a renamed source is recognised.
 
-    ``origin``: a fingerprint of the source's connector and the connector's options, without secrets and
-    tuning; None if it was never stored. ``collections``: those that have documents of the source.
+    ``origin``: a fingerprint of the connector and its options, without secrets and tuning; None if it was
+    never stored. ``collections``: the collections that have documents of the source.
     """
 
     origin: str | None
@@ -49,10 +49,11 @@ def origin(source: SourceConfig) -> Fingerprint:
 
 
 def find_renames(sources: Collection[SourceConfig], stored: Mapping[SourceName, SourceOrigin]) -> Renames:
-    """Return new source names by old ones.
+    """Find the sources of the config that are renamed ones. Return their new names by the old names.
 
-    ``stored``: sources that have documents; of several with one origin the first counts. A new name is free
-    if it has no documents, or if its documents are handed over themselves: two sources can swap names.
+    ``stored``: the sources that have documents in the journal. If several have the same origin, the first one
+    counts. A new name must be free: no source of this name may have documents, unless that source is renamed,
+    too. So two sources can swap their names.
     """
     origins = {source.name: origin(source) for source in sources}
     left = {old: was for old, was in stored.items() if was.origin not in (None, origins.get(old))}
@@ -74,7 +75,10 @@ def find_renames(sources: Collection[SourceConfig], stored: Mapping[SourceName, 
 
 
 def in_choices(choices: Choices, renames: Renames) -> Choices:
-    """Return the choices of a collection under the new names of its sources."""
+    """Return the choices of a collection with the new names of its renamed sources.
+
+    ``renames``: new names by old.
+    """
     sources = choices["sources"]
     kept = {name: made for name, made in sources.items() if name not in renames}
     return {
@@ -84,7 +88,8 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
 
 
 def source_renames(config: Config, journal: Journal) -> Renames:
-    """Return new source names by old ones, for sources whose documents are not handed over yet."""
+    """Return new source names by old ones, for sources whose documents still have the old name in the
+    journal."""
     rows = SourceRows(journal).places()  # the source that was listed last comes first
     stored = {
         name: SourceOrigin(place, frozenset(serves for other, _, serves in rows if other == name))
@@ -94,13 +99,16 @@ def source_renames(config: Config, journal: Journal) -> Renames:
 
 
 def sources_not_in_config(config: Config, journal: Journal) -> list[SourceName]:
-    """Return sources with documents that left the config, except renamed ones."""
+    """Return the sources that have documents but left the config. Renamed sources are not among them."""
     staying = {source.name for source in config.sources} | source_renames(config, journal).keys()
     return [name for name in sources_of(journal) if name not in staying]
 
 
 def sources_to_remove(config: Config, journal: Journal) -> list[SourceName]:
-    """Return sources that left the config and whose documents are removed now."""
+    """Return the sources that left the config and whose documents are to be removed.
+
+    They are removed if ``prune`` is set in the config, or if a person asked for it.
+    """
     gone = sources_not_in_config(config, journal)
     return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
 
@@ -108,7 +116,7 @@ def sources_to_remove(config: Config, journal: Journal) -> list[SourceName]:
 def settle_names(
     config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
 ) -> None:
-    """Hand over the documents of renamed sources, and store the origins of all sources.
+    """Give the documents of renamed sources to the new names, and store the origins of all sources.
 
     ``parses``: the cache of parsed documents. ``wanted``: returns the config's choices for a collection.
     """
@@ -120,7 +128,11 @@ def settle_names(
 
 
 def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
-    """Hand over all rows of renamed sources in one durable transaction, and their cached documents."""
+    """Rename sources in all rows of the journal, in one durable transaction, and in the cache of parsed
+    documents.
+
+    ``renames``: new names by old ones.
+    """
     if renames:
         _rename(journal, renames)
     for old, new in renames.items():
@@ -132,7 +144,11 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
 
 
 def keep_approvals(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
-    """Store approvals and rollbacks anew: they are fingerprints of choices that contain source names."""
+    """Keep the approval or rollback of a collection's choices when its sources are renamed.
+
+    It is stored as a fingerprint of the choices, which contain source names. So the fingerprint is stored
+    anew.
+    """
     before = policy.fingerprint_of(in_choices(wanted, {new: old for old, new in renames.items()}))
     kinds: tuple[Request, ...] = ("approved", "refused")
     for kind in kinds:
@@ -142,9 +158,9 @@ def keep_approvals(journal: Journal, serves: CollectionName, wanted: Choices, re
 
 @contextmanager
 def rehearse(config: Config, journal: Journal) -> Iterator[Journal]:
-    """Yield a temporary copy of the journal, in which renamed sources are handed over.
+    """Yield a temporary copy of the journal, in which renamed sources already have their new names.
 
-    Commands that only estimate work on the copy. Raises NeedsHuman if the disk is full.
+    Commands that only estimate work use the copy. Raises NeedsHuman if the disk is full.
     """
     with TemporaryDirectory(prefix="ingestor-") as folder:
         try:

@@ -1,7 +1,7 @@
 """Builds the parts that a config describes: embedders, parsers, chunkers, and sources with their tools.
 
-Processes on other machines (nodes) build the same tools from a setup. Connectors, servers and their secrets
-stay in the daemon.
+Processes on other machines (nodes) build the same tools from a ``Setup``. Connectors, servers and their
+secrets stay in the daemon.
 """
 
 import socket
@@ -66,12 +66,12 @@ _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
-    """Build the connector, parser, chunker or embedder of a choice."""
+    """Build the connector, parser, chunker or embedder that a config chose, with its options."""
     return choice.plugin.build(choice.options)
 
 
 def _isolation_of(choice: Choice) -> bool | Literal["large"]:
-    """Return whether a parser runs in a confined process: always, never, or for large documents.
+    """Return whether a parser runs in a confined process: True, False, or "large" for large documents only.
 
     A parser runs in the daemon only if its class declares so.
     """
@@ -80,7 +80,7 @@ def _isolation_of(choice: Choice) -> bool | Literal["large"]:
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
-    """Build a parser, or a proxy for a parser that runs in a confined process."""
+    """Build a parser. If it runs in a confined process, build a proxy for it."""
     elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
     if _isolation_of(choice) is True:
         return elsewhere
@@ -89,7 +89,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 
 def here(config: Config) -> Home:
-    """Return where the state of a config is, with a digest of the machine's confidential id."""
+    """Return the home of a config's state: its folder, and a digest of this machine's confidential id."""
     machine = ""
     for file in _MACHINE_IDS:
         with suppress(OSError):
@@ -104,8 +104,8 @@ def here(config: Config) -> Home:
 class SourceRoot(NamedTuple):
     """The connector of a source, and the containers that its listings found.
 
-    Both outlive a change of the config that leaves ``setting`` unchanged. No new listing need follow then,
-    and ``containers`` must know the items of the last one.
+    Both are kept when the config changes, unless ``setting`` changes. No new listing need follow then, so
+    ``containers`` must still know the items of the last one.
     """
 
     setting: tuple[object, ...]
@@ -119,9 +119,9 @@ SourceRoots = dict[SourceName, SourceRoot]  # shared by all editions of a source
 class ChosenEmbedder:
     """The configured embedder, loaded at its first use.
 
-    Of an ``Adaptive`` embedder's alternatives the one that made existing collections is chosen (``made``:
-    recipes of collections), else the best one for this machine. Properties raise NeedsHuman when the embedder
-    cannot be loaded.
+    An ``Adaptive`` embedder has alternatives. The alternative that made existing collections is chosen, else
+    the best one for this machine. ``made``: recipes of existing collections. Properties raise NeedsHuman if
+    the embedder cannot be loaded.
     """
 
     def __init__(self, choice: Choice, made: frozenset[str]) -> None:
@@ -153,14 +153,17 @@ class ChosenEmbedder:
 
 
 class Models:
-    """Embedders and the reranker of a process, each loaded once, at its first use."""
+    """The embedders and the reranker of a process. Each is loaded once, at its first use."""
 
     def __init__(self) -> None:
         self._embedders: list[ChosenEmbedder] = []
         self._reranker: tuple[Rerank | None, Reranker | None] = None, None
 
     def embedder(self, choice: Choice, made: frozenset[str]) -> ChosenEmbedder:
-        """Return the embedder of a choice. ``made``: recipes of existing collections, see ChosenEmbedder."""
+        """Return the embedder that a config chose.
+
+        ``made``: recipes of existing collections (see ChosenEmbedder).
+        """
         for known in self._embedders:
             if known.choice == choice and (not made or known.made == made or known.recipe in made):
                 return known
@@ -168,11 +171,12 @@ class Models:
         return fresh
 
     def keep(self, *choices: Choice) -> None:
-        """Forget the embedders of other choices, after a config was applied."""
+        """Drop all embedders except these, after a config was applied."""
         self._embedders = [known for known in self._embedders if known.choice in choices]
 
     def reranker(self, options: Rerank | None) -> Reranker | None:
-        """Return the cross-encoder of these options; forget one with other options."""
+        """Return the reranker with these options, and drop one with other options; None if there are no
+        options."""
         if options != self._reranker[0]:
             made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
             self._reranker = options, made
@@ -184,9 +188,9 @@ class Parts:
     """The parts that a config describes.
 
     ``dataclasses.replace`` with another config keeps the parts that do not depend on the change. ``made``:
-    recipes of the embedders of existing collections. ``unserved``: whether the service port could not be
-    opened. ``isolation``: confined processes for parsers, archives and mails; by default with the config's
-    limits.
+    recipes of the embedders that made existing collections. ``unserved``: whether the service port could not
+    be opened. ``isolation``: the confined processes that parse, and open archives and mails. By default they
+    are created with the config's limits.
     """
 
     config: Config
@@ -219,24 +223,28 @@ class Parts:
 
     @property
     def reranker(self) -> Reranker | None:
-        """Return the cross-encoder of the service port; None if none is configured."""
+        """Return the reranker of the service port; None if the config names none."""
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries of readers: (n, dimensions) float32.
+        """Embed queries of readers. Return an array (n, dimensions) of float32.
 
-        Raises what the embedder raises, and BadVectors.
+        Raises the errors of the embedder, and BadVectors.
         """
         embedder = self.embedder
         embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
         return check_vectors(embed(texts), texts, embedder.dimensions)
 
     def choices_for(self, serves: CollectionName) -> Choices:
-        """Return the choices that the config makes for a collection."""
+        """Return the config's choices for a collection. ``serves``: the name that readers use."""
         return choices_of(self.config, serves, self.embedder_recipe, detect.rules())
 
     def by(self, choices: Choices | None) -> "Parts | None":
-        """Return the parts for choices that the journal stored; None if they cannot be reproduced here."""
+        """Return the parts for choices that the journal stored.
+
+        Return None if the choices are None or cannot be reproduced here, for example because a plugin is
+        missing.
+        """
         if choices is None:
             return None
         recipe = choices["embedding"]["recipe"]
@@ -251,9 +259,10 @@ class Parts:
 
     @property
     def model(self) -> Model:
-        """Return the properties of the embedder that a collection stores.
+        """Return the properties of the embedder that are stored in a collection.
 
-        By them Chroma's clients embed questions: at the service port, or by the model in their own process.
+        By these properties Chroma's clients embed queries: at the service port, or by the model in their own
+        process.
         """
         http, embedder = self.config.http, self.embedder
         if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
@@ -265,7 +274,10 @@ class Parts:
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
-        """Open Chroma. ``serve``: whether a server of ours is started for others, too."""
+        """Open Chroma.
+
+        ``serve``: whether our server, if there is one, also serves clients other than this process.
+        """
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
         return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
@@ -281,10 +293,11 @@ class Parts:
     ) -> list[Source]:
         """Return every source that feeds a collection, with the tools that make an edition's records.
 
-        ``serves``: the name that readers use. ``edition``: the edition that gets the records. ``embed``:
-        returns vectors for texts. ``answers``: asks language models; None: they are not asked. ``memory``:
-        cache of parsed documents; None: every document is read again. ``roots``: connectors of other editions
-        and of earlier configs; missing ones are added.
+        ``serves``: the collection's name for readers. ``edition``: the edition that gets the records.
+        ``embed``: returns vectors of texts. ``answers``: asks language models; if None, none is asked.
+        ``memory``: cache of parsed documents; if None, every document is read again. ``roots``: the
+        connectors that already exist, for other editions or from an earlier config. Missing ones are added to
+        it.
         """
         answers, roots = answers or DryRunAnswers(None, self.tokens.counts), {} if roots is None else roots
         result = []
@@ -309,7 +322,10 @@ class Parts:
         return result
 
     def _root(self, source: SourceConfig, roots: SourceRoots) -> SourceRoot:
-        """Return the connector of a source: an existing one if its settings did not change."""
+        """Return the connector of a source.
+
+        An existing connector is used again if its settings did not change.
+        """
         setting = (source.connector, source.archives, source.max_loss, source.scan_every)
         known = roots.get(source.name)
         if known is not None and known.setting == setting:
@@ -328,7 +344,10 @@ class Parts:
     def reader(
         self, source: SourceConfig, fetch: Fetch, origin: str, *, near: bool, memory: Memory | None
     ) -> Reader:
-        """Build a source's reader. ``near``: see ports.Connector. ``origin``, ``memory``: see Reader."""
+        """Build the object that fetches and parses a source's items.
+
+        ``near``: see ports.Connector. ``origin``, ``memory``: see Reader.
+        """
         parsers = {choice.plugin.kind: choice for choice in parsers_of(source)}
         return Reader(
             source.name,
@@ -344,7 +363,7 @@ class Parts:
     def tools(
         self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
     ) -> Tools:
-        """Build the tools that make an edition's records from a source's documents."""
+        """Build the tools that make an edition's records from the documents of a source."""
         chunking, chroma = source.chunking, self.config.chroma
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
@@ -380,7 +399,7 @@ class Parts:
 
 
 def embedder_recipes_of(journal: Journal) -> frozenset[str]:
-    """Return the recipes of the embedders of the live editions."""
+    """Return the recipes of the embedders by which the editions that readers see were made."""
     return frozenset(
         each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
     )
@@ -391,10 +410,10 @@ def embedder_recipes_of(journal: Journal) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class OnNode:
-    """The part of a config that a process on another machine needs.
+    """The part of a config that a process on another machine (a node) needs.
 
-    ``embedder``: its recipe. ``edition``: None to build the embedder alone. ``origin``: see Reader. ``near``:
-    see ports.Connector.
+    ``embedder``: the embedder's recipe. ``edition``: None to build only the embedder. ``origin``: see Reader.
+    ``near``: see ports.Connector.
     """
 
     config: Config
@@ -409,9 +428,10 @@ class OnNode:
 
 
 def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
-    """Return the setup by which a process on a node builds these tools.
+    """Return the setup from which a process on a node builds these tools.
 
-    Return None if the strategy asks a language model: such documents wait for a server, and stay here.
+    Return None if the chunking strategy asks a language model. Such documents are prepared in the daemon,
+    because they mostly wait for a server.
     """
     if isinstance(tools.chunker, Asking):
         return None
@@ -424,13 +444,13 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
 
 
 def embedder_setup(parts: Parts) -> Setup:
-    """Return the setup by which a process on a node builds the embedder."""
+    """Return the setup from which a process on a node builds the embedder."""
     recipe = parts.embedder_recipe
     return Setup(recipe, pack(OnNode(_for_nodes(parts.config), recipe)), {MODEL: recipe})
 
 
 def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
-    """Return the config without secrets, and without settings that a process on a node does not need."""
+    """Return the config for nodes: without secrets, and without settings that a node does not need."""
     chroma = config.chroma
     return replace(
         config,
@@ -449,7 +469,10 @@ def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return options without their secrets, which fingerprints omit anyway."""
+    """Return options with each secret replaced by a placeholder.
+
+    Fingerprints do not depend on secrets anyway.
+    """
     if isinstance(value, SecretStr):
         return SecretStr("removed")
     if isinstance(value, BaseModel):
@@ -462,7 +485,11 @@ def _without_secrets(value: Any) -> Any:
 
 
 def tools_of(packed_setup: bytes) -> Tools:
-    """Build the tools of one source, on a node. The daemon fetches items and embeds texts for them."""
+    """Build the tools of one source, in a process on a node. The daemon fetches items and embeds texts for
+    them.
+
+    ``packed_setup``: what ``tools_setup`` packed.
+    """
 
     def fetch(item: Item) -> Blob:
         raise AssertionError(f"{item.uri} is read by the daemon")
@@ -478,6 +505,9 @@ def tools_of(packed_setup: bytes) -> Tools:
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
-    """Build the embedder on a node. Return the embedder and its recipe."""
+    """Build the embedder, in a process on a node. Return the embedder and its recipe.
+
+    ``packed_setup``: what ``embedder_setup`` packed.
+    """
     parts = unpack(packed_setup).parts
     return parts.embedder, parts.embedder_recipe

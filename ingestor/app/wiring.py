@@ -1,7 +1,7 @@
 """The composition root: ``open_state`` builds a running program from a config.
 
-All other modules get their parts as arguments. Every opened part closes with its context, so the order of
-closing is the reverse of the order in ``open_state``.
+All other modules get their parts as arguments. Every part that is opened is closed at the end of its context,
+so parts are closed in the reverse order of ``open_state``.
 """
 
 import logging
@@ -68,12 +68,12 @@ Store = AbstractContextManager[Collections]
 
 @dataclass(frozen=True)
 class Ports:
-    """Functions by which the program reaches the world outside. Simulations pass their own.
+    """The functions by which the program reaches the outside world. Simulations replace them.
 
-    ``clock``: POSIX seconds. ``ticks``: seconds that never go back. ``random``: evenly drawn from [0, 1).
-    ``journal``, ``cache``, ``memory`` (parsed documents), ``words`` (lexical index): open files of the state.
-    ``store``: opens Chroma; True: a server of ours serves others, too. ``pool``: starts so many workers.
-    ``ahead``: see EngineParts.
+    ``clock``: returns POSIX seconds. ``ticks``: returns seconds that never go back. ``random``: returns a
+    number evenly drawn from [0, 1). ``journal``, ``cache``, ``memory`` (parsed documents), ``words`` (lexical
+    index): open the files of the state. ``store``: opens Chroma; its last argument says whether our server
+    also serves other clients. ``pool``: starts this number of workers. ``ahead``: see EngineParts.
     """
 
     clock: Callable[[], float] = time.time
@@ -93,11 +93,12 @@ class Ports:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An opened state, ready to reconcile; built by ``open_state``.
+    """An opened state with everything that keeps its collections in step, built by ``open_state``.
 
-    ``answers``: asks language models. ``embedding``: the streams of texts to embed. ``collections``: Chroma.
-    ``models``: by edition, the properties of the embedder that its collection stores. ``roots``: the
-    connectors of the sources. ``fleet``: processes on other machines, if there are any.
+    ``answers``: asks language models. ``embedding``: embeds texts. ``collections``: Chroma. ``lexical``:
+    keeps the lexical indexes. ``models``: by edition, the properties of its embedder that the collection
+    stores. ``roots``: the connectors of the sources. ``fleet``: processes on other machines; None if there
+    are none.
     """
 
     ports: Ports
@@ -117,11 +118,14 @@ class Running:
 
     @property
     def cost_of_embedding(self) -> float:
-        """Return the cost of the tokens embedded since the start, at the config's price."""
+        """Return the cost of the tokens embedded since the program started, by the config's price."""
         return policy.cost(self.embedding.counts().tokens, self.parts.config.rechunk)
 
     def with_config(self, config: Config) -> "Running":
-        """Return the same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
+        """Return the same opened state under another config.
+
+        Raises NeedsHuman if the embedder of the other config cannot be loaded.
+        """
         fresh = replace(
             self, parts=replace(self.parts, config=config, made=embedder_recipes_of(self.journal))
         )
@@ -129,9 +133,9 @@ class Running:
         return fresh
 
     def configure(self, *, watch: bool) -> None:
-        """Decide which editions are kept in step, by which recipes, and configure the engine for them.
+        """Decide which editions are kept in step, and by which recipes; then configure the engine for them.
 
-        ``watch``: whether sources watch for changes. Raises sqlite3.Error.
+        ``watch``: whether connectors report changes of their documents. Raises sqlite3.Error.
         """
         config = self.parts.config
         # before ``situation`` reads approvals: they are stored under the old names of renamed sources
@@ -163,7 +167,10 @@ class Running:
         self.engine.configure(sources, watch=watch, leaving=sources_to_remove(config, self.journal))
 
     def _sources(self, setup: EditionSetup, parts: Parts | None) -> list[Source]:
-        """Return the sources of an edition. ``parts``: None if its choices cannot be reproduced here."""
+        """Return the sources of an edition.
+
+        ``parts``: the parts that its choices describe; None if the choices cannot be reproduced here.
+        """
         assert setup.edition is not None
         if parts is None:
             words = (
@@ -208,8 +215,8 @@ REAL_PORTS = Ports()
 def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Iterator[Running]:
     """Open a state for writing, under the lock of its folder, until the context ends.
 
-    ``serve``: whether Chroma is served to others on its configured port. The call waits while a reading
-    command uses Chroma's folder.
+    ``serve``: whether Chroma also serves other clients, on the port of the config. While a command that only
+    reads uses Chroma's folder, the call waits.
 
     Raises Locked (a NeedsHuman) if another process holds a lock. Raises NeedsHuman if the state, Chroma or
     the embedder cannot be used, and Transient if Chroma does not start.
@@ -262,9 +269,9 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
 
 @contextmanager
 def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]]:
-    """Open journal and cache under the lock of the state, and store the config in force for commands.
+    """Lock the state folder, and open the journal and the cache in it.
 
-    Raises NeedsHuman if the disk of the state is full.
+    The config in force is stored, too, for commands. Raises NeedsHuman if the disk is full.
     """
     files.make(config.state, _is_ours(config))
     if full := files.full_disk(config.state):
@@ -282,7 +289,11 @@ def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]
 def _preparation(
     parts: Parts, cache: VectorCache, ports: Ports
 ) -> Iterator[tuple[Pool, Embeddings, CachedAnswers, Fleet | None]]:
-    """Start workers, the streams by which they embed and ask, and processes on nodes if configured."""
+    """Start everything that prepares documents, until the context ends.
+
+    These are the workers, the queues in which they embed texts and ask language models, and processes on
+    nodes if the config names any.
+    """
     workers = parts.config.workers
     with ExitStack() as stack:
         pool = ports.pool(workers.count)
@@ -307,7 +318,7 @@ def _preparation(
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Return a function that tests whether a file in the state folder is one of ours, by its name."""
+    """Return a function that tells by a file's name whether it is a file of ours in the state folder."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
     begins = (*files, "live.", run_status.CONFIG_NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
@@ -315,7 +326,7 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
 
 
 def _end_chunking(tokens: Tokens) -> None:
-    """Make chunkers raise Stopped when they count the next text, so that large documents end soon."""
+    """Make chunkers raise Stopped at the next text whose tokens they count: large documents end soon."""
 
     def stop() -> None:
         raise Stopped

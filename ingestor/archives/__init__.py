@@ -1,1 +1,1 @@
-"""Members of archives, mailboxes and mails."""
+"""Opens archives, mailboxes and mails, and reads their members."""

@@ -24,10 +24,10 @@ _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a container.
+    """A member of a container, such as a file in an archive.
 
-    ``name``: its name in the outermost container, as in ``mail.eml/!/a.zip/!/b.md``. ``version``: differs if
-    content or time differs. ``problem``: why the member cannot be read, or None.
+    ``name``: its path in the outermost container, such as ``mail.eml/!/a.zip/!/b.md``. ``version``: changes
+    with its content or time. ``problem``: why the member cannot be read, or None.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class FoundMember:
-    """A member and its bytes."""
+    """A member of a container together with its bytes."""
 
     member: Member
     data: bytes
@@ -49,23 +49,27 @@ class FoundMember:
 
 @dataclass(frozen=True, slots=True)
 class BrokenContainer:
-    """A damaged container inside another container. Its members are unknown."""
+    """A damaged container inside another container, so that its members are not known."""
 
     name: str
     reason: str
 
 
 class TooMuch(BadDocument):
-    """Error: a container exceeds its budget, and is refused with all containers in it."""
+    """Error: a container exceeds the limits together with all containers in it, so that none of them is
+    opened."""
 
 
 def budget() -> tuple[int, ...]:
-    """Return all limits, by which to notice that a refused container may be opened by now."""
+    """Return all limits. If they change, containers that exceeded them are opened again."""
     return DEEPEST, MOST_MEMBERS, MOST_BYTES, LARGEST, _RATIO, _FREE
 
 
 class Budget:
-    """The budget of one outermost container. ``packed``: its bytes."""
+    """The limits that remain for an outermost container and all containers in it.
+
+    ``packed``: its size in bytes.
+    """
 
     def __init__(self, packed: int) -> None:
         self._packed = packed
@@ -78,7 +82,7 @@ class Budget:
         self._bytes += unpacked
 
     def foresee(self, members: int, unpacked: int) -> None:
-        """Raise TooMuch if more members and unpacked bytes would exceed the limits."""
+        """Raise TooMuch if this number of further members and unpacked bytes would exceed the limits."""
         total = self._bytes + unpacked
         if self._members + members > MOST_MEMBERS:
             raise TooMuch(
@@ -93,18 +97,24 @@ class Budget:
 
 
 def refusal(size: int) -> str | None:
-    """Return why a member of ``size`` bytes is too large, or None."""
+    """Return why a member of ``size`` bytes is too large to be read; None if it is not."""
     return f"has {size:,} bytes; members of archives may have {LARGEST:,}" if size > LARGEST else None
 
 
 def is_wanted(name: str) -> bool:
-    """Return False for the name of a hidden file, or of a file that macOS adds to archives."""
+    """Return whether a member should be read, by its name.
+
+    Hidden files are left out, and the files that macOS adds to archives.
+    """
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
 
 def namer() -> Callable[[str], str]:
-    """Return a function that makes the names of the members of one container safe and unique."""
+    """Return a function that makes the names of one container's members safe and unique.
+
+    Call the function once for each member, in order.
+    """
     seen: set[str] = set()
     counts = Counter[str]()
 
@@ -121,12 +131,12 @@ def namer() -> Callable[[str], str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Return whether a name in the outermost container is one that ``namer`` could have made."""
+    """Return whether a member's path is safe: ``namer`` could have made each name in it."""
     return all(_harmless(part) == part for part in name.split(INSIDE))
 
 
 def _harmless(name: str) -> str:
-    """Return a relative name without ``..``, control characters and our separator of containers."""
+    """Return a name as a safe relative path, without ``..``, control characters and our separator ``/!/``."""
     parts = [_ODD.sub("_", part) for part in name.replace("\\", "/").split("/")]
     kept = [f"{part}_" if part == "!" else part for part in parts if part not in ("", ".", "..")]
     return "/".join(kept) or "_"

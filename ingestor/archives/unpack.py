@@ -1,8 +1,8 @@
-"""Unpacks archives, mailboxes and mails, also nested ones, one member after the other.
+"""Unpacks archives, mailboxes and mails, with the containers in them, one member after the other.
 
 A confined process runs this module (sandbox/work.py), because archives may be hostile. No file is written,
-and only one member of a container is in memory. Limits are compared with declared sizes, then with real
-sizes.
+and only one member of a container is in memory at a time. Limits are compared with the declared sizes first,
+then with the real sizes.
 """
 
 import bz2
@@ -46,10 +46,10 @@ from ingestor.ports import BadDocument
 
 
 class Unpacked:
-    """The members of an outermost container, whose bytes are in a temporary file.
+    """The members of an opened outermost container. Their bytes are in a temporary file.
 
-    ``members``: by name. ``broken``: by name of an inner container, why it could not be opened. The file is
-    deleted with the last reference to the object.
+    ``members``: the members by name. ``broken``: why inner containers could not be opened, by their name. The
+    file is deleted with the last reference to the object.
     """
 
     def __init__(self) -> None:
@@ -79,9 +79,10 @@ class Unpacked:
         self._write(content)
 
     def drop(self, name: str, reason: str) -> None:
-        """Remove the members of an inner container that turned out to be damaged, and keep the reason.
+        """Remove the members of an inner container that turned out to be damaged, and store the reason.
 
-        It must be the container that was added last, before its members. Otherwise BadDocument is raised.
+        ``name``: the inner container. No member that is not inside it may have been added after it; otherwise
+        BadDocument is raised.
         """
         inside = name + INSIDE
         last = next(reversed(self.members), None)
@@ -130,17 +131,20 @@ _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
 
 
 def may_hold(name: str, archives: bool) -> bool:
-    """Return whether a file with this name may have members. ``archives``: whether archives count, too."""
+    """Return whether a file may have members, by its name.
+
+    ``archives``: whether archives count; if not, only mails and compressed single files do.
+    """
     return bool(_MAIL.search(name) or _SINGLE.search(name) or (archives and _ARCHIVE.search(name)))
 
 
 def is_document(name: str) -> bool:
-    """Return whether a container with this name is also a document, as a mail is."""
+    """Return whether a container is also a document itself, as a mail is. ``name``: its file name."""
     return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
-    """Return whether the content may have members. It is quick, and safe for hostile bytes."""
+    """Return whether content may have members. The test is quick, and safe for hostile bytes."""
     kind = detect.content_type(blob)
     if kind == "message/rfc822":
         return bool(_PARTS.search(blob.data))  # a mail without parts has no attachments
@@ -148,9 +152,9 @@ def holds_members(blob: Blob) -> bool:
 
 
 def unpack(blob: Blob, archives: bool) -> Iterator[FoundMember | BrokenContainer]:
-    """Yield the members in order. Members of an inner container follow that container. Raises BadDocument.
+    """Yield the members in order. The members of an inner container follow that container.
 
-    ``archives``: whether inner archives are opened, and not only mails.
+    ``archives``: whether inner archives are opened; if not, only mails are. Raises BadDocument.
     """
     yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
 
@@ -237,7 +241,7 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _of_xz(data: bytes) -> Iterator[bytes]:
-    """Yield the unpacked content. Memory is limited, because the header can demand any amount."""
+    """Yield the unpacked content of an xz file. Memory is limited: the header can demand any amount."""
     decompressor = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
     while not decompressor.eof:
         chunk = decompressor.decompress(data, _CHUNK)
@@ -248,10 +252,10 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
 
 
 def _of_zstd(data: bytes) -> Iterator[bytes]:
-    """Yield the unpacked content, frame by frame.
+    """Yield the unpacked content of a zstd file, frame by frame.
 
-    Memory is limited, because a frame can demand any amount. The input is read in small parts: the
-    decompressor copies the data behind a frame, and there may be a million frames.
+    Memory is limited, because a frame can demand any amount. The input is read in small parts, because the
+    decompressor copies the data that follows a frame, and there may be a million frames.
     """
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -279,14 +283,17 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
 
 
 class _Stream:
-    """A file object over chunks for tarfile, which reads forwards only and limits the size of a header."""
+    """A file object for tarfile over chunks of bytes.
+
+    It is read forwards only, and limits the size of a header.
+    """
 
     def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
         self._chunks, self._budget = chunks, budget
         self._ahead, self._at = b"", 0
 
     def is_tar(self) -> bool:
-        """Return whether a header of tar follows. The position stays."""
+        """Return whether a header of tar follows. The position in the stream does not change."""
         while len(self._ahead) < _TAR_HEADER and (chunk := next(self._chunks, None)) is not None:
             self._budget.spend(0, len(chunk))
             self._ahead += chunk
@@ -307,7 +314,7 @@ class _Stream:
         return self.content(size)
 
     def content(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; fewer at the end."""
+        """Return the next ``size`` bytes, or fewer at the end of the stream."""
         parts: list[bytes] = []
         while size and (part := self._next(size)):
             parts.append(part)
@@ -344,7 +351,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Return whether bytes are a header of tar from before 1988, which has a checksum but no magic bytes."""
+    """Return whether bytes are a tar header from before 1988, which has a checksum but no magic bytes."""
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -353,7 +360,10 @@ def _is_old_tar(header: bytes) -> bool:
 
 
 def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
-    """Yield the file in a compressed file. Its name is that of the compressed file without the extension."""
+    """Yield the single file in a compressed file.
+
+    Its name is that of the compressed file without the extension.
+    """
     content = stream.content(LARGEST + 1)
     while stream.content(_CHUNK):
         pass  # the budget ends an endless stream
@@ -373,7 +383,11 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
-    """Yield the attachments of an Outlook message. Damage is reported when the message itself is parsed."""
+    """Yield the attachments of an Outlook message.
+
+    If the message is damaged, no more are yielded, and no error is raised: the damage is reported when the
+    message itself is parsed.
+    """
     from olefile import OleFileIO
 
     from ingestor.parsers.office97 import (
@@ -433,7 +447,7 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Return the name of a member of a zip file, which is often UTF-8 without the flag for UTF-8."""
+    """Return the name of a zip member. Many programs write UTF-8 without setting the flag for it."""
     if info.flag_bits & 0x800:
         return info.filename
     try:

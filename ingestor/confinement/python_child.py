@@ -1,7 +1,8 @@
-"""Starts Python child processes. All children of this program that run Python start here.
+"""Starts Python child processes. Every child of this program that runs Python is started here.
 
-``-P`` keeps the working directory and a script's folder off the search path. Environment variables are passed
-by name, so that secrets do not reach children by accident. Only the standard library is imported.
+The option ``-P`` keeps the working directory and a script's folder off the search path. Environment variables
+are passed by name, so that secrets do not reach children by accident. This module imports the standard
+library only.
 """
 
 import os
@@ -25,13 +26,13 @@ _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 @dataclass(frozen=True, slots=True)
 class PythonChild:
-    """The command and the environment of a child that is not started yet."""
+    """The command and the environment variables of a child process that is not started yet."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
 
     def start(self, **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start the process. ``streams``: arguments of ``Popen`` besides command and environment."""
+        """Start the process. ``streams``: further arguments of ``Popen``, such as ``stdin``."""
         return subprocess.Popen(self.command, env=self.environment, **streams)  # noqa: S603 - our own program
 
 
@@ -41,10 +42,11 @@ def python_child(
     passed: frozenset[str] = frozenset(),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> PythonChild:
-    """Describe a child by the words after ``python -P`` and its environment variables.
+    """Describe a Python child process that is to be started.
 
-    ``secrets``: pass all variables except Python's own, for children that resolve ``${VAR}`` in the config.
-    ``passed``: more names of variables to pass. ``variables``: more variables to set.
+    ``words``: the arguments after ``python -P``. ``secrets``: whether to pass all variables except Python's
+    own, for children that resolve ``${VAR}`` in the config. ``passed``: names of more variables to pass.
+    ``variables``: values of more variables to set.
     """
     names = _PASSED | _PYTHON | passed
     kept = {
@@ -56,7 +58,7 @@ def python_child(
 
 
 def processor_seconds(pid: int) -> float | None:
-    """Return the processor time of all threads of a process; None if it ended, or without /proc."""
+    """Return the processor time of a process, all threads together; None if it ended or /proc is missing."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -66,7 +68,7 @@ def processor_seconds(pid: int) -> float | None:
 
 
 def absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
-    """Drop relative entries of search paths, and variables that become empty."""
+    """Remove relative entries from variables that are search paths. Leave out variables that become empty."""
     kept = dict(environment)
     for name in kept.keys() & set(_SEARCHED):
         entries = [entry for entry in kept[name].split(os.pathsep) if os.path.isabs(entry)]  # noqa: PTH117

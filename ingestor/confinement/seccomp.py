@@ -1,9 +1,10 @@
 """The system calls that a confined process may make, as a program for the kernel's filter. Pure.
 
-The table lists the allowed calls; all other calls fail. Threads, memory, time and reading are allowed. New
-sockets, new processes, other programs and opening for writing are not allowed. Nor are mounts, kernel
-features such as bpf and io_uring, and signals, memory and limits of other processes. The filter needs no
-privilege, and a process cannot remove it. See seccomp(2) and the kernel's networking/filter.rst.
+The table lists the allowed calls; all other calls fail. Allowed are threads, memory, time and reading. New
+sockets, new processes, other programs and opening files for writing are not allowed. Nor are mounts, kernel
+features such as bpf and io_uring, and access to the signals, memory and limits of other processes. The filter
+needs no privilege to install, and a process cannot remove it. See seccomp(2) and the kernel's
+networking/filter.rst.
 """
 
 from collections.abc import Mapping
@@ -25,9 +26,10 @@ _WHOLE = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition on a call: the low 32 bits of an argument, after ``mask``, must be one of ``values``.
+    """A condition on one argument of a system call.
 
-    ``argument``: its position, from 0.
+    The argument's low 32 bits, combined with ``mask`` by a bitwise and, must equal one of ``values``.
+    ``argument``: the position of the argument, counted from 0.
     """
 
     argument: int
@@ -39,7 +41,7 @@ class Test:
 class Architecture:
     """A processor architecture.
 
-    ``audit``: its AUDIT_ARCH number. ``numbers``: numbers of the allowed system calls by name.
+    ``audit``: its AUDIT_ARCH number. ``numbers``: the numbers of the allowed system calls, by name.
     """
 
     audit: int
@@ -47,7 +49,7 @@ class Architecture:
 
 
 def _table(text: str) -> dict[str, int]:
-    """Return numbers of system calls by name from text in which they alternate."""
+    """Return the numbers of system calls by name. ``text``: names and numbers in turn."""
     words = text.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
@@ -92,7 +94,10 @@ ARCHITECTURES = {
 
 
 def limits(process: int) -> dict[str, tuple[Test, ...]]:
-    """Return by system call the conditions on its arguments. ``process``: id of the confined process."""
+    """Return the conditions on the arguments of system calls, by the name of the call.
+
+    ``process``: id of the confined process, which may send signals only to itself.
+    """
     return {
         "clone": (Test(0, (_THREAD,), _THREAD | _NAMESPACES),),  # a thread, and no process
         "open": (Test(1, (0,), _WRITING),),
@@ -110,7 +115,7 @@ def limits(process: int) -> dict[str, tuple[Test, ...]]:
 
 
 def program(architecture: Architecture, process: int) -> bytes:
-    """Return the filter for the process of this id, as an array of struct sock_filter."""
+    """Return the filter as bytes, an array of struct sock_filter. ``process``: id of the confined process."""
     tests = limits(process)
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -126,7 +131,8 @@ def program(architecture: Architecture, process: int) -> bytes:
 
 
 def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
-    """Return the instructions that allow a call if all tests hold."""
+    """Return the filter's instructions that allow a call if its arguments pass all tests, and refuse it
+    otherwise."""
     body: list[bytes] = []
     for test in tests:
         body += [_step(_LOAD, _ARGUMENTS + 8 * test.argument), _step(_AND, test.mask)]
@@ -137,5 +143,8 @@ def _check_tests(tests: tuple[Test, ...]) -> list[bytes]:
 
 
 def _step(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    """Encode an instruction. ``then``, ``otherwise``: instructions to skip if its test holds, or fails."""
+    """Encode one instruction of the filter.
+
+    ``then``, ``otherwise``: how many instructions to skip if its test is true, or false.
+    """
     return operation.to_bytes(2, "little") + bytes([then, otherwise]) + value.to_bytes(4, "little")

@@ -1,9 +1,11 @@
 """Layers of confinement that a process enters before it reads hostile bytes. They need no privilege.
 
-Namespaces remove the network, Landlock removes every file except some readable ones, and seccomp removes most
-system calls. A missing layer is reported with the reason, and does not affect the other layers. Only the
-standard library is imported: ``unshare`` needs a process with one thread, and some packages start threads
-when they are imported. See decision 0030.
+Namespaces remove the network. Landlock removes access to every file except some readable ones. Seccomp
+removes most system calls. If a layer is missing, the reason is reported, and the other layers are still
+applied.
+
+This module imports the standard library only. The call ``unshare`` works only in a process with one thread,
+and some packages start threads when they are imported. See decision 0030.
 """
 
 import ctypes
@@ -36,19 +38,20 @@ _SYSTEM = (
 
 
 def hide() -> None:
-    """Keep other processes of this user from this process's memory and environment, and from tracing it.
+    """Keep this user's other processes from reading this process's memory and environment, and from tracing
+    it.
 
-    A process with CAP_SYS_PTRACE is still allowed to. Nothing happens on systems other than Linux.
+    A process with CAP_SYS_PTRACE still may. On systems other than Linux the call does nothing.
     """
     with suppress(OSError):
         _prctl(_SET_DUMPABLE, 0)
 
 
 def confine(folders: Iterable[str]) -> dict[str, str]:
-    """Apply all layers to this process, which must have one thread.
+    """Apply all layers of confinement to this process, which must have one thread.
 
-    Return by layer "", or why the layer is missing. ``folders``: readable folders besides those of Python,
-    its packages and the system's libraries.
+    Return for each layer "" if it is active, else why it is missing. ``folders``: readable folders besides
+    those of Python, its packages and the system's libraries.
     """
     missing = {"namespaces": detach()}
     missing |= restrict([*_SYSTEM, *_python(), *map(str, mimetypes.knownfiles), *folders])
@@ -58,9 +61,9 @@ def confine(folders: Iterable[str]) -> dict[str, str]:
 
 
 def detach() -> str:
-    """Leave the network by new namespaces.
+    """Leave the network by entering new namespaces. The process must have one thread.
 
-    Return "", or why that failed. The process must have one thread.
+    Return "", or why that failed.
     """
     others = _NET | _IPC | _UTS
     why = ""
@@ -75,9 +78,10 @@ def detach() -> str:
 
 
 def restrict(readable: Iterable[str]) -> dict[str, str]:
-    """Apply Landlock and seccomp to this process. Return by layer "", or why the layer is missing.
+    """Apply Landlock and seccomp to this process.
 
-    ``readable``: files and folders that may be read. They need not exist.
+    Return for each of them "" if it is active, else why it is missing. ``readable``: files and folders that
+    may be read. They need not exist.
     """
     missing = dict.fromkeys(("landlock", "seccomp"), "")
     try:
@@ -98,21 +102,22 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
 
 
 def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
-    """Refuse sockets of Python. It is an audit hook for systems that cannot remove the network."""
+    """Refuse network calls of Python: an audit hook for systems on which the network cannot be removed."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise PermissionError("this process has no network")
 
 
 def _python() -> list[str]:
-    """Return the folders of Python, its packages and its libraries."""
+    """Return the folders of Python, of its packages and of its libraries, which a process must be able to
+    read."""
     libraries = [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
     return [*map(str, sys.path), *libraries, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
 
 
 def describe(layers: Mapping[str, str]) -> str:
-    """Describe the active layers, then the missing layers with their reasons.
+    """Describe in words the active layers, then the missing layers with their reasons.
 
-    ``layers``: reasons by layer.
+    ``layers``: by layer, why it is missing; "" if it is active.
     """
     held = ", ".join(name for name in layers if not layers[name])
     lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)
@@ -120,7 +125,7 @@ def describe(layers: Mapping[str, str]) -> str:
 
 
 def _restrict_files(readable: Iterable[str]) -> None:
-    """Apply Landlock. Raises OSError."""
+    """Apply Landlock to this process, so that it can read only these files and folders. Raises OSError."""
     version = _system(_CREATE_RULESET, None, 0, 1)
     rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
     handled = struct.pack("QQQ", rights, 3, 3)  # TCP: bind, connect; scopes: abstract sockets, signals
@@ -136,7 +141,7 @@ def _restrict_files(readable: Iterable[str]) -> None:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    """Add a file or folder with these rights to Landlock's rules, if it exists."""
+    """Add a file or folder with these access rights to Landlock's rules, if it exists."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -150,7 +155,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def _filter_calls() -> None:
-    """Apply the filter of system calls. Raises OSError."""
+    """Install the filter of system calls for this process. Raises OSError."""
     architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None or struct.calcsize("P") != 8:
         raise OSError(0, f"system calls of {os.uname().machine} are not known")
@@ -160,7 +165,7 @@ def _filter_calls() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Drop all capabilities: those of root, and those that ``unshare`` grants in a new namespace."""
+    """Drop all capabilities of this process: those of root, and those that a new user namespace grants."""
     number = _CAPSET.get(os.uname().machine)
     if number is None:
         return
@@ -187,9 +192,9 @@ def _system(number: int, *arguments: object) -> int:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """Call a function of libc. Raises OSError, also if libc lacks the function.
+    """Call a function of libc. Raises OSError if the call fails or libc lacks the function.
 
-    Raises OSError on systems other than Linux, where the same numbers mean other system calls.
+    Raises OSError on systems other than Linux, too, where the same numbers mean other system calls.
     """
     if sys.platform != "linux":
         raise OSError(0, f"{sys.platform} has no {name}")

@@ -1,1 +1,1 @@
-"""Decisions and values that need no I/O. Pure."""
+"""Decisions and values of the program that need no input or output. Pure."""

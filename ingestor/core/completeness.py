@@ -1,8 +1,8 @@
 """Judges whether a parsed document is complete. Pure.
 
-A parser that builds its text from markup may report three facts (see ``model.Document``). They are the number
-of words in the raw content, the numbers of words that its rules left out, and unread parts. A word is a run
-of letters, digits and underscores.
+A parser that builds its text from markup may report three facts (see ``model.Document``). It counts the words
+in the raw content and the words that its rules left out, and it names parts that it could not read. A word is
+a run of letters, digits and underscores.
 """
 
 import re
@@ -21,7 +21,7 @@ _SHAPE = bytes(ord("w") if at > 127 or chr(at).isalnum() or chr(at) == "_" else 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Why a document is empty or incomplete, with the remedy."""
+    """Why a document is empty or incomplete, in words, with the remedy."""
 
     state: Literal["empty", "incomplete"]
     reason: str
@@ -29,7 +29,10 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Number of unsupported documents of one source and extension. ``reason``: that of the first one."""
+    """Number of a source's unsupported documents with one extension.
+
+    ``reason``: the reason of the first of them.
+    """
 
     source: str
     kind: str  # the extension, such as ".png"
@@ -38,13 +41,13 @@ class Skipped:
 
 
 class SkippedKinds:
-    """Counts unsupported documents by source and extension."""
+    """Counts unsupported documents by source and extension of the file name."""
 
     def __init__(self) -> None:
         self._counts, self._reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
 
     def add(self, source: str, key: str, reason: str) -> None:
-        """Count a document. ``reason``: why no parser reads it."""
+        """Count an unsupported document of a source. ``reason``: why no parser reads it."""
         ending = _ENDING.search(key.lower())
         kind = source, ending[0] if ending is not None else "without an ending"
         self._counts[kind] += 1
@@ -56,7 +59,7 @@ class SkippedKinds:
 
 
 def words(text: str) -> int:
-    """Count the words of a text as the pattern ``\\w+`` does, in a tenth of the time."""
+    r"""Count the words of a text. The result is that of the pattern ``\w+``, in a tenth of the time."""
     data = text.encode("utf-8", "surrogatepass")
     if not text.isascii():
         for other in frozenset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
@@ -66,12 +69,12 @@ def words(text: str) -> int:
 
 
 def count_expected_words(document: Document) -> int:
-    """Return how many words the text must have: all of the raw content, except those that rules left out."""
+    """Return how many words the text must have: those of the raw content, less those that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
 
 def shortfall(document: Document) -> Shortfall | None:
-    """Return why a document is empty or incomplete; None if it is complete as far as its parser counts."""
+    """Return why a document is empty or incomplete; None if no fact that its parser reported shows that."""
     if document.content_type == HOLDER:
         return None
     if not document.text.strip():

@@ -1,4 +1,4 @@
-"""Content types: the parser of each type, and the names and first bytes that identify the type. Pure.
+"""Content types: which parser reads each type, and the names and first bytes that identify it. Pure.
 
 A new format needs one entry in ``PARSERS``. A text format also needs its extension in ``EXTENSIONS``;
 signatures identify binary formats.
@@ -291,13 +291,15 @@ _BOOKS = {"application/docbook+xml", "application/x-fictionbook+xml"}
 
 
 def keeps_lines(content_type: str) -> bool:
-    """Return whether the lines of a document's text are the lines of its file, as an editor counts them."""
+    """Return whether lines of a document's text are lines of its file, so that an editor finds them by
+    number."""
     kept = is_text(content_type) and content_type not in _BOOKS
     return kept and PARSERS.get(content_type) not in _CONVERTED
 
 
 def code_language(content_type: str) -> str | None:
-    """Return the language of a type of code: ``python`` for ``text/x-python``; None for prose."""
+    """Return the programming language of a content type, such as ``python`` for ``text/x-python``; None for
+    prose."""
     if content_type in PROSE or not is_text(content_type):
         return None
     subtype = content_type.partition("/")[2].removeprefix("x-")

@@ -1,4 +1,7 @@
-"""Decides about sudden losses of documents, failures of documents, and the order of new ones. Pure."""
+"""Decides what to do about lost documents and failed documents, and orders new documents in the queue.
+
+Pure.
+"""
 
 import math
 from collections import Counter
@@ -17,7 +20,7 @@ SMALL_LOSS = 5  # documents; fewer may be lost without approval, unless they are
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Differences between a listing and the journal, or one part of them."""
+    """The differences between a listing and the journal, or one part of these differences."""
 
     changed: Sequence[Item] = ()  # new, or of another version
     vanished: Sequence[str] = ()  # keys
@@ -27,8 +30,8 @@ class Changes:
 class Scope:
     """The part of a source that a listing covers.
 
-    ``under``: keys, with all keys below them; "" is the whole source. ``unknown``: keys that could not be
-    listed, with all keys below them.
+    ``under``: the listed keys, each with all keys below it; "" is the whole source. ``unknown``: keys that
+    could not be listed, each with all keys below it.
     """
 
     under: tuple[str, ...] = ("",)
@@ -36,11 +39,11 @@ class Scope:
 
     @property
     def whole(self) -> bool:
-        """Return whether the listing was meant to cover the whole source."""
+        """Return whether the whole source was to be listed."""
         return "" in self.under
 
     def covers(self, key: str) -> bool:
-        """Return whether the listing would contain this key if it still existed."""
+        """Return whether the listing would contain a document with this key if it existed."""
         return any(_below(key, u) for u in self.under) and not any(_below(key, u) for u in self.unknown)
 
 
@@ -52,10 +55,10 @@ SMALL, LARGE = 2**16, 2 * 10**6  # bytes: up to SMALL a document is small, above
 
 
 class QueuePositions:
-    """Computes the queue positions of the new documents of one listing.
+    """Computes the positions in the queue for the new documents of one listing.
 
-    Positions are POSIX seconds near 0, from which on a document is due: the queue is ordered by them.
-    Documents that readers have already are due from 0.0 on, so their edits come first.
+    The queue is ordered by the time at which a document becomes due. The positions are such times, in POSIX
+    seconds near 0. Documents that readers already see are due from 0.0 on, so that their edits come first.
     """
 
     def __init__(self) -> None:
@@ -64,9 +67,9 @@ class QueuePositions:
     def of(self, item: Item) -> float:
         """Return the position of the next new document.
 
-        Small documents come first, then others, then large ones. The members of a container follow at 1.0,
-        2.0 and so on. So an archive of thousands of files delays no other document, and two archives
-        alternate.
+        Small documents come first, then others, then large ones. The members of a container follow, at 1.0,
+        2.0 and so on. So an archive of thousands of files does not delay other documents, and the members of
+        two archives alternate.
         """
         container, inside, _ = item.key.partition(INSIDE)
         if not inside:
@@ -79,15 +82,16 @@ class QueuePositions:
 def sudden_loss(
     vanished: int, appeared: int, known: int, before: int | None, max_loss: float, moved_root: bool
 ) -> str | None:
-    """Return why a person must confirm this listing, or None.
+    """Return why a person must confirm a listing before it is applied; None if it can be applied.
 
-    ``vanished``, ``appeared``, ``known``: numbers of documents; ``known`` is the number in the journal.
-    ``before``: the largest number within a PERIOD, or since a loss was accepted; None before the first
-    complete listing. By it the losses of several listings add up. ``max_loss``: fraction of the documents
-    that may vanish. ``moved_root``: whether another file system is mounted where the source was.
+    ``vanished``, ``appeared``: numbers of documents that the listing lacks, and that are new in it.
+    ``known``: number of documents in the journal. ``before``: their largest number within a PERIOD, or since
+    a loss was accepted. By this number the losses of several listings add up. It is None before the first
+    complete listing. ``max_loss``: the fraction of the documents that may vanish. ``moved_root``: whether
+    another file system is mounted where the source was.
 
-    Renames are no loss: documents that appear offset documents that vanish. Under a moved root they do not,
-    since every vanished document is suspect there.
+    Renamed documents are not lost: new documents are counted against vanished ones. If the root moved they
+    are not, because every vanished document is suspect then.
     """
     if not vanished:
         return None
@@ -107,8 +111,8 @@ class Failure:
     """A failed attempt at a document.
 
     ``attempts``: number of failures in a row. ``retry_at``: POSIX seconds of the next attempt.
-    ``quarantined``: whether the content cannot be read: its records are deleted, and only a new version or
-    recipe is tried. ``detail``: a traceback, if the cause is unknown.
+    ``quarantined``: whether the content cannot be read. Then its records are deleted, and it is tried again
+    only with a new version or recipe. ``detail``: a traceback, if the cause is unknown.
     """
 
     reason: str
@@ -119,13 +123,13 @@ class Failure:
 
 
 def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
-    """Return the failure to record for an error: quarantine the document, or retry it later.
+    """Return what to record after an attempt failed: quarantine the document, or retry it later.
 
-    ``attempts``: number of earlier failures. ``now``: POSIX seconds. ``random``: in [0, 1), spreads the
-    retries. ``detail``: the traceback.
+    ``attempts``: number of earlier failures. ``now``: POSIX seconds. ``random``: a number in [0, 1), which
+    spreads the retries. ``detail``: the traceback.
 
-    Only BadDocument is an error of the content. After every other error the document keeps its records and is
-    retried: an unknown error may be a full GPU or a broken plugin.
+    Only BadDocument means that the content is at fault. After every other error the document keeps its
+    records and is retried, because an unknown error may be a full GPU or a broken plugin.
     """
     reason = str(error) or type(error).__name__
     if isinstance(error, BadDocument):
@@ -138,11 +142,11 @@ def after_failure(error: Exception, attempts: int, now: float, random: float, de
 
 
 def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
-    """Return why the records of an unreadable document are kept for now, or None.
+    """Return why the records of an unreadable document are kept for now; None if they may be deleted.
 
-    ``withdrawn``: documents whose records were deleted since the source was last in step. ``indexed``:
-    documents that the source had in the index then. A broken parser must not empty an index, whatever error
-    it raises.
+    ``withdrawn``: number of the source's documents whose records were deleted since it last had no due
+    document. ``indexed``: number of its documents that had records at that time. Too many deletions need a
+    person, so that a broken parser does not empty an index, whatever error it raises.
     """
     if not too_many(withdrawn + 1, indexed, max_loss):
         return None
@@ -155,7 +159,8 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
 def too_many(lost: int, of: int, max_loss: float) -> bool:
     """Return whether a person must agree before ``lost`` of ``of`` documents leave the index.
 
-    The lost fraction must exceed ``max_loss``, and the loss must be SMALL_LOSS or more, or all of several
-    documents. No fraction exceeds ``max_loss: 1``.
+    A person is asked if the lost fraction exceeds ``max_loss``, and at least SMALL_LOSS documents are lost. A
+    smaller number counts, too, if all documents are lost and there was more than one. With ``max_loss: 1``
+    nobody is asked.
     """
     return lost > max_loss * of and (lost >= SMALL_LOSS or lost == of > 1)

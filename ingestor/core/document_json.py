@@ -1,4 +1,4 @@
-"""Encodes parsed documents as JSON, for the pipe from the processes that parse, and for the cache. Pure."""
+"""Encodes parsed documents as JSON, for the pipes from parser processes and for the cache. Pure."""
 
 import json
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ _FIELDS = attrgetter(*(field.name for field in fields(Block)))
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A parsed document. ``content``: digest of the bytes. ``recipe``: that of the parser."""
+    """A parsed document. ``content``: digest of the bytes. ``recipe``: the recipe of its parser."""
 
     content: Digest
     parser: str
@@ -27,7 +27,7 @@ def encode(document: Document) -> dict[str, object]:
 
 
 def decode(encoded: dict[str, object]) -> Document:
-    """Return the document that ``encode`` encoded, also after a round trip through JSON."""
+    """Return the document that ``encode`` encoded, even if the value was written as JSON and read again."""
     names = ("blocks", "extra", "left_out", "lost", "inner_breaks")
     lists: list[list[Any]] = [values for name in names if isinstance(values := encoded.pop(name, []), list)]
     blocks, extra, left_out, lost, inner_breaks = lists
@@ -42,5 +42,8 @@ def decode(encoded: dict[str, object]) -> Document:
 
 
 def pack(value: object) -> bytes:
-    """Return a value as JSON bytes. Lone surrogates stay, which stand for invalid bytes of names."""
+    """Return a value as JSON in bytes.
+
+    Lone surrogates, which stand for invalid bytes of file names, are kept.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

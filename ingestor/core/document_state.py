@@ -1,8 +1,8 @@
 """The states of a document in one edition, and the state that each event leads to. Pure.
 
-The journal stores facts (versions, recipes, attempts), from which ``state_of`` derives the state;
-state/tables.py derives the same in SQL. Every method of the journal that changes a document is one of the
-events here. A pair of state and event that the table lacks cannot happen.
+The journal stores facts (versions, recipes, attempts), and ``state_of`` derives the state from them. SQL in
+state/tables.py derives the same state. Every method of the journal that changes a document is one of the
+events here. If the table lacks a pair of state and event, that event cannot happen in that state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,9 +77,9 @@ def state_of(
 ) -> State:
     """Return the state of a document that has a row in the journal.
 
-    ``wanted``: the listed version, None if the source lacks the document, and the recipe by the config.
-    ``done``: the version and recipe that were applied last. ``attempts``: failures in a row. ``parser``: the
-    one that read the document last.
+    ``wanted``: the listed version (None if the source no longer has the document), and the recipe by the
+    config. ``done``: the version and recipe that were applied last. ``attempts``: number of failures in a
+    row. ``parser``: the parser that read the document last.
     """
     if wanted[0] is None:
         return "gone"
@@ -91,10 +91,10 @@ def state_of(
 
 
 def is_settled(wanted: tuple[str | None, str | None], done: tuple[str | None, str | None]) -> bool:
-    """Return whether the applied version and recipe are the wanted ones."""
+    """Return whether a document is up to date: the version and recipe applied last are the wanted ones."""
     return done == wanted
 
 
 def visible_state(state: State) -> State:
-    """Return the state to show to people, who see a vanished document as due."""
+    """Return the state that people are shown: a vanished document counts as due, since it must be removed."""
     return "due" if state == "gone" else state

@@ -30,11 +30,11 @@ class Feed(NamedTuple):
 class Entry:
     """The journal's row of a document in one edition.
 
-    ``item``: None if the source no longer has the document. ``done_version``, ``done_recipe``: of the
-    receipt; None before the first one, and after an intent. ``facts``: digest of content and of the item's
-    properties at the receipt. ``digest``: of the content. ``parser``: the one that read the document last.
-    ``attempts``: failures in a row. ``known``: its records. ``statistic``, ``sums``, ``interval``: see
-    Chunking and Collective.
+    ``item``: the listed item; None if the source no longer has the document. ``done_version``,
+    ``done_recipe``: the version and recipe applied last. They are None before the first time, and while a
+    write is under way. ``facts``: digest of content and item as they were applied last. ``digest``: digest of
+    that content. ``parser``: the parser that read the document last. ``attempts``: number of failures in a
+    row. ``known``: its records. ``statistic``, ``sums``, ``interval``: see Chunking and Collective.
     """
 
     row: int
@@ -70,9 +70,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intent:
-    """Slots of one document whose records are about to be written or deleted.
+    """The slots of one document whose records are about to be written or deleted. ``row``: its row in the
+    journal.
 
-    ``predecessor``: row of the vanished document whose records this one adopts.
+    ``predecessor``: row of the vanished document whose records this document adopts, if any.
     """
 
     row: int
@@ -82,9 +83,9 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Receipt:
-    """The applied state of one document; fields as in Entry.
+    """The applied state of one document, stored after its records were written. The fields are as in Entry.
 
-    ``failure``: if set, the document is quarantined, and has no records.
+    ``failure``: if set, the document is quarantined and has no records.
     """
 
     row: int
@@ -105,11 +106,12 @@ class Receipt:
 class SourceRow:
     """The journal's row of a source.
 
-    ``last_scan``: POSIX seconds of the last complete listing. ``identity``: of the root's file system.
-    ``held``: why the source is held. ``accepted``: whether a person confirmed the loss for which it is held.
-    ``trouble``: why its last listing is incomplete. ``paused``: POSIX seconds since when it is paused.
-    ``documents``: largest number of documents (see SourceRows.note_listing). ``loss``: whether it is held for
-    a loss of documents. ``held_root``: identity of the root that lacked them.
+    ``last_scan``: POSIX seconds of the last complete listing. ``identity``: identity of the file system at
+    its root. ``held``: why the source is held. ``accepted``: whether a person accepted the loss of documents
+    for which it is held. ``trouble``: why its last listing is incomplete. ``paused``: POSIX seconds since
+    when it is paused. ``documents``: the largest number of its documents lately (see
+    SourceRows.note_listing). ``loss``: whether it is held for a loss of documents. ``held_root``: identity of
+    the root that lacked the documents.
     """
 
     last_scan: float | None = None
@@ -124,17 +126,17 @@ class SourceRow:
 
     @property
     def ready(self) -> bool:
-        """Return whether the source's documents may be changed."""
+        """Return whether documents of the source may be changed: it is neither held nor paused."""
         return self.held is None and self.paused is None
 
     def may_lose(self, root: str) -> bool:
-        """Return whether a person accepted a loss in listings of this root."""
+        """Return whether a person accepted the loss of documents that listings of this root show."""
         return self.accepted and self.held_root in (None, root)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The generations that a collection may have from now on."""
+    """The generations that a collection may have from now on, to be stored in the journal."""
 
     collection: EditionName
     generations: tuple[str, ...]
@@ -146,10 +148,11 @@ Choices = Mapping[str, Any]  # the settings that decide an edition's recipes: se
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """A collection in Chroma that readers see, saw or will see under the name ``serves``.
+    """A version of a collection that readers see, saw or will see under the name ``serves``.
 
-    Roles: ``live``: readers see the edition; ``staging``: built to replace the live edition; ``previous``:
-    was live before, and is kept for a while; ``deleted``: about to be deleted.
+    Its role is ``live`` while readers see it, and ``staging`` while it is built to replace the live edition.
+    It is ``previous`` if it was live before, and is kept for a while. It is ``deleted`` if it is about to be
+    deleted.
     """
 
     name: EditionName  # in the journal
@@ -164,19 +167,23 @@ class Edition:
 
     @property
     def shards(self) -> int:
-        """Return the number of collections in Chroma that hold the edition."""
+        """Return the number of shards: the collections in Chroma over which the edition's records are
+        divided."""
         return int((self.choices or {}).get("shards", 1))
 
     @property
     def places(self) -> tuple[tuple[str, ChromaName], ...]:
-        """Return UUID ("" before creation) and name in Chroma of each shard."""
+        """Return for each shard its UUID ("" before it is created) and its name in Chroma."""
         names = [ChromaName(name) for name in shard_names(self.chroma_name, self.shards)]
         uuids = self.uuids if len(self.uuids) == len(names) else [""] * len(names)
         return tuple(zip(uuids, names, strict=True))
 
     @property
     def chroma_name(self) -> ChromaName:
-        """Return the name of this edition in Chroma."""
+        """Return the name in Chroma that the edition's role demands.
+
+        For the names of shards see ``shard_names``.
+        """
         if self.role == "live":
             return ChromaName(self.serves)
         return ChromaName(f"{self.name}--1" if str(self.name) == self.serves else self.name)
@@ -192,13 +199,16 @@ _BETWEEN = "+"  # separates the UUIDs of shards in columns of the journal and of
 
 
 def shard_of(id_: str, shards: int) -> int:
-    """Return the number of the shard, from 0, that has a document or record with this id."""
+    """Return the number, from 0, of the shard that has the records of a document.
+
+    ``id_``: id of the document, or of one of its records. ``shards``: number of shards.
+    """
     document = id_.partition("#")[0]
     return int.from_bytes(blake2b(document.encode(), digest_size=8).digest()) % shards
 
 
 def shard_names(name: str, shards: int) -> tuple[str, ...]:
-    """Return the names in Chroma of a collection's shards; its own name if it has one shard."""
+    """Return the names in Chroma of a collection's shards. A single shard has the collection's own name."""
     return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
 
 

@@ -1,8 +1,8 @@
-"""Describes errors to people, and computes the waits before retries. Pure.
+"""Describes errors to people, and computes how long to wait before retries. Pure.
 
 Waits grow exponentially with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture
-Blog, 2015): each wait is drawn evenly from the range below a ceiling. So many failures of one cause are not
-retried at the same time.
+Blog, 2015): each wait is drawn evenly from the range below a ceiling. So many failures with one cause are not
+all retried at the same moment.
 """
 
 import errno
@@ -36,7 +36,7 @@ _ADVICE = {
 
 
 class Slow(Exception):
-    """Error: parsing takes longer than a first attempt may. The next attempt has more time."""
+    """Error: parsing takes longer than a first attempt may take. The next attempt has more time."""
 
 
 class Stopped(Exception):
@@ -44,7 +44,10 @@ class Stopped(Exception):
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of an error for people; for an error of the system without errno, with a remedy."""
+    """Return the message of an error for people.
+
+    Errors of the operating system get a remedy if one is known.
+    """
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)
@@ -59,7 +62,10 @@ _DETAIL = re.compile(r" \([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 def shorten(reason: str, most: int) -> str:
-    """Shorten "fault (detail); remedy" to ``most`` characters: omit details, then remedies, then truncate."""
+    """Shorten a reason of the form "fault (detail); remedy" to ``most`` characters.
+
+    Details are omitted first, then remedies. If the fault alone is still too long, it is truncated.
+    """
     plain = reason if len(reason) <= most else _DETAIL.sub("", reason)
     while len(plain) > most and (end := max(plain.rfind("; "), plain.rfind(", "))) > 0:
         plain = plain[:end]
@@ -73,26 +79,30 @@ def _file_name(filename: object) -> str:
 
 
 def kind_of(reason: str | None) -> str:
-    """Return a reason without names and numbers, by which equal failures are counted together."""
+    """Return a reason without names and numbers, so that failures of one kind can be counted together."""
     words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
     return " ".join(words.split())[:60] or "other"
 
 
 def longest_wait(attempt: int, cap: float = CAP) -> float:
-    """Return the ceiling of the wait after failure number ``attempt`` (from 1), in seconds."""
+    """Return the longest possible wait after failure number ``attempt`` (from 1), in seconds.
+
+    ``cap``: the wait never exceeds this number of seconds.
+    """
     return min(cap, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
 
 
 def delay(attempt: int, random: float, cap: float = CAP) -> float:
-    """Return the seconds to wait after failure number ``attempt``.
+    """Return the seconds to wait after failure number ``attempt`` (from 1).
 
-    ``random``: drawn evenly from [0, 1). ``cap``: the highest ceiling.
+    ``random``: a number drawn evenly from [0, 1). ``cap``: the wait never exceeds this number of seconds.
     """
     return longest_wait(attempt, cap) * random
 
 
 def has_passed(since: float, seconds: float, now: float) -> bool:
-    """Return whether ``seconds`` passed since ``since``; True if the clock was put back meanwhile."""
+    """Return whether ``seconds`` have passed since the time ``since``; True if the clock was put back
+    meanwhile."""
     return not since <= now < since + seconds
 
 

@@ -1,7 +1,7 @@
-"""Escapes foreign text, so that it cannot control a terminal or imitate a log line. Pure.
+"""Escapes text of unknown origin, so that it cannot control a terminal or imitate a log line. Pure.
 
-Invisible characters are escaped, too. Marks of direction make one name look like another; tags and selectors
-can hide words that only a language model reads.
+Invisible characters are escaped, too. Marks of writing direction can make one name look like another. Tags
+and variation selectors can hide words that only a language model reads.
 """
 
 import json
@@ -20,20 +20,23 @@ _ESCAPED = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|u(?!d[89a-f
 
 
 def escape_invisible(text: str) -> str:
-    """Escape control and invisible characters as in JSON; tabs and line ends stay."""
+    """Escape control and invisible characters as JSON does. Tabs and line ends are kept."""
     return _CONTROL.sub(lambda match: _as_json(match[0]), text)
 
 
 def line(text: str) -> str:
-    """Escape a text, and put it on one line."""
+    """Escape a text, line ends included, so that it takes one line."""
     return escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def raw(text: str) -> str:
-    """Undo ``line`` as far as possible: backslashes of the text itself can look like escapes."""
+    """Undo ``line`` as far as possible. A backslash of the original text can look like an escape."""
     return _ESCAPED.sub(lambda match: _SHORT.get(match[0]) or json.loads(f'"{match[0]}"'), text)
 
 
 def _as_json(character: str) -> str:
-    """Return the escape with the character's number: JSON's short forms are parts of other escapes."""
+    """Return the character's JSON escape by number.
+
+    JSON's short forms, such as a backslash and n, are not used.
+    """
     return f"\\u{ord(character):04x}" if character < "\U00010000" else json.dumps(character)[1:-1]

@@ -19,5 +19,5 @@ Event = Literal[
 
 
 def event(name: Event, **fields: Any) -> dict[str, Any]:
-    """Return the ``extra`` of a log call. Fields without a value are left out."""
+    """Return the ``extra`` argument of a log call for an event. Fields that are None are left out."""
     return {"event": name, **{key: value for key, value in fields.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Digests of content, of texts and of recipes. Pure; the same on every machine and Python."""
+"""Digests of content, of texts and of recipes. They are the same on every machine and Python. Pure."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def text_digest(text: str) -> Digest:
 
 
 def vector_digest(vector: Vector) -> bytes:
-    """Return 64 bits of BLAKE2b over the float32 bytes of a vector; b"" if it is not exact in float16.
+    """Return 64 bits of BLAKE2b over a vector's float32 bytes; b"" if the vector is not exact in float16.
 
     Chroma stores a vector's direction and length apart and returns their product, so the last bits of a
-    number differ (measured on 1.5.9). Rounding to float16 restores only a vector that was exact in float16.
-    Built-in embedders round their vectors (embedders/exact.py), and so does pooling.
+    number change (measured on 1.5.9). Rounding to float16 restores a vector only if it was exact in float16.
+    Built-in embedders round their vectors to float16 (embedders/exact.py), and so does pooling.
     """
     import numpy as np
 
@@ -46,7 +46,7 @@ def vector_digest(vector: Vector) -> bytes:
 
 
 def round_to_half(vector: Vector) -> Vector:
-    """Return the nearest vector that is exact in float16, without negative zeros."""
+    """Return the vector rounded to the nearest numbers that float16 can represent, without negative zeros."""
     import numpy as np
 
     with np.errstate(over="ignore"):
@@ -55,29 +55,37 @@ def round_to_half(vector: Vector) -> Vector:
 
 
 def combine(*parts: object) -> Digest:
-    """Return a digest of several values: ``("a", "bc")`` and ``("ab", "c")`` differ."""
+    """Return one digest of several values.
+
+    The border between values counts: ``("a", "bc")`` differs from ``("ab", "c")``.
+    """
     quoted = ", ".join([encode_basestring_ascii(str(part)) for part in parts])
     return text_digest(f"[{quoted}]")  # as JSON
 
 
 def metadata_digest(metadata: Metadata) -> Digest:
-    """Return a digest of metadata. A key with None counts as absent: Chroma stores neither."""
+    """Return a digest of metadata.
+
+    A key whose value is None counts as absent, because Chroma does not store it.
+    """
     kept = {key: value for key, value in metadata.items() if value is not None}
     return text_digest(_SORTED.encode(kept))
 
 
 def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
-    """Return the fingerprint of kind, version and every option that can change the result."""
+    """Return a fingerprint of a plugin: of its kind, its version, and every option that can change its
+    results."""
     return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": recipe_options(options)})
 
 
 def embedder_fingerprint(
     plugin: Plugin, options: Options, identity: Mapping[str, object] | None
 ) -> Fingerprint:
-    """Return the fingerprint of an embedder: of its kind, version, and all that decides its vectors.
+    """Return a fingerprint of an embedder: of its kind, its version, and everything that decides its vectors.
 
-    ``identity``: see ports.Pinned; None for an embedder that is not pinned. An option counts unless a
-    declaration excludes it: a forgotten declaration costs time, never correctness.
+    ``identity``: identifies the model (see ports.Pinned); None if the embedder is not pinned. Every option
+    counts unless its declaration excludes it. If that declaration is forgotten, time is lost, but no vector
+    is ever wrong.
     """
     if identity is None:
         return plugin_fingerprint(plugin, options)
@@ -94,34 +102,38 @@ def fingerprint(value: Any) -> Fingerprint:
 
 
 def meaningful(options: Options) -> dict[str, Any]:
-    """Return the options as JSON values, without those that only tune speed (see registry.tuning)."""
+    """Return the options as JSON values, without those that change only speed (see registry.tuning)."""
     fields = type(options).model_fields
     values = options.model_dump(mode="json")
     return {name: value for name, value in values.items() if not _is_marked(fields[name], "tuning")}
 
 
 def recipe_options(options: Options) -> dict[str, Any]:
-    """Return the meaningful options without added ones whose value is the former behaviour.
+    """Return the options that count for a recipe, as JSON values.
 
-    So an added option changes no recipe before somebody uses it (see registry.added).
+    An option that a later version added is left out as long as its value means the earlier behaviour (see
+    registry.added). So no recipe changes before somebody uses the option.
     """
     former = _former(type(options))
     return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
 
 
 def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the options that ``recipe_options`` omitted to stored options."""
+    """Return stored options, with those filled in that ``recipe_options`` left out.
+
+    ``kind``: the options' class.
+    """
     return {**_former(kind), **stored}
 
 
 def _former(kind: type[Options]) -> dict[str, Any]:
-    """Return the former value of each added field (see registry.added)."""
+    """Return for each option that a later version added the value that means the earlier behaviour."""
     marks = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
     return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 
 
 def options_of_speed(options: Options) -> dict[str, Any]:
-    """Return the options that change speed only."""
+    """Return the options that change only speed, not results (see registry.tuning)."""
     fields = type(options).model_fields
     return {name: getattr(options, name) for name in fields if _is_marked(fields[name], "tuning")}
 

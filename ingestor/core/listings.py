@@ -1,4 +1,4 @@
-"""Compares a listing of a source with the journal, and decides the actions that follow.
+"""Compares a listing of a source with the journal, and decides which actions the listing demands.
 
 Items are compared while the listing is read. Memory holds eight bytes for each listed document, the vanished
 keys, and a page of changed items. The scanner carries out the actions in the journal. `plan` carries out the
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the items in lists of ``size``; the last list may be shorter, and no list is empty."""
+    """Yield the items in lists of ``size`` items. The last list may be shorter; no list is empty."""
     left = iter(items)
     while page := list(islice(left, size)):
         yield page
@@ -38,9 +38,9 @@ _KEYS = 4096  # keys that are compared at once
 
 
 class KeySet:
-    """A set of keys that needs eight bytes for each. All keys are added before the first query.
+    """A set of keys that needs eight bytes for each key. All keys must be added before the first query.
 
-    The set stores Python's 64-bit hashes, which differ in each process. Two of a million keys share a hash
+    The set stores Python's 64-bit hashes, which differ in each process. In a million keys two share a hash
     with a probability of one in 40 million. Then one change is overlooked until the process ends.
     """
 
@@ -58,19 +58,19 @@ class KeySet:
             self.add(key)
 
     def __len__(self) -> int:
-        """Return the number of different keys."""
+        """Return the number of different keys in the set."""
         return len(self._sort())
 
     def absent(self, keys: Iterable[str]) -> Iterator[str]:
-        """Yield the keys that were not added, in the given order."""
+        """Yield those of the given keys that were not added to the set, in the given order."""
         added = self._sort()
         for page in pages(keys, _KEYS):
             yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
 
     def first(self, keys: Sequence[str]) -> list[int]:
-        """Return, for each of ``keys``, how many keys were added before its first occurrence.
+        """Return for each given key its position in the order of adding, counted from 0.
 
-        All of ``keys`` must have been added.
+        If a key was added several times, the first position counts. All given keys must have been added.
         """
         import numpy as np  # here: commands that list nothing start faster
 
@@ -110,27 +110,30 @@ _PAGE = 5000  # differing items in a page
 
 
 class Versions(Protocol):
-    """The versions of a source's documents, by key, as the journal knows them. Any thread."""
+    """The versions of a source's documents by key, as the journal knows them. Any thread may call."""
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Return the known versions of these keys, skipping unknown keys."""
+        """Return the known versions of these keys, leaving out unknown keys."""
 
     def below(self, under: str) -> Mapping[str, str]:
-        """Return the versions at and below a key; "" is every key."""
+        """Return the versions of a key and of all keys below it; ``under`` "" returns all versions."""
 
 
 class KnownVersions(Versions, Protocol):
-    """The versions that a source had in one edition."""
+    """The versions of a source's documents in one edition, as the last listing left them in the journal."""
 
     def keys(self, under: Sequence[str]) -> Iterator[str]:
-        """Yield the known keys at and below the keys ``under``, of which none lies below another."""
+        """Yield the known keys that are in ``under`` or below a key in it.
+
+        No key in ``under`` may lie below another.
+        """
 
     def count(self) -> int:
         """Return the number of documents in the whole source."""
 
 
 class VersionTable:
-    """KnownVersions in memory, for listings that are compared with no journal."""
+    """An implementation of KnownVersions in memory, for listings that are not compared with a journal."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions, self._keys = versions, sorted(versions)
@@ -155,7 +158,7 @@ class VersionTable:
 
 
 class Differing(NamedTuple):
-    """A listed item that is new, or of another version."""
+    """A listed item that is new, or has another version than the journal."""
 
     item: Item
     at: int  # how many items were listed before it
@@ -163,7 +166,7 @@ class Differing(NamedTuple):
 
 
 class DifferingPages(Protocol):
-    """A sequence of pages of differing items, such as a list of lists."""
+    """A sequence of pages, each with items that differ from the journal; for example a list of lists."""
 
     def append(self, page: list[Differing], /) -> None: ...
     def __getitem__(self, number: int, /) -> list[Differing]: ...
@@ -172,7 +175,7 @@ class DifferingPages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListingChanges:
-    """The changes of a finished listing in one edition."""
+    """The changes that a finished listing brings to one edition."""
 
     pages: DifferingPages
     vanished: tuple[str, ...]  # keys
@@ -181,7 +184,7 @@ class ListingChanges:
     repeated: KeySet | None = None  # all keys, if some were listed twice
 
     def differences(self) -> Iterator[Item]:
-        """Yield the items that are new or have another version."""
+        """Yield the listed items that are new or have another version."""
         for number in range(len(self.pages)):
             yield from self._page(number)
 
@@ -190,10 +193,11 @@ class ListingChanges:
         return max(1, len(self.pages))
 
     def part(self, number: int) -> Changes:
-        """Return a part of the changes. Parts are stored in the journal one after another.
+        """Return one part of the changes, by its number from 0. Parts are stored in the journal one after
+        another.
 
         The first part has all vanished keys. The journal must know of them before a renamed document is read
-        under its new name, so that its records are adopted.
+        under its new name; otherwise the document could not adopt its old records.
         """
         changed = self._page(number) if self.pages else []
         return Changes(changed, () if number else self.vanished)
@@ -203,9 +207,9 @@ class ListingChanges:
 
 
 class ListingComparison:
-    """Compares a listing, page by page, with the items that one edition knows.
+    """Compares a listing, page by page, with the documents that one edition has.
 
-    If a key is listed twice, the first item counts. ``pages``: receives the items that differ.
+    If a key is listed twice, its first item counts. ``pages``: receives the items that differ.
     """
 
     def __init__(self, known: KnownVersions, pages: DifferingPages) -> None:
@@ -234,7 +238,10 @@ class ListingComparison:
         self._page = []
 
     def changes(self, scope: Scope) -> ListingChanges:
-        """Return the changes, after the last item. ``scope``: the part that was listed."""
+        """Return the changes.
+
+        Call this after the last item was added. ``scope``: the part of the source that was listed.
+        """
         if self._page:
             self._end_page()
         listed, appeared = len(self._listed), self._new
@@ -247,7 +254,10 @@ class ListingComparison:
 
 
 def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
-    """Drop items whose key was listed before."""
+    """Return the items of a page without those whose key was already listed.
+
+    ``repeated``: all listed keys.
+    """
     if repeated is None:
         return page
     first = repeated.first([one.item.key for one in page])
@@ -255,17 +265,21 @@ def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
 
 
 def is_as_known(item: Item) -> bool:
-    """Return whether an item is a member of an unopened container, listed by the journal: it has no size."""
+    """Return whether an item was taken from the journal: it is a member of a container that was not opened.
+
+    Such an item has no size.
+    """
     return INSIDE in item.key and item.size is None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """The result of a listing.
+    """The result of listing a source.
 
-    ``changes``: one value for each edition. ``known``: for each edition, the number of documents of the
-    source before; 0 if a part was listed in which none vanished. ``identity``: of the root's file system.
-    ``trouble``: why the listing is incomplete; None if it is complete.
+    ``changes``: the changes for each edition. ``known``: for each edition, how many documents of the source
+    it had before. The number is 0 if only a part was listed and no document in it vanished. ``identity``:
+    identity of the file system at the root. ``trouble``: why the listing is incomplete; None if it is
+    complete.
     """
 
     changes: tuple[ListingChanges, ...]
@@ -276,16 +290,16 @@ class Listing:
     more: bool = False  # see ports.PartialScan
 
     def loss(self) -> tuple[int, int]:
-        """Return the numbers of vanished and of known documents in the edition that loses most."""
+        """Return for the edition that loses most documents how many vanished, and how many it had."""
         each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
         return max(each, key=lambda one: one[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Store the identity of the root's file system, at the first listing.
+    """Action: store the identity of the file system at the source's root, at the first listing.
 
-    This precedes the documents: after a crash in between, a loss of the root is still noticed.
+    This precedes the documents. So if the process ends in between, a later loss of the root is still noticed.
     """
 
     identity: str
@@ -293,7 +307,7 @@ class Identify:
 
 @dataclass(frozen=True, slots=True)
 class Observe:
-    """Write a part of one edition's changes into the journal: new versions and vanished documents."""
+    """Action: write one part of an edition's changes (new versions, vanished documents) into the journal."""
 
     edition: int  # its position in Listing.changes
     changes: ListingChanges
@@ -305,23 +319,26 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Record that a complete listing is in the journal. ``documents``: number of documents now."""
+    """Action: record that a complete listing is in the journal.
+
+    ``documents``: how many documents the source has now.
+    """
 
     documents: int
 
 
 @dataclass(frozen=True, slots=True)
 class ListAgain:
-    """List these keys and all keys below them again, as soon as possible."""
+    """Action: list these keys and all keys below them again, as soon as possible."""
 
     under: tuple[str, ...] = ("",)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Hold the source until a person accepts the loss.
+    """Action: hold the source until a person accepts the loss of documents.
 
-    ``root``: identity of the root that lacks documents.
+    ``root``: identity of the root that lacks the documents.
     """
 
     reason: str
@@ -334,14 +351,14 @@ Action = Identify | Observe | Conclude | ListAgain | Hold
 def reconcile(
     listing: Listing, before: SourceRow, now: SourceRow, max_loss: float, only_loses: Sequence[bool] = ()
 ) -> tuple[Action, ...]:
-    """Return the actions that follow from a listing, in their order.
+    """Return the actions that a listing demands, in the order in which they must be carried out.
 
-    ``before``, ``now``: the source's row at the start and at the end of the listing. An acceptance in between
-    applies to the next listing only: the person did not see this loss. ``only_loses``: for each edition,
-    whether documents are only removed from it.
+    ``before``, ``now``: the source's row when the listing began and ended. If a person accepted a loss in
+    between, that applies to the next listing only: the person did not see this loss. ``only_loses``: for each
+    edition, whether documents are only removed from it.
 
-    The edition that loses most decides for all. All parts of the first edition come first: documents in other
-    editions get the ids that they have there.
+    The edition that loses most documents decides for all editions. The changes of the first edition are
+    stored first, because documents get the same ids in other editions as in that one.
     """
     moved_root = now.identity not in (None, listing.identity)
     if moved_root and not listing.scope.whole:  # only a complete listing shows what another root lacks
@@ -367,7 +384,7 @@ def reconcile(
 
 
 def observations(listing: Listing) -> list[Observe]:
-    """Return all changes of a listing."""
+    """Return the actions that store all changes of a listing in the journal."""
     return [
         Observe(edition, changes, part)
         for edition, changes in enumerate(listing.changes)

@@ -1,8 +1,8 @@
 """Names of all metadata keys that a record can have, except keys that a config adds. Pure.
 
-docs/metadata.md explains each key; tests/test_metadata_docs.py compares the page with this file. A
-collection's profile selects the keys of its records: ``full`` selects all, ``lean`` the keys for filters and
-citations, a list of keys these and NEEDED.
+docs/metadata.md explains each key, and tests/test_metadata_docs.py compares the page with this file. The
+profile of a collection selects the keys of its records. ``full`` selects all keys, and ``lean`` the keys for
+filters and citations. A list selects the keys in it, and NEEDED.
 """
 
 from typing import Literal
@@ -61,7 +61,7 @@ _NOT_LEAN = frozenset(
 
 
 def carries(profile: Profile, key: str) -> bool:
-    """Return whether records of this profile have a key that has a value."""
+    """Return whether records of this profile have the key, provided that it has a value."""
     if profile == "full":
         return True
     if profile == "lean":

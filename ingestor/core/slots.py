@@ -1,9 +1,9 @@
 """Assigns slots to new chunks, and compares them with the known records. Pure.
 
-A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot, wherever in the
-document it moved. A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new
-text, never both. Only if vanished chunks are fewer or more than changed ones, new slots are taken or slots
-are dropped. A slot in doubt is always written again or dropped.
+A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot, even if it moved
+within the document. A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new
+text, never both. New slots are used only if more chunks changed than vanished. Slots are dropped only if more
+chunks vanished than changed. A record in doubt is always written again or deleted.
 """
 
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from ingestor.model import Known
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Digests of the inputs of a record's text and vector."""
+    """Digests of everything on which a record's text and its vector depend."""
 
     text: str
     vector: str
@@ -24,9 +24,10 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The writes that change known records into wanted ones.
+    """The writes that turn the known records of a document into the wanted ones.
 
-    ``add``, ``replace``, ``patch`` (metadata only): positions of wanted records. ``drop``: slots.
+    ``add``, ``replace``, ``patch`` (metadata only): positions of records in the wanted sequence. ``drop``:
+    slots whose records are deleted.
     """
 
     add: tuple[int, ...] = ()
@@ -38,8 +39,8 @@ class Delta:
 def assign(known: Sequence[Known], wanted: Sequence[Keys]) -> list[int]:
     """Return a slot for each wanted chunk.
 
-    Preferred is the slot of a known record with equal text and vector, then one with equal text, then a free
-    one.
+    A chunk gets the slot of a known record with equal text and vector. If there is none, it gets the slot of
+    one with equal text, else a slot that is free.
     """
     sure = sorted((k for k in known if not k.unsure), key=lambda k: k.slot)
     slots: list[int | None] = [None] * len(wanted)
@@ -67,7 +68,7 @@ def _fill(slots: Sequence[int | None], existing: Sequence[int]) -> list[int]:
 
 
 def delta(known: Sequence[Known], wanted: Sequence[Known]) -> Delta:
-    """Compare known records with wanted ones: what to add, replace, patch and drop.
+    """Compare known records with wanted ones. Return which to add, replace, patch and drop.
 
     ``wanted``: the desired records in document order, with the slots from ``assign``.
     """

@@ -461,13 +461,17 @@ class Embeddings:
         return self._by_recipe[recipe]
 
     def open_stream(self, recipe: str) -> Embedding | None:
-        """Return the ``Embedding`` of an embedder by its recipe; None if it was not created. Any thread may
-        call."""
+        """Return the ``Embedding`` of an embedder by its recipe; None if it was not created.
+
+        Any thread may call.
+        """
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close the ``Embedding`` of every embedder whose recipe is not named. Call this after a config was
-        applied."""
+        """Close the ``Embedding`` of every embedder whose recipe is not named.
+
+        Call this after a config was applied.
+        """
         self._requested.clear()
         self._close(self._by_recipe.keys() - recipes)
 

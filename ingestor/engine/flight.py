@@ -244,14 +244,18 @@ class Flight:
         return {each.entry.collection for each in self.documents()}
 
     def begin(self, document: InFlight) -> None:
-        """Add a document to those in flight. Call this right before it is submitted: nothing may fail in
-        between."""
+        """Add a document to those in flight.
+
+        Call this right before it is submitted: nothing may fail in between.
+        """
         document.move(Phase.BEGUN)
         self._records[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:
-        """Queue the writes of a prepared document. They replace writes that Chroma refused, if there were
-        any."""
+        """Queue the writes of a prepared document.
+
+        They replace writes that Chroma refused, if there were any.
+        """
         document.move(Phase.PREPARED)
         self._leave(document)
         document.prepared = prepared

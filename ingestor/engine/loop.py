@@ -153,8 +153,10 @@ class Engine:
         self._tidy()
 
     def flush(self) -> None:
-        """Write one batch of prepared documents before the program ends. The next run prepares the rest
-        again."""
+        """Write one batch of prepared documents before the program ends.
+
+        The next run prepares the rest again.
+        """
         self._write(everything=True)
 
     def is_resting(self) -> bool:
@@ -209,8 +211,10 @@ class Engine:
         ]
 
     def _dispatch(self) -> None:
-        """Begin due documents. Documents of editions that readers see are chosen first, as if there were no
-        others."""
+        """Begin due documents.
+
+        Documents of editions that readers see are chosen first, as if there were no others.
+        """
         if not self._may_dispatch():
             return
         ready, full = self._ready(), self.writer.full()
@@ -463,8 +467,10 @@ class DocumentFlow:
         self.writer.health.configure({feed.edition for feed in sources})
 
     def process(self, document: InFlight, outcome: Outcome) -> None:
-        """Queue the writes of a prepared document. If its preparation failed, quarantine it or retry it
-        later."""
+        """Queue the writes of a prepared document.
+
+        If its preparation failed, quarantine it or retry it later.
+        """
         entry, attempts = document.entry, document.attempts
         attempts.cancelled = False
         if isinstance(outcome.error, Slow) or self._has_new_source(entry):

@@ -129,8 +129,10 @@ class LanguageWarnings:
                 self._warn("tokens", entry.source, words)
 
     def _warn(self, kind: Literal["language", "tokens"], source: SourceName, words: str) -> None:
-        """Store a warning for `status`. Log it, too, if no warning of this kind about the source is stored
-        yet."""
+        """Store a warning for `status`.
+
+        Log it, too, if no warning of this kind about the source is stored yet.
+        """
         if self._notices.get(kind, source) is None:
             name: Event = "language_unknown" if kind == "language" else "tokens_unknown"
             log.warning("source %s: %s", source, words, extra=event(name, source=str(source), reason=words))

@@ -151,8 +151,10 @@ class Scanner:
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def is_first(self, feed: Feed) -> bool:
-        """Return whether readers see this edition of a source first. The documents that it loses decide about
-        a hold."""
+        """Return whether readers see this edition of a source first.
+
+        The documents that it loses decide about a hold.
+        """
         return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:

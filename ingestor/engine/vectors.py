@@ -63,8 +63,10 @@ class LocalVectors:
         self._loaded = False
 
     def load(self, texts: Sequence[str]) -> None:
-        """Load the model by embedding one text. So the measured time of embedding does not include the
-        loading."""
+        """Load the model by embedding one text.
+
+        So the measured time of embedding does not include the loading.
+        """
         if not self._loaded:
             begun = monotonic()
             log.info("loading the embedding model", extra=event("model_loading"))

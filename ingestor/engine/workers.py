@@ -97,8 +97,10 @@ class WorkQueue:
 
     @contextmanager
     def release_permit(self, lane: Lane) -> Iterator[None]:
-        """Release a permit of this lane while the context runs. After the context the task continues without
-        a wait."""
+        """Release a permit of this lane while the context runs.
+
+        After the context the task continues without a wait.
+        """
         with self._changed:
             self._at_work[lane.key] -= 1
             self._wake()
@@ -119,8 +121,10 @@ class WorkQueue:
             self._changed.notify_all()
 
     def _wake(self) -> None:
-        """Wake a thread if a permit is free. Otherwise the next thread that finishes a task continues with
-        the queue."""
+        """Wake a thread if a permit is free.
+
+        Otherwise the next thread that finishes a task continues with the queue.
+        """
         if self._at_work.total() < self._at_once:
             self._changed.notify()
 
@@ -247,8 +251,10 @@ class Pool:
         self._inbox.put(Outcome(tag))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
-        """Run ``hints`` in a thread, and post each hint that it yields, with ``tag``. Return a function that
-        ends this."""
+        """Run ``hints`` in a thread, and post each hint that it yields, with ``tag``.
+
+        Return a function that ends this.
+        """
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         ending = [thread for thread, stop in self._listeners if stop.is_set()]
         stop = Event()

@@ -107,8 +107,10 @@ class Writer:
         return True
 
     def remove(self, entries: Sequence[Entry]) -> None:
-        """Remove documents that their source no longer has. Each call deletes up to SLICE records of a
-        collection."""
+        """Remove documents that their source no longer has.
+
+        Each call deletes up to SLICE records of a collection.
+        """
         paused = self.health.collections_paused()
         for collection in dict.fromkeys(entry.collection for entry in entries):
             if collection in paused:
@@ -212,8 +214,10 @@ class Writer:
             large.slices = slices
 
     def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
-        """Write a batch. If Chroma refuses it, write each document alone, so that only the bad document
-        fails."""
+        """Write a batch.
+
+        If Chroma refuses it, write each document alone, so that only the bad document fails.
+        """
         writes = [each.prepared for each in batch if each.prepared]
         if not writes:
             return None

@@ -120,8 +120,10 @@ def _load() -> "LanguageIdentifier":
 
 @dataclass(frozen=True, slots=True)
 class ModelLanguages:
-    """The languages that an embedding model knows, as ISO 639-1 codes. ``model``: the model's name in
-    warnings."""
+    """The languages that an embedding model knows, as ISO 639-1 codes.
+
+    ``model``: the model's name in warnings.
+    """
 
     model: str
     languages: frozenset[str]

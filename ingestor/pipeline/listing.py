@@ -49,8 +49,10 @@ class Source:
         return Feed(self.name, self.collection)
 
     def is_moved(self, version: str, other: str) -> bool:
-        """Return whether two versions belong to one item that was moved to another key. Only some connectors
-        know."""
+        """Return whether two versions belong to one item that was moved to another key.
+
+        Only some connectors know.
+        """
         return isinstance(self.connector, Trackable) and self.connector.same(version, other)
 
 

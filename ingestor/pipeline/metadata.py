@@ -77,8 +77,10 @@ class Describing:
 
 @cache
 def rules(how: Describing) -> Fingerprint:
-    """Return a fingerprint of all settings that decide metadata. Its change makes existing records be
-    patched."""
+    """Return a fingerprint of all settings that decide metadata.
+
+    Its change makes existing records be patched.
+    """
     name, quotas = how.source if carries(how.profile, "source_name") else "", how.quotas
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
     given = [repr(how.own)] if how.own != NONE_OF_ITS_OWN else []
@@ -427,8 +429,10 @@ def fit(metadata: Metadata, quotas: Quotas) -> Metadata:
 
 
 def _truncate(value: Value, most: int | None) -> Value:
-    """Truncate a value to ``most`` bytes. A list keeps its first texts that have at most that many bytes
-    together."""
+    """Truncate a value to ``most`` bytes.
+
+    A list keeps its first texts that have at most that many bytes together.
+    """
     if most is None or not isinstance(value, str | list):
         return value
     if isinstance(value, str):

@@ -1,1 +1,2 @@
-"""Consequences of a changed config for a collection: a decision, then a blue-green switch."""
+"""Decides how a changed config affects a collection, and switches readers to a rebuilt collection
+(blue-green)."""

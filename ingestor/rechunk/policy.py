@@ -1,12 +1,12 @@
 """Decides what a changed config means for a collection, by values that the journal stores as JSON. Pure.
 
-``Choices`` are the settings of a config that decide the recipes of a collection. A collection stays in step
-by its old choices while new ones wait for approval or are being built. This works after a restart too, when
-the config on disk has only the new choices. Secrets and tuning options are not stored: they come from today's
-config.
+``Choices`` are the settings of a config that decide the recipes of a collection. While new choices wait for
+approval or are being built, the collection is kept in step by its old choices. This works after a restart,
+too, when the config on disk has only the new choices. Secrets and tuning options are not stored: they are
+read from today's config.
 
-``decide`` chooses what to do with a collection, and ``editions_of`` which editions are kept in step then. The
-daemon, `plan` and the simulation call both; rechunk/swap.py carries the decision out.
+``decide`` chooses what to do with a collection, and ``editions_of`` which editions are then kept in step. The
+daemon, `plan` and the simulation call both. rechunk/swap.py carries out the decision.
 """
 
 import json
@@ -31,7 +31,7 @@ from ingestor.units import quantity
 
 
 class NotReproducible(Exception):
-    """Error: stored choices cannot be reproduced here: a plugin is missing, or has another version."""
+    """Error: stored choices cannot be reproduced here, because a plugin is missing or has another version."""
 
 
 def choices_of(
@@ -61,7 +61,7 @@ def choices_of(
 
 
 def parsers_of(source: SourceConfig) -> list[Choice]:
-    """Return every installed parser, with the options that the source sets, else the parser's defaults."""
+    """Return every installed parser, with the options that the source sets, or else the parser's defaults."""
     chosen = {choice.plugin.kind: choice for choice in source.parsing}
     plugins = [find("parsers", kind) for kind in kinds("parsers") if kind not in chosen]
     every = chosen | {plugin.kind: Choice(plugin, plugin.options()) for plugin in plugins}
@@ -69,23 +69,27 @@ def parsers_of(source: SourceConfig) -> list[Choice]:
 
 
 def model_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
-    """Return by source what a language model costs that reads a million tokens and writes as many.
+    """Return by source the price of a million tokens that a language model reads, plus a million that it
+    writes.
 
-    0 for sources whose strategy asks no language model.
+    The price is 0 for sources whose chunking strategy uses no language model.
     """
     sources = [source for source in config.sources if source.collection == collection]
     return {source.name: _price_of(source.chunking.options) for source in sources}
 
 
 def _price_of(options: object) -> float:
-    """Return the highest price of reading and writing in these options and in strategies inside them."""
+    """Return the price of reading and writing a million tokens each, by a strategy's options.
+
+    If other strategies are nested in the options, the highest price is returned.
+    """
     inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
     own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
     return max([own, *map(_price_of, inner)])
 
 
 def merge(old: Choices, new: Choices) -> Choices:
-    """Return the old choices, with sources and parsers added that only the new ones have."""
+    """Return the old choices, extended by the sources and parsers that only the new choices have."""
     sources = {**new["sources"], **old["sources"]}
     for name in old["sources"].keys() & new["sources"].keys():
         parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
@@ -94,7 +98,8 @@ def merge(old: Choices, new: Choices) -> Choices:
 
 
 def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str]]) -> Choices:
-    """Return the choices without parsers that read no document: a change of such a parser changes nothing.
+    """Return choices without the parsers that read no document, since a change of such a parser changes
+    nothing.
 
     ``read_by``: by source, the parsers that read its documents.
     """
@@ -108,7 +113,11 @@ def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
-    """Return the config with stored choices in place of its own. Raises NotReproducible."""
+    """Return the config with stored choices in place of its own choices.
+
+    ``detection``: fingerprint of the present rules by which content types are detected. Raises
+    NotReproducible if the choices were made by other rules, or if a plugin is missing or has another version.
+    """
     if choices.get("detection") != detection:
         raise NotReproducible("the detection of formats changed")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
@@ -123,18 +132,18 @@ def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Confi
 
 
 def profile_of(choices: Choices) -> Profile:
-    """Return which metadata keys the records of a collection have."""
+    """Return the profile, which decides the metadata keys that the records of a collection have."""
     stored = choices.get("metadata", "full")
     return stored if stored in ("full", "lean") else tuple(stored)
 
 
 def shards_of(choices: Choices) -> int:
-    """Return the number of collections in Chroma that hold the records."""
+    """Return the number of shards, the collections in Chroma over which the records are divided."""
     return int(choices.get("shards", 1))
 
 
 def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceConfig:
-    """Return a source with its stored settings. Raises NotReproducible."""
+    """Return a source with its stored settings. Raises NotReproducible if that is not possible here."""
     if stored is None:
         return source
     chunking = _choice("chunkers", stored["chunking"], source.chunking)
@@ -148,7 +157,11 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
 
 
 def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
-    """Return a stored choice of a plugin with its options. Raises NotReproducible."""
+    """Return a plugin with its stored options. Raises NotReproducible if the plugin is missing or has
+    changed.
+
+    ``today``: today's choice of the same plugin, for options that are not stored, such as secrets.
+    """
     if stored.items() >= _to_store(today).items():  # with its secrets and tuning, at any depth of the options
         return today
     try:
@@ -169,7 +182,10 @@ def _to_store(choice: Choice) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between two choices, as shown to people. ``source``: "" for the embedder."""
+    """A setting that differs between two choices, as shown to people.
+
+    ``source``: its source; "" for the embedder.
+    """
 
     source: str
     key: str
@@ -182,7 +198,10 @@ class Change:
 
 
 def changes(old: Choices, new: Choices) -> list[Change]:
-    """Return differences that make settled documents due, without new and removed sources and parsers."""
+    """Return the differences for which documents must be prepared again.
+
+    Sources and parsers that only one of the choices has are left out.
+    """
     same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
     differences = [] if same else list(_compare("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
@@ -201,13 +220,19 @@ def changes(old: Choices, new: Choices) -> list[Change]:
 
 
 def metadata_change(old: Choices, new: Choices) -> Change | None:
-    """Return the difference in metadata keys, which by itself is applied in place."""
+    """Return the difference in metadata keys, or None.
+
+    Such a change alone needs no rebuild: records are patched.
+    """
     before, after = (json.dumps(profile_of(each)) for each in (old, new))
     return Change("", "metadata", before, after) if before != after else None
 
 
 def _compare(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield the differences between two stored choices of a plugin."""
+    """Yield the settings that differ between two stored choices of a plugin.
+
+    ``source``, ``at``: the source and the part of its config, as shown to people.
+    """
     kind = "strategy" if at == "chunking" else "kind"
     if old["kind"] != new["kind"]:
         yield Change(source, f"{at}.{kind}", old["kind"], new["kind"])
@@ -236,12 +261,13 @@ UNDONE = "this change of the config was undone by `ingestor rollback`"
 
 @dataclass(frozen=True, slots=True)
 class CollectionSituation:
-    """The state of a collection in the journal, and the choices that today's config makes for it.
+    """Everything about a collection on which ``decide`` depends: the journal's facts and the config's
+    choices.
 
-    ``live``, ``building``: the choices of the live edition, and of the edition that is built to replace it.
-    Parsers that read no document are omitted. None if unknown, or without such an edition. ``embedder``: the
-    recipe of the vectors. ``wanted``: today's choices. ``editions``: the live edition, then the one that is
-    built, if any.
+    ``live``, ``building``: the choices of the edition that readers see, and of its replacement. Parsers that
+    read no document are left out. Each is None if there is no such edition or its choices are unknown.
+    ``embedder``: the recipe of the vectors. ``wanted``: the choices of today's config. ``editions``: the live
+    edition, then its replacement if one is being built.
     """
 
     live: Choices | None
@@ -265,8 +291,8 @@ class EditionSetup:
     """An edition to keep in step with the sources.
 
     ``edition``: its name; None if it must be created. ``choices``: the choices by which its documents are
-    made; None if unknown: then vanished documents are removed, and none is added. ``building``: whether
-    readers do not see the edition yet.
+    prepared. If they are None, they are unknown: then vanished documents are removed, but none is added.
+    ``building``: whether readers do not see the edition yet.
     """
 
     serves: CollectionName
@@ -277,15 +303,15 @@ class EditionSetup:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The act that a config demands for a collection.
+    """The decision about a collection under a config.
 
-    ``follow``: apply the wanted choices to the live edition, in place. ``build``: build another edition.
-    ``continue``: continue to build the edition that was begun. ``keep``: keep the old choices, for the reason
-    ``why``. Every act except ``continue`` deletes an edition that is being built: to change one by a second
-    write would leave records out of search's reach.
+    ``act`` is ``follow`` to apply the wanted choices to the live edition, in place. It is ``build`` to build
+    another edition, or ``continue`` to go on with the edition that was begun. It is ``keep`` to keep the old
+    choices, for the reason ``why``. All acts except ``continue`` delete an edition that is being built. To
+    change such an edition by a second write would make search miss records.
 
-    ``choices``: the choices in force afterwards, for the edition that is built if there is one. ``changes``:
-    differences between the live edition's choices and the wanted ones.
+    ``choices``: the choices in force afterwards, for the replacement if one is built. ``changes``: the
+    differences between the choices of the live edition and the wanted ones.
     """
 
     act: Literal["follow", "build", "continue", "keep"]
@@ -307,7 +333,7 @@ def editions_of(now: CollectionSituation, decision: Decision) -> list[EditionSet
 
 
 def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:
-    """Decide what to do with a collection. ``rechunk``: settings of the config."""
+    """Decide what to do with a collection. ``rechunk``: the settings of the config about changes."""
     decision = _by_config(now, rechunk)
     if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
         return decision
@@ -316,7 +342,7 @@ def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:
 
 
 def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
-    """Decide by config and approvals alone, without requests for a rebuild."""
+    """Decide by the config and by people's approvals, without regard to requests for a rebuild."""
     wanted, live = now.wanted, now.live
     other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
     anew = other_embedder or now.resharded  # cannot be changed document by document
@@ -340,20 +366,20 @@ def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
 
 
 def fingerprint_of(choices: Choices) -> str:
-    """Return the fingerprint by which an approval or a rollback of choices is stored.
+    """Return the fingerprint by which the approval or the rollback of these choices is stored.
 
-    Metadata keys do not count: a change of them needs no approval.
+    Metadata keys are left out, because their change needs no approval.
     """
     return fingerprint({name: value for name, value in choices.items() if name != "metadata"})
 
 
 def cost(tokens: int, rechunk: Rechunk) -> float:
-    """Return the cost of embedding so many tokens, in the currency of ``rechunk.price``."""
+    """Return the cost of embedding this number of tokens, in the currency of ``rechunk.price``."""
     return tokens / 1e6 * rechunk.price
 
 
 def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
-    """Return why a person must approve the change; "" if nobody must."""
+    """Return why a person must approve a change before it is carried out; "" if no approval is needed."""
     if now.moved:
         return "this machine computes other vectors than the machine that embedded the collection"
     bound = rechunk.approve

@@ -1,8 +1,9 @@
 """The blue-green switch: carries out the decisions of rechunk/policy.py.
 
-Readers never see half of a change: the new edition is built beside the old one, and takes its name once it is
-complete. Roles in the journal change first, names in Chroma follow. Every step can be repeated: after a kill
-at any point the next start continues. All methods belong to the engine's thread.
+Readers never see half of a change. The new edition is built beside the old one, and gets its name once it is
+complete. Roles change in the journal first, then collections are renamed in Chroma. Every step can be
+repeated: if the process is killed at any point, the next start continues. All methods must be called by the
+engine's thread.
 """
 
 import logging
@@ -45,7 +46,8 @@ SAMPLE = 5  # records that search must find by their own vectors before readers 
 class Swaps:
     """Builds, promotes and deletes editions of collections.
 
-    ``clock``: POSIX seconds. ``emptying``: whether a deleted edition still has records in Chroma.
+    ``clock``: returns POSIX seconds. ``emptying``: whether records of a deleted edition are still left in
+    Chroma.
     """
 
     def __init__(self, journal: Journal, collections: EditionStore, clock: Callable[[], float]) -> None:
@@ -70,8 +72,9 @@ class Swaps:
     ) -> list[EditionSetup]:
         """Apply a config: begin and delete editions, and store why changes wait for approval.
 
-        ``collections``: see ``situation``. ``max_loss``: by source. Returns the editions to keep in step, the
-        live one of each collection first. Raises sqlite3.Error.
+        ``collections``: one value for each collection, from ``situation``. ``max_loss``: by source, the
+        fraction of documents that may be lost by a switch. Returns the editions to keep in step, for each
+        collection the live one first. Raises sqlite3.Error.
         """
         self._examined.clear()
         self._max_loss = max_loss
@@ -109,9 +112,10 @@ class Swaps:
         return setups
 
     def _begin(self, serves: CollectionName, wanted: Choices, described: str) -> Edition:
-        """Begin an edition that replaces the live one, and return it.
+        """Begin an edition that will replace the live one, and return it.
 
-        A previous edition with the wanted choices is taken up again, unless all records must be written.
+        ``wanted``: the choices for it. ``described``: the reason for the log. If a previous edition was made
+        by the wanted choices, it is used again, unless a rebuild of all records was requested.
         """
         if (why := self._requests.get("rebuild", serves)) is not None:
             self._requests.put("rebuilding", serves, why)  # a later request is for the next rebuild
@@ -130,11 +134,11 @@ class Swaps:
     def advance(
         self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
     ) -> bool:
-        """Carry out requests, promote complete editions, delete old ones; called in each step of the loop.
+        """Carry out requests, promote complete editions and delete old ones. Called in each step of the loop.
 
-        ``listed``: whether all sources of an edition had a complete listing. ``busy``: editions with
-        documents in flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error; other
-        errors of a collection are logged, and its switch or deletion is retried after RETRY_EVERY seconds.
+        ``listed``: returns whether all sources of an edition had a complete listing. ``busy``: editions with
+        documents in flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error. Other
+        errors are logged, and the switch or deletion of that collection is retried after RETRY_EVERY seconds.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._match_names()
@@ -163,7 +167,8 @@ class Swaps:
     def _advance_edition(
         self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]
     ) -> bool:
-        """Promote an edition that is being built, or delete a part of one that is not needed any more.
+        """Promote an edition that is being built, or delete some records of an edition that is no longer
+        needed.
 
         Return whether an edition was promoted.
         """
@@ -181,9 +186,9 @@ class Swaps:
         return False
 
     def _promote_if_changed(self, building: Edition) -> bool:
-        """Promote an edition as ``_promote`` does, if the journal changed since the last attempt.
+        """Promote an edition if possible, but only try if the journal changed since the last attempt.
 
-        Each attempt reads whole tables of the journal.
+        An attempt is costly: it reads whole tables of the journal. Return whether the edition was promoted.
         """
         if self._examined.get(building.name) == self._journal.mark():
             return False
@@ -199,15 +204,16 @@ class Swaps:
         return promoted
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
-        """Request a rebuild: all records are written into another collection, with cached vectors."""
+        """Request that all records of a collection are written into a new collection, with cached vectors."""
         _log(logging.WARNING, "collection_building", serves, "building a replacement", why)
         self._requests.put("rebuild", serves, why)
 
     def _must_rebuild(self) -> bool:
-        """Request rebuilds of live editions in which search misses too many records. Return whether any.
+        """Request a rebuild of each collection whose search misses too many records. Return whether any was
+        requested.
 
-        None is requested if an edition is being built, since that one replaces the collection anyway. A
-        collection is rebuilt at most every REBUILD_EVERY seconds: some vectors are out of reach in any graph.
+        None is requested while a replacement is being built anyway. A collection is rebuilt at most every
+        REBUILD_EVERY seconds, because in any graph some vectors cannot be reached.
         """
         now = self._clock()
         unreachable = [
@@ -224,7 +230,10 @@ class Swaps:
         return bool(unreachable)
 
     def roll_back(self, retired: Edition) -> None:
-        """Switch readers back to a previous edition. The edition that replaced it is kept for ``grace``."""
+        """Switch readers back to a previous edition.
+
+        The edition that they leave is kept for ``grace`` seconds.
+        """
         serves = retired.serves
         live, building = self._editions.live(serves), self._edition_in_building(serves)
         if live.choices is not None:
@@ -239,7 +248,7 @@ class Swaps:
         _log(logging.INFO, "collection_rolled_back", serves, words)
 
     def run_pending_requests(self) -> bool:
-        """Carry out the requests that commands stored in the journal. Return True if there were any."""
+        """Carry out the requests that commands stored in the journal. Return whether there were any."""
         pending = self._requests.all("roll back")
         for edition in self._editions.all() if pending else ():
             # an edition with another role was rolled back before a crash
@@ -250,9 +259,10 @@ class Swaps:
         return self._requests.take_arrange() or bool(pending)
 
     def _promote(self, building: Edition) -> bool:
-        """Make an edition live if it is complete and nothing is in the way. Return whether it is live now.
+        """Make an edition live if it is complete and nothing prevents the switch. Return whether it is live
+        now.
 
-        Raises Torn if its records differ from the journal, Gone, Transient, NeedsHuman.
+        Raises Torn if its records differ from the journal, and Gone, Transient and NeedsHuman.
         """
         live = self._editions.live(building.serves)
         obstacle = self._editions.obstacle(building.name, live.name)
@@ -276,9 +286,10 @@ class Swaps:
         return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
-        """Return why readers would lose more documents by a switch than ``max_loss`` allows, or None.
+        """Return why a person must approve the switch to a replacement, or None.
 
-        A person must approve such a switch.
+        Approval is needed if readers would lose a larger fraction of a source's documents than ``max_loss``
+        allows.
         """
         approved = self._requests.get("approved", building.serves)
         if building.choices is not None and approved == policy.fingerprint_of(building.choices):
@@ -292,14 +303,17 @@ class Swaps:
         return None
 
     def _note(self, notice: Notice, serves: CollectionName, why: str, words: str) -> None:
-        """Store why a replacement waits, and log the reason once. ``why``: "" if nothing is in the way."""
+        """Store why a replacement waits, and log a new reason once.
+
+        ``why``: the reason; "" if it does not wait.
+        """
         if (self._notices.get(notice, serves) or "") != why:
             self._notices.put(notice, serves, why)
             if why:
                 _log(logging.WARNING, "collection_waits", serves, words, why)
 
     def _note_obstacle(self, edition: Edition, why: str) -> None:
-        """Report why an edition cannot be promoted yet, or why a previous edition cannot be deleted."""
+        """Report why a replacement cannot be promoted yet, or why a previous edition cannot be deleted."""
         if edition.role == "staging":
             self._note("delayed", edition.serves, why, "the replacement waits")
         elif self._logged.get(edition.name) != why:
@@ -307,8 +321,10 @@ class Swaps:
             _log(logging.WARNING, "collection_waits", edition.serves, "the previous version stays", why)
 
     def _match_names(self) -> None:
-        """Rename collections in Chroma to match their roles. Errors are logged once, and the next step
-        retries."""
+        """Rename collections in Chroma to match the roles of their editions.
+
+        An error is logged once, and the next step retries.
+        """
         try:
             self._collections.match_names()
             self._logged.pop("", None)
@@ -321,7 +337,8 @@ class Swaps:
                 log.warning(words, reason, extra=event("collection_failed", reason=reason))
 
     def _verify(self, name: EditionName) -> None:
-        """Raise Torn if the number of records differs from the journal, or if search misses a sample."""
+        """Raise Torn if an edition's number of records differs from the journal, or if search misses some of
+        a sample."""
         index = self._collections.open(name)
         number, known = index.count(), Reports(self._journal).records(name)
         if number != known:
@@ -342,10 +359,10 @@ def situation(
     prices: Prices = NO_PRICES,
     other_recipes: frozenset[Fingerprint] = frozenset(),
 ) -> CollectionSituation:
-    """Return the state of a collection in the journal, for the choices of a config. Only reads.
+    """Return the state of a collection in the journal, together with the choices of a config. Only reads.
 
-    ``wanted``: see policy.choices_of. ``prices``: see policy.model_prices. ``other_recipes``: recipes of
-    the embedders that the same config selects on other machines.
+    ``wanted``: the config's choices, from policy.choices_of. ``prices``: from policy.model_prices.
+    ``other_recipes``: recipes of the embedders that the same config selects on other machines.
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
@@ -376,7 +393,8 @@ def situation(
 
 
 def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
-    """Return why all records must be written into another collection; None without such a request."""
+    """Return why all records of a collection must be written into a new one; None if no rebuild was
+    requested."""
     return requests.get("rebuild", serves) or requests.get("rebuilding", serves)
 
 
