@@ -180,5 +180,8 @@ def table(facts: dict[str, dict[str, dict[str, str]]]) -> str:
             outcomes.setdefault(one["rows"].get(row, "not run"), []).append(NAMES[name])
         lines = [f"| {outcome} | {', '.join(systems)} |" for outcome, systems in outcomes.items()]
         title, words = row.replace("_", " ").capitalize(), (function.__doc__ or "").partition("\n")[0]
-        parts.append("\n".join([f"### {title}", "", words, "", "| Outcome | Systems |", "|---|---|", *lines]))
+        tested = f"Tested: {words[0].lower()}{words[1:]}"
+        parts.append(
+            "\n".join([f"### {title}", "", tested, "", "| Outcome | Systems |", "|---|---|", *lines])
+        )
     return "\n\n".join(parts)

@@ -69,20 +69,20 @@ def rename(trial: Trial) -> str:
 
 
 def move_and_copy(trial: Trial) -> str:
-    """Move a document, and copy another to its old name."""
+    """Move a document, and copy another document to the old name."""
     (trial.documents / "3.md").rename(trial.documents / "three.md")
     shutil.copy(trial.documents / "4.md", trial.documents / "3.md")
     return after(trial, trial.sync())
 
 
 def delete_while_stopped(trial: Trial) -> str:
-    """Delete a document while nothing runs."""
+    """Delete a document while the system is stopped, then run it."""
     (trial.documents / "3.md").unlink()
     return after(trial, trial.sync())
 
 
 def unmounted_folder(trial: Trial) -> str:
-    """Empty the folder for one pass, as if a disk were not mounted, and fill it again."""
+    """Empty the folder of documents for one run, as if its disk were not mounted, and fill it again."""
     away = trial.documents.with_name("away")
     trial.documents.rename(away)
     trial.documents.mkdir()
@@ -95,7 +95,7 @@ def unmounted_folder(trial: Trial) -> str:
 
 
 def kill(trial: Trial) -> str:
-    """Kill the process (-9) four times in a pass that writes all documents again, then run it once."""
+    """Change all documents, kill the process (-9) four times while it writes them, then run it once."""
     for file in trial.documents.iterdir():
         file.write_text(file.read_text().replace("mill", "windmill"))
     for share in (0.5, 0.65, 0.8, 0.95):
@@ -106,7 +106,7 @@ def kill(trial: Trial) -> str:
 
 
 def change_model(trial: Trial) -> str:
-    """Change the embedding model to one with other dimensions."""
+    """Change the embedding model to a model whose vectors have another length."""
     done = trial.sync(model="b")
     failed = f"fails: {done.error[:90]}; " if done.error else ""
     wanted = trial.fresh(model="b")
@@ -115,7 +115,7 @@ def change_model(trial: Trial) -> str:
 
 
 def change_strategy(trial: Trial) -> str:
-    """Halve the size of chunks, and compare what readers see when the pass is killed half-way."""
+    """Halve the size of chunks, and compare what apps can read if the process is killed half-way."""
     wanted, seen = trial.fresh(size=150), set[str]()
     for share in (0.6, 0.75, 0.9):
         result = trial.killed(share, size=150).records
@@ -131,7 +131,7 @@ def change_strategy(trial: Trial) -> str:
 
 
 def unreadable_version(trial: Trial) -> str:
-    """Replace a document by bytes that are no text, and edit another."""
+    """Replace one document by bytes that are no text, and edit another document."""
     wanted = trial.fresh()
     (trial.documents / "3.md").write_bytes(bytes(range(256)) * 20)
     file = trial.documents / "4.md"
@@ -147,7 +147,7 @@ def unreadable_version(trial: Trial) -> str:
 
 
 def reach(trial: Trial) -> str:
-    """Rewrite all documents four times, and search every record by its own vector among ten."""
+    """Change all documents four times, and search each record by its own vector, with ten results."""
     for number in range(4):
         for file in trial.documents.iterdir():
             file.write_text(file.read_text().replace("speaks", f"speaks {number}"))
@@ -156,7 +156,7 @@ def reach(trial: Trial) -> str:
 
 
 def restored_backup(trial: Trial) -> str:
-    """Restore the index of an earlier day under bookkeeping that is newer."""
+    """Restore an older copy of the index, but not of the files in which the system tracks documents."""
     kept = trial.documents.with_name("backup")
     for place in trial.indexes:
         copy = shutil.copytree if place.is_dir() else shutil.copy
