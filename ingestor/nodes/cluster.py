@@ -42,10 +42,10 @@ _MISSING = "workers.kind is ray, but the package ray is not installed: pip insta
 
 
 class Relay:
-    """Actor beside Ray's head that passes messages between tasks and the daemon.
+    """Actor that passes messages between tasks and the daemon. It runs beside the head of the Ray cluster.
 
-    A task asks the daemon, for vectors or for permission to start, and waits for its reply. ``number`` names
-    the task's document.
+    A task sends a message to the daemon, such as a request for vectors, and waits for the reply. ``number``
+    identifies the document of the task.
     """
 
     def __init__(self) -> None:
@@ -66,9 +66,10 @@ class Relay:
         self._replies[number].put_nowait(reply)
 
     async def forget(self, number: int, finished: bool) -> None:
-        """Drop the messages about a document, and end all waits for them.
+        """Delete the messages about a document, and end every wait for such a message.
 
-        ``finished``: whether its task ended.
+        ``finished``: whether the task has ended. If not, later messages of the task are answered with its
+        end.
         """
         if not finished:
             self._abandoned.add(number)
@@ -77,7 +78,7 @@ class Relay:
 
 
 def _here() -> Started:
-    """Return the node on which the calling process runs."""
+    """Return the node on which this process runs, as the report that the process has started."""
     import ray
 
     node_id = ray.get_runtime_context().get_node_id()
@@ -85,7 +86,7 @@ def _here() -> Started:
 
 
 def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: bytes) -> bytes:
-    """Prepare a document in a process on a node: the function of a task of Ray. See prepare_document."""
+    """Prepare a document on a node. Ray calls this function as a task (see ``prepare_document``)."""
     import ray
 
     def ask(question: bytes) -> bytes:
@@ -101,9 +102,10 @@ def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: byt
 
 
 class Room:
-    """CPUs and GPUs that each process of a kind needs. Reports once if no node has room for such a process.
+    """The CPUs and GPUs that a process of one kind needs, and whether nodes have room for such processes.
 
-    ``enter`` and ``leave`` count the processes at work; a new report follows only after one started.
+    ``enter`` and ``leave`` count the processes at work. A lack of room is logged once, and again only after a
+    process could start meanwhile.
     """
 
     def __init__(self, cpus: float, gpus: float = 0.0) -> None:
@@ -120,7 +122,7 @@ class Room:
             self._at_work, self._since = self._at_work - 1, monotonic()
 
     def report_lack(self, since: float) -> None:
-        """Log that no node has room, if no process of this kind has worked for a minute.
+        """Log that no node has room for a process, if none of this kind has worked for a minute.
 
         ``since``: monotonic seconds at which the caller began to wait.
         """
@@ -135,10 +137,10 @@ class Room:
 
 
 class RayDocument:
-    """A document whose task is queued or runs on a node. For one thread.
+    """A document that is being prepared on a node, or waits in Ray's queue. For use by one thread.
 
-    The caller takes messages by ``next`` until the outcome. It passes Started to ``start``, and answers
-    requests for vectors by ``reply``.
+    The caller reads messages of the process by ``next``, up to the outcome. It answers Started by ``start``,
+    and requests for vectors by ``reply``.
     """
 
     def __init__(self, cluster: "RayCluster", number: int, result: Any) -> None:
@@ -146,7 +148,7 @@ class RayDocument:
         self._since, self._finished, self.node = monotonic(), False, ""
 
     def next(self) -> bytes:
-        """Wait for the next message of the process, and return it packed.
+        """Wait for the next message of the document's process, and return the packed message.
 
         Raises ProcessLost, Transient and Stopped.
         """
@@ -164,7 +166,7 @@ class RayDocument:
         return cluster.get(question, "")  # the process ended just after its start was reported
 
     def start(self, started: Started) -> None:
-        """Let the process start its work, and note its node."""
+        """Allow the process to prepare the document, and note the node on which it runs."""
         self.node = started.node
         self._cluster.room.enter()
         self.reply(_GO)
@@ -173,7 +175,7 @@ class RayDocument:
         self._cluster.relay.reply.remote(self._number, packed)
 
     def close(self) -> None:
-        """Cancel the document unless it is finished; its process stops at its next message.
+        """Cancel the document if it is not finished: its process ends when it sends its next message.
 
         ``ray.cancel`` is not used: Ray 2.60 crashes the daemon if the task's result arrives meanwhile.
         """
@@ -185,7 +187,10 @@ class RayDocument:
 
 @dataclass(eq=False, slots=True)
 class _Process:
-    """An embedding process. ``started``: its future report. ``node``: "" until the report arrives."""
+    """An embedding process on a node. ``started``: Ray's future of the report that the process has started.
+
+    ``node``: name of the node; "" until the report has arrived.
+    """
 
     actor: Any
     started: Any
@@ -194,10 +199,11 @@ class _Process:
 
 
 class RayModels:
-    """Embedding processes of one model, one for each parallel call as far as nodes have room. For any thread.
+    """Processes on nodes that embed texts with one model. Any thread may call.
 
-    A process ends after a minute without work. Without reserved resources Ray starts it where a CPU is free,
-    and reserves no CPU afterwards.
+    There are as many processes as parallel calls, if nodes have room. A process ends after a minute without
+    work. If the config reserves no resources for them, Ray starts a process where a CPU is free, and reserves
+    no CPU afterwards.
     """
 
     def __init__(
@@ -229,7 +235,7 @@ class RayModels:
                 self._idle.start()
 
     def _take(self) -> _Process:
-        """Return a free process, marked as busy. Start one if all are busy, and wait for it."""
+        """Return a process that has no work, marked as busy. If there is none, start one, and wait for it."""
         since = monotonic()
         while True:
             with self._lock:
@@ -259,7 +265,7 @@ class RayModels:
                 raise error
 
     def _new(self) -> _Process:
-        """Request another process; the caller holds the lock."""
+        """Have Ray start another process. The caller must hold the lock."""
         reserved = {"num_cpus": self._room.cpus, "num_gpus": self._room.gpus}
         options = self._cluster.options(max_restarts=0, **(reserved if any(reserved.values()) else {}))
         actor = self._kind.options(**options).remote(*self._arguments)
@@ -280,7 +286,7 @@ class RayModels:
 
 
 class RayCluster:
-    """A connection to a cluster, for any thread. ``ray``: the imported package."""
+    """Connection to a Ray cluster. Any thread may call. ``ray``: the imported package."""
 
     def __init__(self, ray: Any, workers: Workers) -> None:
         self.ray = ray
@@ -297,9 +303,10 @@ class RayCluster:
         self._stopped.set()
 
     def first_of(self, *awaited: Any) -> Sequence[Any]:
-        """Wait for one of Ray's future values, a second at most. Return it in a list; empty if none arrived.
+        """Wait for one of several future values of Ray, for at most a second.
 
-        Raises Stopped after ``stop``.
+        Return a list with the value that arrived first; the list is empty if none arrived. Raises Stopped
+        after ``stop``.
         """
         if self._stopped.is_set():
             raise Stopped
@@ -307,9 +314,10 @@ class RayCluster:
         return ready
 
     def get(self, awaited: Any, node: str) -> bytes:
-        """Wait for a future value of a process and return it. ``node``: its node; "" before its start.
+        """Wait for a future value of Ray, and return it.
 
-        Raises ProcessLost, Stopped, and Transient if the node lacks a package or file that the process needs.
+        ``node``: name of the node on which its process runs; "" if it has not started. Raises Stopped,
+        ProcessLost, and Transient if the node lacks a package or file that the process needs.
         """
         try:
             while not self.first_of(awaited):
@@ -324,9 +332,10 @@ class RayCluster:
         return packed
 
     def prepare(self, tools_of: ToolsOf, setup: Setup, task: bytes, *, again: bool) -> RayDocument:
-        """Queue a packed task until a node has room. ``again``: whether to prefer a node that has less work.
+        """Have Ray prepare a document, as soon as a node has room. ``task``: the packed task.
 
-        Ray then spreads tasks over nodes, so that a repeated task rarely returns to the node that lost it.
+        ``again``: whether the task was lost before. Ray then spreads tasks over nodes, so that the task
+        rarely returns to the node that lost it.
         """
         options = self.options(num_cpus=self.room.cpus, max_retries=0, name="PreparingProcess")
         if again:
@@ -336,28 +345,32 @@ class RayCluster:
         return RayDocument(self, number, result)
 
     def options(self, **options: Any) -> dict[str, Any]:
-        """Return options of Ray for a task or actor, with the condition that refused nodes do not get it."""
+        """Return options for a task or actor of Ray, extended so that no refused node gets it."""
         if self._refused:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
         return options
 
     def refuse(self, refused: Mismatch) -> NeedsHuman | None:
-        """Give a node no more work, and log why. Return an error if no other node is large enough."""
+        """Give no more work to a node that cannot build the tools, and log why.
+
+        Return an error if no other node is large enough to prepare documents.
+        """
         problem = f"node {refused.node}: {refused.problem}"
         if self._refused.setdefault(refused.node_id, problem) is problem:
             log.error("%s; the node gets no more work", problem, extra=event("node"))
         return None if self._nodes() else NeedsHuman(problem)
 
     def _nodes(self) -> list[str]:
-        """Return the ids of living nodes with enough CPUs to prepare, without refused ones."""
+        """Return the ids of living nodes that are not refused and have enough CPUs to prepare documents."""
         living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
         large = [node for node, has in living if has.get("CPU", 0.0) >= self.room.cpus]
         return [node for node in large if node not in self._refused]
 
     def check(self, tools_of: ToolsOf, setups: Sequence[Setup]) -> list[str]:
-        """Build the tools of all setups on every node. Return a problem for each node that cannot build them.
+        """Build the tools of all setups on every node. Return a message for each node that cannot build them.
 
-        Ray repeats a lost check twice. A node that loses all checks is checked when it gets work.
+        If a process is lost, Ray repeats the check twice. A node that loses all these processes is checked
+        when it first gets work.
         """
         strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         checks = {
@@ -383,7 +396,10 @@ class RayCluster:
 
 
 def _loss(error: Exception, node: str) -> ProcessLost:
-    """Return an error with the cause of a process's end. ``node``: its node; "" before its start."""
+    """Convert an error of Ray to ProcessLost, with the cause for which the process ended.
+
+    ``node``: name of the node; "" if the process had not started.
+    """
     words, kind = str(error).lower(), type(error).__name__
     if kind == "OutOfMemoryError" or "node_out_of_memory" in words or "running low on memory" in words:
         return ProcessLost("memory", "the node ran out of memory", node)
@@ -395,14 +411,17 @@ def _loss(error: Exception, node: str) -> ProcessLost:
 
 
 def _short(error: Exception) -> str:
-    """Return the last line of an error of Ray, which has the reason, without the traceback above it."""
+    """Return the last line of an error of Ray: the lines above are a traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
 
 
 @contextmanager
 def connect(options: Workers) -> Iterator[RayCluster]:
-    """Connect to the cluster until the context ends. Raises NeedsHuman without Ray or the cluster."""
+    """Connect to the cluster until the context ends.
+
+    Raises NeedsHuman if Ray is not installed, or the cluster cannot be reached.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     own: dict[str, Any] = {"runtime_env": options.runtime_env} if options.runtime_env else {}
     if options.address == "local":
@@ -425,9 +444,9 @@ def connect(options: Workers) -> Iterator[RayCluster]:
 
 
 def require_answer(address: str) -> None:
-    """Raise NeedsHuman if an address names host and port, and nothing listens there.
+    """Raise NeedsHuman if nothing listens at the host and port of an address.
 
-    Ray itself would wait for minutes without a message.
+    Ray itself would wait for minutes without a message. Other addresses, such as "auto", are not checked.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
@@ -442,7 +461,10 @@ def require_answer(address: str) -> None:
 
 
 def _join(address: str, more: dict[str, Any]) -> Any:
-    """Import Ray, connect it to a cluster, and return the package. ``more``: arguments of ``ray.init``."""
+    """Import Ray, connect to a cluster, and return the package.
+
+    ``more``: further arguments for ``ray.init``. Raises NeedsHuman.
+    """
     try:
         import ray
         import ray.util.scheduling_strategies

@@ -1,4 +1,4 @@
-"""Repeats work if its process on a node is lost, up to a limit for each cause. Pure."""
+"""Repeats work whose process on a node was lost, up to a limit for each cause. Pure."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +16,9 @@ T = TypeVar("T")
 class ProcessLost(Exception):
     """Error: a process on a node ended before its work was done.
 
-    ``cause``: at work (crash), before its work (start), with its node (node), or because the node ran out of
-    memory (memory). ``node``: name of the node; "" before the process started.
+    ``cause``: "crash" if the process ended at work, "start" if it ended before its work began, "node" if the
+    node was lost. The cause is "memory" if the node ran out of memory. ``node``: name of the node; "" if the
+    process had not started.
     """
 
     def __init__(self, cause: Cause, reason: str, node: str = "") -> None:
@@ -26,11 +27,11 @@ class ProcessLost(Exception):
 
 
 def repeat_if_lost(work: Callable[[bool], T], note: Callable[[ProcessLost], None] = lambda death: None) -> T:
-    """Call ``work`` until it ends without ProcessLost, and return its result.
+    """Call ``work`` until it returns a result instead of raising ProcessLost, and return the result.
 
-    ``work``: takes whether a process was lost before. ``note``: called with each loss. Raises BadDocument
-    after two crashes, since the document may cause them. Raises Transient after three other losses, or if the
-    node ran out of memory, since another process would need as much.
+    ``work`` gets True if a process was lost before. ``note``: called with each ProcessLost. Raises
+    BadDocument after two crashes, since the document may cause them. Raises Transient after three other
+    losses. Raises Transient also if a node ran out of memory, since another process would need as much.
     """
     deaths = list[ProcessLost]()
     while True:

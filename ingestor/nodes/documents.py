@@ -40,7 +40,7 @@ Resting = Callable[[], AbstractContextManager[None]]  # releases the calling thr
 
 
 class Conversation(Protocol):
-    """Messages with the process that prepares one document (see cluster.RayDocument)."""
+    """Exchange of messages with the process that prepares one document (see cluster.RayDocument)."""
 
     node: str
 
@@ -51,9 +51,9 @@ class Conversation(Protocol):
 
 
 class Nodes(Protocol):
-    """Protocol of the cluster for ``OnNodes`` (see fleet.Fleet). ``work``: queues a packed task.
+    """Functions of the cluster that ``OnNodes`` needs (see fleet.Fleet). ``work``: queues a packed task.
 
-    ``refuse``: gives a node no more work; returns an error if no other node is left.
+    ``refuse``: gives no more work to a node; returns an error if no other node is left.
     """
 
     def work(self, setup: Setup, task: bytes, *, again: bool) -> Conversation: ...
@@ -61,12 +61,13 @@ class Nodes(Protocol):
 
 
 class OnNodes:
-    """Prepares documents on nodes (see ``pipeline.prepare.prepare``). Any thread may call.
+    """Prepares documents on nodes, as ``pipeline.prepare.prepare`` does in the daemon. Any thread may call.
 
-    ``setup_of``: returns the setup of tools, or None if the daemon prepares their documents itself. ``most``:
-    number of documents at the same time. ``in_flight``: bytes of documents in transit; a larger document is
-    sent alone. ``resting``: context that is entered while a document waits for a process. ``behind``: returns
-    whether the calling thread's document yields to all others.
+    ``setup_of``: returns the setup of some tools, or None if the daemon must prepare their documents itself.
+    ``most``: number of documents that are prepared at the same time. ``in_flight``: bytes of documents that
+    may be on their way to nodes; a larger document is sent alone. ``resting``: context that is entered while
+    a document waits for a process. ``behind``: returns whether the document of the calling thread must yield
+    to all others.
     """
 
     def __init__(
@@ -85,7 +86,10 @@ class OnNodes:
         self.lost = 0  # processes that died at work
 
     def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
-        """Prepare a document. Raises the errors of ``prepare``, and BadDocument if it crashes processes."""
+        """Prepare a document.
+
+        Raises the errors of ``prepare``, and BadDocument if the document crashes processes.
+        """
         setup = self._setup_of(job.entry.feed, tools)
         if setup is None:
             return prepare(job, tools, predecessor)
@@ -115,7 +119,10 @@ class OnNodes:
         self._budget.stop()
 
     def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
-        """Have a process prepare a task; take another process if one is lost or cannot build the tools."""
+        """Have a process prepare a task, and return the outcome.
+
+        Another process takes over if one is lost, or if its node cannot build the tools.
+        """
         entry, packed = task.job.entry, pack(task)
 
         def attempt(again: bool) -> Done | FailedCall | Mismatch:
@@ -150,7 +157,7 @@ class OnNodes:
         return answer
 
     def _talk(self, document: Conversation, tools: Tools) -> Done | FailedCall | Mismatch:
-        """Answer the messages of a document's process until its outcome, and return the outcome.
+        """Answer the messages of the process that prepares a document, until the outcome. Return the outcome.
 
         Raises ProcessLost, and the errors of embedding.
         """
@@ -168,9 +175,9 @@ class OnNodes:
 
 
 def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
-    """Read a document, and return a task with its bytes or its cached text.
+    """Read a document in the daemon, and return the task for a node: with the bytes or the cached text.
 
-    If nothing changed, return the result without a task.
+    If the document did not change, return the result without a task.
     """
     entry, fetched = job.entry, list[Blob]()
     assert entry.item is not None

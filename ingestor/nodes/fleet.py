@@ -1,6 +1,6 @@
-"""The daemon's use of nodes: which documents are prepared there, and which models embed there.
+"""Decides which documents are prepared on nodes, and which models embed there.
 
-A vector depends on its text alone (ports.Embedder), so any process may embed any text.
+Any process may embed any text, because a vector depends only on its text (see ports.Embedder).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ SLICE = 64  # texts of similar length that a process gets at once
 
 
 class OnNodesEmbedder:
-    """Embedder on nodes (see ports.Embedder and ports.Remote).
+    """Embedder whose model works on nodes (see ports.Embedder and ports.Remote).
 
-    ``own``: the same model in the daemon, for questions. ``on_node``: embeds packed texts and returns packed
-    vectors (see cluster.RayModels). ``most``: number of calls of ``on_node`` at the same time.
+    ``own``: the same model in the daemon, for questions. ``on_node``: embeds packed texts on a node, and
+    returns packed vectors (see cluster.RayModels). ``most``: number of parallel calls of ``on_node``.
     """
 
     def __init__(self, own: Embedder, on_node: Callable[[bytes], bytes], most: int) -> None:
@@ -56,7 +56,7 @@ class OnNodesEmbedder:
         return self._own.embed(texts)
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """Embed texts of documents on nodes (see ports.Remote). Raises Stopped if ``stop`` is set."""
+        """Embed texts of documents on nodes (see ports.Remote). Raises Stopped when ``stop`` is set."""
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
         parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
 
@@ -71,7 +71,10 @@ class OnNodesEmbedder:
         return Answered([vectors[position] for position in range(len(texts))])
 
     def _vectors(self, texts: Sequence[str]) -> Sequence[Vector | Exception]:
-        """Embed texts in one call. If the model refuses a text, embed each half alone, to find that text."""
+        """Embed texts in one call.
+
+        If the model refuses a text, embed each half of the texts separately, until only that text fails.
+        """
         try:
             answer = repeat_if_lost(lambda again: unpack(self._on_node(pack(list(texts)))))
             if not isinstance(answer, FailedCall):
@@ -86,10 +89,10 @@ class OnNodesEmbedder:
 
 
 class Fleet:
-    """Processes of the daemon that prepare and embed documents on nodes.
+    """Processes on nodes that prepare and embed documents for this daemon.
 
-    ``tools_of``, ``embedder_of``: build tools or a model from a setup, in a process on a node. ``resting``,
-    ``behind``: see OnNodes.
+    ``tools_of``, ``embedder_of``: build tools or a model from a setup; called in processes on nodes.
+    ``resting``, ``behind``: see OnNodes.
     """
 
     def __init__(
@@ -110,14 +113,17 @@ class Fleet:
         self.preparing = OnNodes(self, self._setup_of, workers.count, workers.in_flight, resting, behind)
 
     def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
-        """Note that nodes prepare the documents of these tools, as soon as ``adopt_setups`` is called."""
+        """Register the setup of some tools, so that nodes prepare the documents of ``feed``.
+
+        The setup is used after the next call of ``adopt_setups``.
+        """
         self._next_setups[feed, tools.recipe("")] = setup
 
     def adopt_setups(self) -> None:
-        """Replace the setups by those noted since the last call. The first call checks every node.
+        """Use the setups that were registered since the last call, in place of all earlier ones.
 
-        Raises NeedsHuman, which names every node whose versions, plugins or models differ. A node that joins
-        later is checked when it gets work.
+        The first call checks every node, and raises NeedsHuman if versions, plugins or models of a node
+        differ from the daemon's. A node that joins later is checked when it gets work.
         """
         self._setups, self._next_setups = self._next_setups, {}
         if not self._checked:
@@ -126,7 +132,11 @@ class Fleet:
             self._checked = True
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
-        """Return an embedder that works on nodes. An embedder that calls a server is returned unchanged."""
+        """Return an embedder whose model works on nodes. ``own``: the embedder of the daemon.
+
+        An embedder that only calls a server is returned unchanged, and so is every embedder if the config
+        keeps models off the nodes.
+        """
         if not self._workers.embedders or isinstance(own, Remote):
             return own
         if setup.key not in self._embedders:

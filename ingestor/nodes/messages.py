@@ -25,10 +25,10 @@ _EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors that a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A document to prepare on a node.
+    """Order to prepare a document on a node.
 
-    ``blob``, ``parsed``: the content, as bytes or as parsed text; the other one is None. ``predecessor``:
-    entry of a vanished document with equal content, whose records are reused.
+    ``blob``, ``parsed``: the content of the document as bytes, or as parsed text; the other one is None.
+    ``predecessor``: entry of a vanished document with the same content, whose records can be reused.
     """
 
     job: Job
@@ -50,9 +50,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Report that a process cannot build the daemon's tools, because packages or models of its node differ.
+    """Report that a process cannot build the tools of the daemon.
 
-    ``problem``: the differences and a remedy.
+    The packages or models of the node differ from the daemon's. ``problem``: names the differences and a
+    remedy.
     """
 
     node_id: str
@@ -62,14 +63,17 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class WantedVectors:
-    """Request of a process for the vectors of texts, for which it waits."""
+    """Request of a process for the vectors of some texts; the process waits for them."""
 
     texts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """Line that a process on a node would log, which the daemon logs instead. ``level``: as in logging."""
+    """Message that a process on a node has logged.
+
+    The daemon logs it. ``level``: as in the module logging.
+    """
 
     level: int
     message: str
@@ -77,9 +81,9 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A parsed document that the daemon stores in its cache.
+    """A document parsed on a node, which the daemon adds to its cache.
 
-    ``stamp``: version of the item and the parser.
+    ``stamp``: versions of the item and of the parser.
     """
 
     source: SourceName
@@ -90,7 +94,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """Outcome of a task that succeeded. ``keep``: parsed documents to cache. ``seconds``: time by stage."""
+    """Outcome of a task that succeeded. ``keep``: parsed documents that the daemon caches.
+
+    ``seconds``: time that each stage took.
+    """
 
     prepared: Prepared
     keep: Sequence[Keep] = ()
@@ -100,16 +107,17 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """Outcome of a task, or of a call of an embedding process, that failed."""
+    """Outcome of a failed task, or of a failed call of an embedding process."""
 
     error: Exception
     lines: Sequence[LogLine] = ()
 
 
 def failure_of(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
-    """Return the message for an error. A defect of this program carries its traceback as a note.
+    """Build the message about an error.
 
-    An error that cannot be packed is replaced by one of its expected class, or RuntimeError, with its text.
+    If the error is a defect of this program, its traceback is added as a note. An error that cannot be packed
+    is replaced by an error of the nearest expected class, or by a RuntimeError, with the same text.
     """
     error = as_exception(panic)
     try:
@@ -123,21 +131,21 @@ def failure_of(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCal
 
 
 def pack(value: object) -> bytes:
-    """Pack a value. A plugin is packed as its name: nodes load it from their own packages."""
+    """Pack a value as bytes. A plugin is packed as its name, and loaded from the packages of the node."""
     packed = BytesIO()
     _Packer(packed, 5).dump(value)
     return packed.getvalue()
 
 
 def unpack(data: bytes) -> Any:
-    """Unpack a message. Only our own processes send them, and Ray unpickles their messages, too."""
+    """Unpack a message. Unpickling is safe here: only our own processes send messages."""
     return pickle.loads(data)  # noqa: S301
 
 
 def find_plugin(group: Group, kind: str) -> Plugin:
-    """Return the plugin of a group by its kind, as loaded in this process.
+    """Return the plugin of that group and kind, as installed in this process.
 
-    Raises NeedsHuman if it is not installed.
+    Raises NeedsHuman if it is missing.
     """
     try:
         return find(group, kind)
@@ -149,7 +157,10 @@ def find_plugin(group: Group, kind: str) -> Plugin:
 
 
 def rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    """Rebuild an error from its parts: some constructors do not accept the error's own text."""
+    """Rebuild an error from its parts, without calling its constructor.
+
+    Some constructors do not accept the arguments that the error has stored.
+    """
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     error.__dict__.update(attributes)

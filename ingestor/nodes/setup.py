@@ -1,4 +1,4 @@
-"""Setups: what the daemon sends to a process on a node, so that it builds the same tools or the same model.
+"""Setups: descriptions from which a process on a node builds the same tools or model as the daemon.
 
 Versions and fingerprints are compared, because documents prepared by different versions would differ.
 """
@@ -36,10 +36,11 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Description from which a process builds the tools of one source, or a model.
+    """Description from which a process builds the tools of a source, or a model.
 
-    ``key``: differs if the tools differ. ``packed``: the source's config or the model's. ``recipes``: the
-    daemon's fingerprints, by part of the tools. ``versions``: the daemon's versions of packages.
+    ``key``: identifies the tools; other tools have another key. ``packed``: config of the source or the
+    model. ``recipes``: the daemon's fingerprints of the parts of the tools, by their names. ``versions``:
+    versions of the daemon's packages.
     """
 
     key: str
@@ -53,7 +54,10 @@ EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # model and its re
 
 
 def make_tools(tools_of: ToolsOf, setup: Setup) -> Tools:
-    """Build the tools of a setup in this process. Raises NeedsHuman if they differ from the daemon's."""
+    """Build the tools of a setup in this process.
+
+    Raises NeedsHuman if these tools differ from the daemon's.
+    """
     require_same(setup.versions, versions(), "install the same on every node")
     tools = tools_of(setup.packed)
     require_same(setup.recipes, recipes_of(tools), "the config or a package differs")
@@ -61,7 +65,7 @@ def make_tools(tools_of: ToolsOf, setup: Setup) -> Tools:
 
 
 def make_embedder(embedder_of: EmbedderOf, setup: Setup) -> Embedder:
-    """Build the model of a setup in this process. Raises NeedsHuman if it differs from the daemon's."""
+    """Load the model of a setup in this process. Raises NeedsHuman if the model differs from the daemon's."""
     require_same(setup.versions, versions(), "install the same on every node")
     embedder, recipe = embedder_of(setup.packed)
     require_same(setup.recipes, {MODEL: recipe}, "the model or the processor differs")
@@ -69,7 +73,7 @@ def make_embedder(embedder_of: EmbedderOf, setup: Setup) -> Embedder:
 
 
 def recipes_of(tools: Tools) -> dict[str, str]:
-    """Return fingerprints of everything that decides the records of a source, by part."""
+    """Return a fingerprint for each part of the tools on which the records of a source depend, by name."""
     parsers = {f"parser {kind}": str(recipe) for kind, recipe in tools.reader.recipes.items()}
     return {
         **parsers,
@@ -80,9 +84,10 @@ def recipes_of(tools: Tools) -> dict[str, str]:
 
 
 def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) -> None:
-    """Raise NeedsHuman, which names the differences, unless both are equal.
+    """Raise NeedsHuman with the differences if this process differs from the daemon.
 
-    ``ours``: versions or fingerprints of the daemon. ``theirs``: of this process. ``hint``: the remedy.
+    ``ours``: versions or fingerprints of the daemon. ``theirs``: versions or fingerprints of this process.
+    ``hint``: the remedy.
     """
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if not names:

@@ -37,9 +37,9 @@ _tools: dict[str, Tools] = {}  # tools of this process, by key of their setup
 def prepare_document(
     tools_of: ToolsOf, setup: Setup, task: bytes, ask: Callable[[bytes], bytes], here: Started
 ) -> bytes:
-    """Prepare a packed task; return a packed Done, FailedCall or Mismatch.
+    """Prepare the document of a packed task. Return a packed Done, FailedCall or Mismatch.
 
-    ``ask``: sends the daemon a message and returns its reply.
+    ``ask``: sends a message to the daemon and returns the reply. ``here``: report that names this node.
     """
     lines = _Lines()
     log.addHandler(lines)
@@ -83,14 +83,14 @@ def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
 
 
 class EmbeddingProcess:
-    """A model in a process of its own, an actor of Ray. ``here``: returns the name of the node."""
+    """Actor of Ray: a process on a node that embeds texts with one model. ``here``: returns the node."""
 
     def __init__(self, embedder_of: EmbedderOf, setup: Setup, here: Callable[[], Started]) -> None:
         self._embedder_of, self._setup, self._here = embedder_of, setup, here
         self._embedder: Embedder
 
     def start(self) -> bytes:
-        """Load the model. Return a packed Started, Mismatch or FailedCall; never raise."""
+        """Load the model. Return a packed Started, Mismatch or FailedCall; raise nothing."""
         here = self._here()
         try:
             self._embedder = make_embedder(self._embedder_of, self._setup)
@@ -101,7 +101,7 @@ class EmbeddingProcess:
         return pack(here)
 
     def embed(self, texts: bytes) -> bytes:
-        """Embed packed texts. Return packed vectors, or a packed FailedCall; never raise."""
+        """Embed packed texts. Return packed vectors, or a packed FailedCall; raise nothing."""
         try:
             return pack(self._embedder.embed(unpack(texts)))
         except BaseException as error:  # noqa: BLE001 - the daemon decides what it means
@@ -109,7 +109,10 @@ class EmbeddingProcess:
 
 
 class _Lines(logging.Handler):
-    """Log handler that collects lines for the daemon's log, since others may read the log of this process."""
+    """Log handler that collects messages, so that the daemon logs them instead of this process.
+
+    The log of the node may be read by other people.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -120,9 +123,10 @@ class _Lines(logging.Handler):
 
 
 class _TaskMemory:
-    """Memory of parsed documents for one task: returns the task's document, and collects new ones.
+    """Stands for the daemon's cache of parsed documents during one task.
 
-    The outcome carries the new ones to the daemon's cache.
+    Reading returns the document of the task, if the daemon sent it parsed. New parsed documents are collected
+    in the outcome, for the daemon's cache.
     """
 
     def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:

@@ -1,6 +1,6 @@
 """Page that shows how strategies cut a document: self-contained, and safe for any text. Pure.
 
-All text from outside is escaped. The page's own policy runs no script but ours, and loads nothing.
+All text from outside is escaped. The page's own content policy runs no script but ours, and loads nothing.
 Long documents are truncated, and the page reports that: see ``SHOWN`` and ``LISTED``.
 """
 
@@ -27,7 +27,7 @@ LISTED = 3_000  # chunks that a strategy's column lists
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The page's template with $placeholders, its style and its script."""
+    """Parts of the page: a template with $placeholders, a style sheet and a script."""
 
     frame: str
     style: str
@@ -38,7 +38,8 @@ class Assets:
 class _Sheet:
     """Values that the columns of all strategies share.
 
-    ``text``: the document's text. ``lender``: a strategy whose vectors are drawn for strategies without any.
+    ``text``: the document's text. ``lender``: the strategy whose vectors are drawn in the columns of
+    strategies that compare no vectors.
     """
 
     text: str
@@ -48,7 +49,7 @@ class _Sheet:
 
 
 def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -> str:
-    """Render the page. ``name``: name of the document."""
+    """Render the page. ``name``: name of the document. ``cuts``: the chunks of each strategy."""
     sheet = _Sheet(
         flow_lines(document),
         [(block.start, block.end) for block in document.blocks if block.kind in ("table", "code")],
@@ -74,7 +75,7 @@ def _facts(document: Document) -> str:
 
 
 def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
-    """Render the column of a strategy. ``at``: number of the column."""
+    """Render the column of one strategy. ``at``: number of the column."""
     looked = cut if cut.seen else sheet.lender
     matrix = curve = ""
     units: Sequence[Sequence[Run]] = [()] * len(cut.chunks)
@@ -111,7 +112,10 @@ def _head(at: int, cut: "Cut", share: float) -> str:
 
 
 def _options(cut: "Cut") -> str:
-    """Render the options: changed options in the summary, all options on demand."""
+    """Render the options of a strategy.
+
+    Options that differ from their defaults are always shown, all options after a click.
+    """
     values = cut.choice.options.model_dump(mode="json")
     changed = cut.choice.options.model_dump(mode="json", exclude_defaults=True)
     glance = " · ".join(f"{key} {value}" for key, value in changed.items()) or "default options"

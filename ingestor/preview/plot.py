@@ -1,7 +1,8 @@
-"""Plots of the vectors that a strategy saw, as SVG text in the units of the document. Pure.
+"""Plots of the vectors that a strategy compared, as SVG text. Pure.
 
-Coordinates are unit numbers, so a curve and a matrix of one width line up. A chunk is the range of its units.
-Sizes are bounded: many units share a pixel or a point, and finer details are omitted.
+A *unit* is a part of the text with a vector of its own, such as a sentence. Horizontal coordinates are
+numbers of units, so a curve and a matrix of the same width line up. A chunk is a range of units. Sizes are
+bounded: many units share a pixel or a point, and finer details are omitted.
 """
 
 from base64 import b64encode
@@ -34,7 +35,11 @@ _STOPS = ((247, 247, 244), (196, 214, 226), (111, 160, 194), (48, 100, 152), (14
 
 
 def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
-    """Draw how alike any two units are, darker for more, with a square for each chunk."""
+    """Draw the similarity of each two units as a matrix, in which darker means more similar.
+
+    ``vectors``: vectors of the units. ``chunks``: the runs of units of each chunk, which are drawn as
+    squares.
+    """
     count = len(vectors)
     each = share(count, PIXELS)
     shades, low, high = _alike(vectors, each)
@@ -51,13 +56,17 @@ def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
 
 
 def contrast(vectors: Fixed) -> tuple[float, float]:
-    """Return the similarities that the matrix shows as lightest and darkest."""
+    """Return the similarities that the matrix shows in its lightest and in its darkest shade."""
     _, low, high = _alike(vectors, share(len(vectors), PIXELS))
     return low, high
 
 
 def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Run]]) -> str:
-    """Draw the distance of each unit from the next, with a band for each chunk and the bound for cuts."""
+    """Draw a curve of the distance between each unit and the next one.
+
+    ``bounds``: the distances above which the strategy cuts, drawn as a second line. ``chunks``: runs of units
+    of each chunk, drawn as bands.
+    """
     count = len(distances) + 1
     low, high = scale(distances, bounds)
     each = share(len(distances), POINTS)
@@ -73,14 +82,17 @@ def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Ru
 
 
 def scale(distances: Floats, bounds: Floats | None) -> tuple[float, float]:
-    """Return the values at the lower and the upper edge of a curve."""
+    """Return the distances at the lower and at the upper edge of the curve."""
     shown = distances if bounds is None else np.concatenate([distances, bounds[np.isfinite(bounds)]])
     low, high = float(shown.min(initial=0)), float(shown.max(initial=0))
     return low, high if high > low else low + 1
 
 
 def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
-    """Draw the distribution of chunk sizes, on a logarithmic scale from ``smallest`` to ``largest``."""
+    """Draw how many chunks have which size.
+
+    The axis of sizes is logarithmic, from ``smallest`` to ``largest``.
+    """
     low, high = np.log(smallest), np.log(max(largest, smallest + 1))
     counts, _ = np.histogram(np.log(np.array(sizes)), bins=BARS, range=(low, high))
     most = max(int(counts.max(initial=0)), 1)
@@ -96,19 +108,19 @@ def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
 
 
 def share(count: int, most: int) -> int:
-    """Return how many of ``count`` values each drawn place must hold, if ``most`` places can be drawn."""
+    """Return how many of ``count`` values must share a pixel or point, if at most ``most`` can be drawn."""
     return max(1, -(-count // most))
 
 
 def _density(count: int) -> str:
-    """Return the CSS class by the number of units: thick lines for few, thin lines for many."""
+    """Return the CSS class that sets the width of lines: thick for few units, thin for many."""
     return "few" if count <= FEW else "many"
 
 
 def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
-    """Return mean similarities of groups of ``each`` units as shades from 0 to 1.
+    """Return the shades of the matrix, from 0 to 1, and the similarities that the shades 0 and 1 stand for.
 
-    Return also the similarities that the shades 0 and 1 stand for.
+    Each shade is the mean similarity of two groups of ``each`` consecutive units.
     """
     starts = np.arange(0, len(vectors), each)
     sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
@@ -120,7 +132,7 @@ def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
 
 
 def _png(values: Floats) -> str:
-    """Return an indexed PNG of values from 0 to 1, as a data URI."""
+    """Encode a matrix of values from 0 to 1 as a PNG picture, and return the picture as a data URI."""
     rows, columns = values.shape
     pixels = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter, none
     pixels[:, 1:] = np.rint(values * 255)
@@ -142,19 +154,25 @@ def _png(values: Floats) -> str:
 
 
 def _peaks(values: Floats, each: int) -> Floats:
-    """Return the greatest value of each group of ``each`` consecutive values."""
+    """Return the greatest value in each group of ``each`` consecutive values."""
     return np.maximum.reduceat(values, np.arange(0, len(values), each)) if len(values) else values
 
 
 def _line(values: Floats, each: int, low: float, high: float) -> str:
-    """Return the SVG path through values, each in the middle of the ``each`` units that it stands for."""
+    """Return the SVG path of a curve.
+
+    Each value is drawn in the middle of the ``each`` units that it stands for.
+    """
     heights = _heights(values, low, high)
     middle = (each + 1) / 2
     return "M" + "L".join(f"{at * each + middle:g} {y:g}" for at, y in enumerate(heights)) if heights else ""
 
 
 def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
-    """Draw a level line from half a unit before each place to half a unit after it; join equal levels."""
+    """Return the SVG path of a line with steps: a level for each bound, as wide as a unit.
+
+    Neighbouring bounds with the same level are joined. ``each``: only every n-th bound is drawn.
+    """
     path, at = "", 0
     for y, run in groupby(_heights(bounds[::each], low, high)):
         at += len(list(run))
@@ -163,14 +181,21 @@ def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
 
 
 def _heights(values: Floats, low: float, high: float) -> list[float]:
-    """Scale values to heights: 100 is the lower edge, 0 the upper; values that are not finite lie beyond."""
+    """Convert values to vertical coordinates of the SVG.
+
+    The value ``low`` is at 100, the lower edge, and ``high`` at 0, the upper edge. Infinite values lie beyond
+    the edges.
+    """
     finite = np.nan_to_num(values, posinf=high + (high - low), neginf=low - (high - low))
     heights: list[float] = np.round(100 - 100 * (finite - low) / (high - low), 1).tolist()
     return heights
 
 
 def _bands(chunks: Iterable[Sequence[Run]], count: int) -> str:
-    """Return the SVG path of bands for chunks. Bands narrower than a point are omitted."""
+    """Return the SVG path of vertical bands, one for each run of units.
+
+    Bands too narrow to see are omitted.
+    """
     return "".join(f"M{a} 0H{b}V100H{a}z" for runs in chunks for a, b in runs if (b - a) * POINTS >= count)
 
 
@@ -178,17 +203,20 @@ _LARGER = '<button type="button" class="larger" aria-pressed="false" title="larg
 
 
 def sizes(tokens: Sequence[int], scale: Run) -> str:
-    """Draw a histogram of chunk sizes. ``scale``: ends of the axis, shared by strategies side by side."""
+    """Draw a histogram of the chunk sizes of a strategy, with a labelled axis.
+
+    ``tokens``: size of each chunk. ``scale``: ends of the axis, the same for all strategies on the page.
+    """
     low, high = scale
     ends = f"<span>{low:,}</span><span>tokens in a chunk, log scale</span><span>{high:,}</span>"
     return _figure("sized", histogram(tokens, low, high), ends)
 
 
 def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> tuple[str, str]:
-    """Draw the matrix of similarities, and the curve of distances.
+    """Draw the matrix of similarities and the curve of distances for one strategy.
 
-    ``saw``: units and vectors that a strategy compared. ``units``: units of each chunk, as runs. ``lent_by``:
-    name of the strategy that compared them, if the drawn strategy compares no vectors.
+    ``saw``: the units and vectors to draw. ``units``: the runs of units of each chunk. ``lent_by``: name of
+    the strategy that compared the vectors, if the strategy of this column compares none; else None.
     """
     low, high = contrast(saw.vectors)
     ramp = f'<span>{low:.2f}</span><span class="ramp"></span><span>{high:.2f}</span>'
@@ -204,7 +232,10 @@ def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> t
 
 
 def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
-    """Return the units that each chunk covers or touches, as runs. ``spans``: characters of each unit."""
+    """Return the units that each chunk covers at least in part, as runs.
+
+    ``spans``: characters of each unit.
+    """
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return [
         list(
@@ -219,7 +250,10 @@ def chunk_spans(chunk: Chunk) -> tuple[Run, ...]:
 
 
 def alikeness(saw: "Seen", units: Sequence[Sequence[Run]]) -> list[str]:
-    """Return the mean similarity inside each chunk, and with the units of the next chunk, as text."""
+    """Describe the similarity of each chunk's units in words.
+
+    The text has the mean similarity inside the chunk, and the mean similarity to the units of the next chunk.
+    """
     scaled = saw.vectors.astype(np.float64) / SCALE
     rows = [scaled[[at for first, end in runs for at in range(first, end)]] for runs in units]
     following = [*rows[1:], rows[0][:0]] if rows else []
@@ -243,7 +277,7 @@ def _towards(own: Floats, after: Floats) -> str:
 
 
 def _explain(saw: "Seen") -> str:
-    """Return the caption of the figures: the units, what the distances mean, and what is summarised."""
+    """Return the caption of the figures: what the units and distances are, and what a pixel sums up."""
     count = len(saw.spans)
     words = f"{count:,} {saw.unit}s. {saw.meaning[0].upper()}{saw.meaning[1:]}."
     if saw.bounds is not None and len(set(saw.bounds.tolist())) == 1 and np.isfinite(saw.bounds[0]):
@@ -261,7 +295,7 @@ def _figure(kind: str, drawn: str, caption: str) -> str:
 
 
 def _join(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield ascending runs; touching runs are joined, and empty runs omitted."""
+    """Yield runs in ascending order. Runs that touch are joined, and empty runs omitted."""
     now = (0, 0)
     for first, end in runs:
         if now[1] > now[0] and first <= now[1]:

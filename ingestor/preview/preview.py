@@ -1,9 +1,9 @@
-"""Cuts a file by strategies for a preview, without a source, a journal or Chroma.
+"""Cuts a file by strategies to show the chunks, without a source, a journal or Chroma.
 
-Only answers of a language model are stored, in an existing cache, so that no question is sent twice.
+Nothing is stored, except answers of language models in an existing cache, so that no request is sent twice.
 
-A document is cut as if it were alone in its collection. Chunks have the metadata of their future records,
-except the recipe, ids, and keys that quote ids.
+A document is cut as if it were the only one of its collection. Chunks have the metadata that their records
+would have, except the recipe, ids, and keys that contain ids.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ NAMED_BY_THE_INDEX = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Settings by which a file is read and cut."""
+    """Settings with which a file is parsed, cut and embedded."""
 
     embedding: Choice
     chunking: Choice
@@ -65,9 +65,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Chunks of a document by one strategy, with the time as if no other strategy had embedded before.
+    """Chunks into which a strategy cuts a document, and the time that this takes.
 
-    ``seen``: units and vectors that the strategy compared; None if not requested.
+    The time is measured as if no other strategy had embedded the same texts before. ``seen``: the units and
+    vectors that the strategy compared; None if not requested.
     """
 
     choice: Choice
@@ -84,7 +85,11 @@ class Cut:
 
 
 def setting(file: Path, config: Config | None) -> Setting:
-    """Return the settings for a file: of the source that would index it, else the config's, else defaults."""
+    """Return the settings for a file.
+
+    These are the settings of the source that would index the file. Without such a source they are those of
+    the config's top level, and without a config the defaults.
+    """
     if config is None:
         return Setting(_default("embedders", DEFAULT_EMBEDDER), _default("chunkers", DEFAULT_STRATEGY))
     for source in config.sources:
@@ -97,7 +102,7 @@ def setting(file: Path, config: Config | None) -> Setting:
 def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
-    """Read a file as the pipeline would, within the config's limits. Raises BadDocument, and OSError."""
+    """Parse a file as a sync would, within the limits of the config. Raises BadDocument, and OSError."""
     with closing(Isolation(_limits(config))) as isolation:
         try:
             return _parse(file, parsing, types, isolation)
@@ -108,7 +113,10 @@ def read(
 
 
 def languages(files: Iterable[Path]) -> Counter[str]:
-    """Count files by the language of their prose. Files that cannot be read or identified are not counted."""
+    """Count the files by the language of their prose.
+
+    Files that cannot be parsed, and files whose language is unclear, are not counted.
+    """
     counts = Counter[str]()
     with closing(Isolation(Limits(seconds=_LANGUAGE_SECONDS, processes=1))) as isolation:
         for file in files:
@@ -134,7 +142,8 @@ def _limits(config: Config | None) -> Limits:
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
     """Cut a document by a strategy, and measure the time.
 
-    ``look``: return also the units and vectors that the strategy compares, outside the measured time.
+    ``look``: whether to return also the units and vectors that the strategy compares. The time for that is
+    not measured.
     """
     tokens = reading.tokens
     chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
@@ -159,7 +168,10 @@ def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbeddi
 
 @contextmanager
 def answers(config: Config | None) -> Iterator[Answers]:
-    """Open the cache of language models' answers. If the cache does not exist, every request is sent."""
+    """Open the cache with answers of language models.
+
+    If there is no such cache, none is created, and every request is sent.
+    """
     if config is None or not cache_path(config).exists():
         yield DirectAnswers()
         return
@@ -168,9 +180,10 @@ def answers(config: Config | None) -> Iterator[Answers]:
 
 
 class CountedEmbedding:
-    """An embedder that embeds every text once for all strategies, and times each strategy as if alone.
+    """Embedder that embeds each text only once, although several strategies use it.
 
-    ``answers``: sends requests of strategies to a language model, or answers them from a cache.
+    The time of each strategy is measured as if it had embedded its texts alone. ``answers``: answers requests
+    of strategies to language models.
     """
 
     def __init__(self, embedding: Choice, answers: Answers) -> None:
@@ -184,15 +197,15 @@ class CountedEmbedding:
         self._asked: set[str] = set()
 
     def begin(self) -> None:
-        """Reset the measurements for another strategy."""
+        """Start to measure another strategy."""
         self.waited = 0.0
         self._asked = set()
 
     @property
     def alone(self) -> float:
-        """Return the seconds for embedding all texts requested since ``begin``.
+        """Return the seconds in which all texts since ``begin`` were embedded.
 
-        A text that an earlier strategy had embedded counts with its seconds of then.
+        If a text was embedded for an earlier strategy, the seconds that it took then are counted.
         """
         return sum(self._took[text] for text in self._asked)
 

@@ -1,4 +1,4 @@
-"""Shows chunks to people: text shared with neighbours, facts in the margin, and lists as HTML. Pure."""
+"""Shows chunks to people: marks text that neighbours share, and renders the chunks as lists in HTML. Pure."""
 
 import re
 from bisect import bisect_right
@@ -21,9 +21,10 @@ _SOFT = re.compile(r"(?<=[^\s\\])\n(?=\S)")  # a line end that is no hard break
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a chunk's text.
+    """A part of a chunk as it is shown.
 
-    ``start``: offset in the document; None if the text is not in the document.
+    ``role``: whether a neighbour has the part, too, or text is omitted here. ``start``: offset of the part in
+    the document; None if the document does not contain it.
     """
 
     text: str
@@ -42,7 +43,10 @@ class Beside:
 
 
 def flow_lines(document: Document) -> str:
-    """Return the text with Markdown's soft line ends as spaces, at the same length."""
+    """Return the text of a document in which line breaks inside Markdown paragraphs are replaced by spaces.
+
+    The text keeps its length, so offsets stay valid.
+    """
     if document.content_type != "text/markdown":
         return document.text
     pieces, at = [], 0
@@ -57,7 +61,10 @@ def flow_lines(document: Document) -> str:
 
 
 def parts(text: str, chunks: Sequence[Chunk]) -> list[list[Part]]:
-    """Return the parts of each chunk in order. ``text``: the document's text, or one of the same length."""
+    """Divide each chunk into parts, by the text that it shares with its neighbours.
+
+    ``text``: the document's text, or another text of the same length.
+    """
     around = [None, *chunks, None]
     return [
         list(_parts(text, chunk, before, after))
@@ -95,7 +102,7 @@ def _parts_with_gaps(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Pa
 
 
 def beside(chunk: Chunk, meta: Metadata) -> Beside:
-    """Return the contents of a chunk's margin. ``meta``: metadata of the chunk's record."""
+    """Return the facts that are shown beside a chunk. ``meta``: metadata of the chunk's record."""
     path = meta.get("heading_path")
     first, last = meta.get("start_line"), meta.get("end_line")
     page = meta.get("page_label")
@@ -114,7 +121,7 @@ def _is_short(value: object) -> bool:
 
 
 def show_controls(text: str) -> str:
-    """Return the text with normalised line ends, and with control characters spelt out."""
+    """Return a text with line feeds as its only line ends, and with visible names for control characters."""
     return escape_invisible(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -133,12 +140,12 @@ def item(
     alike: str = "",
     anchor: str = "",
 ) -> str:
-    """Render a chunk as an element of a list in HTML.
+    """Render a chunk as an item of an HTML list.
 
-    ``number``: the chunk's number, from 1. ``beside``: contents of the margin. ``text``: the chunk's parts.
-    ``aligned``: tables and code of the document. ``spans``, ``units``: the chunk's characters and units,
-    which the page's script links with the figures. ``alike``: similarities as text. ``anchor``: id of the
-    element.
+    ``number``: number of the chunk, from 1. ``beside``: facts for the margin. ``text``: parts of the chunk.
+    ``aligned``: spans of the document's tables and code. ``spans``, ``units``: characters and units of the
+    chunk, by which the page's script links the text with the plots. ``alike``: similarities, as text.
+    ``anchor``: id of the HTML element.
     """
     path = "".join(f"<span>{safe(title)}</span>" for title in beside.headings)
     notes = "".join(f"<span>{safe(note)}</span>" for note in beside.notes)
@@ -170,7 +177,10 @@ def _part_html(part: Part, aligned: Sequence[Run]) -> str:
 
 
 def _align(part: Part, aligned: Sequence[Run]) -> str:
-    """Render a part with its tables and code in a font whose columns line up."""
+    """Render a part, with its tables and code in a fixed-width font.
+
+    ``aligned``: spans of tables and code.
+    """
     if part.start is None:
         return safe(part.text)
     start, end = part.start, part.start + len(part.text)
@@ -186,5 +196,8 @@ def _align(part: Part, aligned: Sequence[Run]) -> str:
 
 
 def safe(value: object) -> str:
-    """Escape a value for any place in HTML, with control characters and marks of direction spelt out."""
+    """Escape a value for any place in HTML.
+
+    Control characters and marks of direction become visible names.
+    """
     return escape(show_controls(str(value)))

@@ -1,1 +1,1 @@
-"""Service port: what the daemon answers over HTTP."""
+"""The daemon's service port: health, metrics, embeddings, searches and documents over HTTP."""

@@ -58,7 +58,7 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
 
 
 def _register(tool: Tool) -> RegisteredTool:
-    """Return a tool that refuses unknown arguments, also in its schema."""
+    """Convert a function to a tool that refuses unknown arguments, and whose schema says so."""
     made = _StrictTool.from_function(
         tool,
         description=getdoc(tool),
@@ -74,7 +74,7 @@ def _register(tool: Tool) -> RegisteredTool:
 
 
 def server(ask: Ask) -> MCPServer:
-    """Return a server with all tools. ``ask``: sends a request to the daemon."""
+    """Return an MCP server with all tools. ``ask``: sends a request to the daemon's service port."""
     answers = _answers(ask)
     tools = (_search(answers), _read(answers), _list_documents(answers), _status(answers))
     made = MCPServer(
@@ -91,9 +91,10 @@ def server(ask: Ask) -> MCPServer:
 
 
 def over_http(made: MCPServer, most: int) -> Starlette:
-    """Return an application that serves one request at ``/mcp``. ``most``: bytes of the request.
+    """Return an ASGI application that serves the MCP server at ``/mcp``, with one response for each request.
 
-    The port has already checked Host and Origin.
+    ``most``: largest allowed size of a request, in bytes. Host and Origin are not checked, because the
+    service port has already checked them.
     """
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app: Starlette = made.streamable_http_app(
@@ -104,7 +105,10 @@ def over_http(made: MCPServer, most: int) -> Starlette:
 
 def _answers(ask: Ask) -> Answers:
     async def answers(method: str, path: str, body: object = None) -> Any:
-        """Return the parsed body of the daemon's answer. Raises ToolError with a remedy if it refuses."""
+        """Send a request to the daemon, and return the parsed body of the response.
+
+        Raises ToolError with a remedy if the daemon refuses the request or does not run.
+        """
         try:
             status, content = await ask(method, path, body)
         except DaemonAway as error:
@@ -120,7 +124,10 @@ def _answers(ask: Ask) -> Answers:
 
 
 def _escape(value: Any) -> Any:
-    """Escape invisible characters, which a person overlooks and a model reads, also in names of documents."""
+    """Escape invisible characters in all texts of a response, including names of documents.
+
+    A document could hide instructions in characters that a model reads and a person does not see.
+    """
     if isinstance(value, str):
         return escape_invisible(value)
     if isinstance(value, list):
@@ -129,7 +136,7 @@ def _escape(value: Any) -> Any:
 
 
 def _unescape(name: str) -> str:
-    """Return the name of a document from the escaped form that tools return."""
+    """Convert the name of a document from the escaped form, in which tools return names, to the real name."""
     return raw(name) if "\\u" in name else name
 
 

@@ -27,7 +27,7 @@ def is_installed() -> bool:
 
 
 def routes(app: ASGIApp) -> list[BaseRoute]:
-    """Return the route of the tools. ``app``: application that the tools send requests to."""
+    """Return the route of ``/mcp``. ``app``: the application to which the tools send their requests."""
     return [Route("/mcp", _Endpoint(app), methods=["POST"])]
 
 
@@ -37,7 +37,7 @@ class _Endpoint:
         self._server: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Raises RequestRefused."""
+        """Serve a request of an assistant. Raises RequestRefused."""
         if not is_installed():
             raise RequestProblem.at(None, 501, MISSING)
         body = await read_body(Request(scope, receive), MOST_BYTES)
@@ -53,7 +53,7 @@ class _Endpoint:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` function that first repeats a body, which was read already."""
+    """Return a ``receive`` function that first delivers the body once more, which was already read."""
     messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_again() -> Message:
@@ -63,7 +63,10 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def inside(app: ASGIApp) -> Ask:
-    """Return a function that sends requests to an application in this process, which answers in JSON."""
+    """Return a function that sends requests to an application of this process, instead of over the network.
+
+    The application must answer in JSON.
+    """
     transport = httpx.ASGITransport(app)
 
     async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:

@@ -19,20 +19,24 @@ Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
 
 
 class DaemonAway(Exception):
-    """Error: no daemon answers. The message names the remedy."""
+    """Error: no daemon answers at the service port. The message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonClient:
-    """Client of a daemon's service port, for any thread. ``owner``: mark of the state that it must have."""
+    """Client of the service port of a running daemon. Any thread may use a client.
+
+    ``owner``: identifies the state folder. A daemon with another state folder refuses the requests.
+    """
 
     http: Http
     owner: str
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Send a request to the daemon. Return the status, and the parsed body; None if it is no JSON.
+        """Send a request to the daemon.
 
-        Raises OSError if nothing answers.
+        Return the HTTP status and the parsed body, which is None if it is not JSON. Raises OSError if no
+        daemon answers.
         """
         host = local_address(self.http.host)
         token = self.http.token
@@ -52,7 +56,7 @@ class DaemonClient:
             connection.close()
 
     def search(self, question: Question) -> Answer | None:
-        """Return the daemon's answer to a question; None if it gives none, for whatever reason."""
+        """Have the daemon answer a question. Return None if it does not run or cannot answer."""
         try:
             status, body = self.ask("POST", "/search", asdict(question))
             return answer_of(body) if status == 200 else None

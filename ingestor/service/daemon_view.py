@@ -1,4 +1,4 @@
-"""View of the daemon for the service port. Every function may be called from any thread."""
+"""View of the daemon for the service port: what the port may read. Any thread may call every function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

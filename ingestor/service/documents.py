@@ -1,6 +1,6 @@
-"""``GET /documents`` lists the documents of a collection; ``GET /documents/ID`` returns a document's text.
+"""Serves ``GET /documents``, the documents of a collection, and ``GET /documents/ID``, a document's text.
 
-The text is built from the records in Chroma, as search returns them; no file is opened.
+The text is built from the records in Chroma, as searches return it; no file is opened.
 """
 
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
-    """Return a page of the list.
+    """Return one page of the list of documents.
 
-    ``after``: id of the last document before it; ``match``: part of the name.
+    ``after``: id of the last document on the previous page. ``match``: text that names must contain.
     """
     edition = collection_of(daemon, collection)
     rows = documents_in(daemon.journal, edition.name, after, match, limit + 1)
@@ -57,7 +57,10 @@ def _list(daemon: DaemonView, collection: str, after: str, match: str, limit: in
 
 
 def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
-    """Return the chunks of a document that touch a range of characters. Raises RequestProblem."""
+    """Return the chunks of a document that overlap the characters from ``start`` to ``end``.
+
+    Raises RequestProblem.
+    """
     edition = collection_of(daemon, collection)
     row = one_of(daemon.journal, document, edition.name)
     if row is None:
@@ -90,9 +93,9 @@ def _select(
 
 
 def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:
-    """Return the offset at which the next part of the text starts; None at its end.
+    """Return the offset at which the following part of the text starts; None at the end of the text.
 
-    ``records``: the part before, which ends at ``end``. Whitespace between chunks is skipped.
+    ``records``: the records of the part that ends at ``end``. Whitespace between chunks is skipped.
     """
     places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
     if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):
@@ -103,7 +106,10 @@ def _next(store: Store, document: str, records: Sequence[Record], end: int) -> i
 
 
 def _integer(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """Return a number from the query of the address. Raises RequestProblem if it is no number in range."""
+    """Return a whole number from the parameters of the address.
+
+    Raises RequestProblem unless the number is between ``least`` and ``most``.
+    """
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
     if not least <= number <= most:

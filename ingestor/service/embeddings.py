@@ -1,6 +1,7 @@
-"""Vectors for readers: ``POST /embed`` as text-embeddings-inference, ``POST /v1/embeddings`` as OpenAI.
+"""Embeds texts for other programs, by two common APIs.
 
-Texts are embedded as questions, unless the request names documents. Questions are embedded before documents.
+``POST /embed`` is the API of text-embeddings-inference, ``POST /v1/embeddings`` that of OpenAI. Texts are
+embedded as questions, unless the request declares them as documents. Questions are embedded before documents.
 """
 
 from base64 import b64encode
@@ -27,7 +28,7 @@ MOST_BYTES = 2_000_000  # of a request
 
 def routes(daemon: DaemonView) -> list[BaseRoute]:
     async def embed(request: Request) -> Response:
-        """Embed texts by the API of text-embeddings-inference."""
+        """Embed the texts of a request, by the API of text-embeddings-inference."""
         asked = await read_object(request, MOST_BYTES)
         texts = _texts(asked.get("inputs"), "inputs")
         questions = _text(asked, "prompt_name") != "document"
@@ -71,7 +72,10 @@ def _texts(given: object, key: str) -> list[str]:
 
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:
-    """Return the text under a key of the request; None without it. Raises RequestRefused if it is no text."""
+    """Return the text under a key of the request, or None if the key is missing.
+
+    Raises RequestRefused if the value is not a text.
+    """
     value = asked.get(key)
     if value is None or isinstance(value, str):
         return value
@@ -79,10 +83,11 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
 
 
 def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
-    """Find an embedder by a collection's name or the embedder's fingerprint. Raises RequestRefused.
+    """Find the embedder for a request. Raises RequestRefused if there is none.
 
-    ``wanted``: the name or fingerprint; None selects the embedder of any collection. ``strict``: refuse an
-    unknown name instead of selecting the embedder of any collection.
+    ``wanted``: name of a collection, or fingerprint of an embedder; None accepts the embedder of any
+    collection. ``strict``: whether to refuse an unknown name, instead of using the embedder of any
+    collection.
     """
     if wanted and (embedding := daemon.embeddings.open_stream(wanted)):
         return embedding
@@ -104,7 +109,7 @@ def _choose(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
 
 
 def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
-    """Return the vectors of texts, embedded as questions or as documents. Raises RequestRefused."""
+    """Embed texts as questions or as documents. Raises RequestRefused if that is impossible now."""
     try:
         return embedding.ask(texts, questions=questions)
     except Busy as error:

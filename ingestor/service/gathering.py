@@ -1,4 +1,4 @@
-"""Figures of a running daemon at one moment, gathered once a second at most."""
+"""Gathers the numbers and states of a running daemon, once a second at most."""
 
 import os
 import sqlite3
@@ -28,7 +28,7 @@ CHROMA_PATIENCE = 2.0  # seconds
 
 
 def gather(daemon: DaemonView) -> Situation:
-    """Gather all figures now. Raises sqlite3.Error."""
+    """Gather all numbers and states of the daemon as they are now. Raises sqlite3.Error."""
     reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts()
     work = WorkCounts(copy(now.changes), copy(now.failures), copy(now.retries), copy(now.successes))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
@@ -79,9 +79,9 @@ _FILES = {"journal": "journal.sqlite3", "cache": "cache.sqlite3", "lexical": "le
 def _collections(
     daemon: DaemonView, editions: Iterable[Edition], unwritable: Mapping[str, str], up: bool
 ) -> dict[str, CollectionFigures]:
-    """Count the records of each collection by the role of its editions.
+    """Count the records of each collection in Chroma, separately for each role of its editions.
 
-    ``up``: whether Chroma answers. If not, the records are not counted, because the request could hang.
+    ``up``: whether Chroma answers. If it does not, records are not counted, because the request could hang.
     """
     figures = dict[str, CollectionFigures]()
     made = (edition for edition in editions if edition.uuids)
@@ -99,7 +99,7 @@ def _collections(
 
 
 def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
-    """Return the bytes that each folder takes on the disk."""
+    """Return how many bytes each folder occupies on the disk."""
     sizes = dict[str, int]()
     for name, folder in folders.items():
         sizes[name] = 0
@@ -111,7 +111,10 @@ def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
 
 
 def _dead(daemon: DaemonView) -> dict[str, int]:
-    """Return the bytes of free pages in our SQLite files; files that cannot be read now are omitted."""
+    """Return how many bytes of our SQLite files are free pages.
+
+    Files that cannot be read now are left out.
+    """
     counts = dict[str, int]()
     for name, file in _FILES.items():
         path = daemon.folders["state"] / file
@@ -123,7 +126,7 @@ def _dead(daemon: DaemonView) -> dict[str, int]:
 
 
 def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float]) -> dict[str, SourceFigures]:
-    """Return the figures of each source. ``written``: POSIX seconds of the last write, by source."""
+    """Return numbers and states of each source. ``written``: POSIX seconds of the last write, by source."""
     known = {str(name): row for name, row in states(daemon.journal).items()}
     oldest, intervals = reports.oldest(), daemon.intervals()
     figures = dict[str, SourceFigures]()
@@ -142,14 +145,17 @@ def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float])
 
 
 def _progress(counts: Sequence[tuple[str, str, str, int]], edition: str) -> tuple[int, int]:
-    """Return the numbers of finished and of all documents of an edition that is being built."""
+    """Return the number of finished documents, and of all documents, of an edition that is being built."""
     states = [(state, number) for _, name, state, number in counts if name == edition]
     done = sum(number for state, number in states if state in ("settled", "quarantined", "unsupported"))
     return done, sum(number for _, number in states)
 
 
 class Kept(Generic[T]):
-    """A value that is computed again if it is older than FRESH seconds, by one thread at a time."""
+    """A value that is computed again when it is older than FRESH seconds.
+
+    Only one thread computes at a time.
+    """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, Lock()

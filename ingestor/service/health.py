@@ -1,8 +1,8 @@
-"""Addresses about the daemon's state.
+"""Serves addresses that report the state of the daemon.
 
-``GET /healthz`` reports whether the engine runs, ``GET /readyz`` whether collections are complete and
-searchable. Both need no token, and name no source. ``GET /status`` reports the state of sources and
-collections.
+``GET /healthz`` reports whether the engine runs. ``GET /readyz`` reports whether collections are complete and
+can be searched. Both need no token, and name no source. ``GET /status`` reports the state of each source and
+collection.
 """
 
 import sqlite3
@@ -51,7 +51,8 @@ def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:
 def overview(situation: Situation) -> dict[str, Any]:
     """Return the fields of ``/status``.
 
-    Times are POSIX seconds. ``lag`` is the age in seconds of the oldest change that is not searchable yet.
+    Times are POSIX seconds. ``lag`` is the age in seconds of the oldest change that a search does not find
+    yet.
     """
     reasons = obstacles(situation)
     return {
@@ -76,7 +77,7 @@ def overview(situation: Situation) -> dict[str, Any]:
 
 
 def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
-    """Count the documents of a source, a collection or both, by state."""
+    """Count documents by state. ``source``, ``collection``: count only documents of these; None for all."""
     counts: dict[str, int] = {}
     for (of, into, state), number in situation.documents.items():
         if source in (None, of) and collection in (None, into):

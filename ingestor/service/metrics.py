@@ -1,4 +1,4 @@
-"""``GET /metrics``: the daemon's figures, and the requests to the service port, for Prometheus."""
+"""``GET /metrics``: numbers of the daemon and of requests to the service port, for Prometheus."""
 
 import sqlite3
 from collections import Counter as Counts
@@ -32,7 +32,7 @@ class _Figures(Collector):
         return metrics(self._situation.value())
 
     def describe(self) -> list[Metric]:
-        """Return no metrics, so that nothing is gathered before the first scrape."""
+        """Return no metrics, so that registering this collector does not gather any numbers yet."""
         return []
 
 
@@ -205,7 +205,10 @@ def _of_work(now: Situation) -> Iterator[Metric]:
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    """Count documents by source and kind of reason; rare kinds are counted together to limit labels."""
+    """Count failed documents by source and kind of reason.
+
+    Rare kinds are counted together as "other", so that the number of labels in Prometheus stays small.
+    """
     counts = Counts[tuple[str, str]]()
     for source, reason, documents in reasons:
         counts[source, kind_of(reason)] += documents
@@ -233,7 +236,10 @@ def _counters(name: str, about: str, samples: Samples, *labels: str) -> Metric:
 
 
 def _with_samples(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
-    """Add a sample for each key, which has the labels' values; None is no sample."""
+    """Add samples to a metric, and return it.
+
+    ``samples``: values by the values of their labels. A value of None gives no sample.
+    """
     for key, value in samples.items():
         if value is not None:
             family.add_metric([key] if isinstance(key, str) else list(key), float(value))

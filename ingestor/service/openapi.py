@@ -1,4 +1,4 @@
-"""``GET /openapi.json``: description of the service port's addresses."""
+"""``GET /openapi.json``: describes all addresses of the service port."""
 
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 
 
 def _object(required: str, **properties: Schema) -> Schema:
-    """Return the schema of an object. ``required``: names of keys that an object always has."""
+    """Return the schema of an object. ``required``: its mandatory keys, separated by spaces."""
     return {"type": "object", "properties": properties, "required": required.split()}
 
 
@@ -75,7 +75,7 @@ _DOCUMENT = _object(
 
 @cache
 def description() -> Schema:
-    """Return the description in the form of OpenAPI 3.1."""
+    """Return the description of the service port as an OpenAPI 3.1 document."""
     vectors = {"type": "array", "items": _NUMBERS}
     collection, embedder = _parameter("collection", _TEXT), _parameter("embedder", _TEXT, "path")
     limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": PAGE}
@@ -136,7 +136,7 @@ def _parameter(name: str, schema: Schema, place: str = "query") -> Schema:
 
 
 def _of_assistants() -> Schema:
-    """Describe the call for assistants; answers and refusals are messages of the Model Context Protocol."""
+    """Describe ``/mcp``, whose responses and refusals are messages of the Model Context Protocol."""
     call = _call("Tools for assistants: MCP over streamable HTTP", {"type": "object"}, _MESSAGE)
     default = call["responses"]["default"]
     anything = {"application/json": {"schema": {"type": "object"}}, "text/plain": {"schema": _TEXT}}
@@ -150,7 +150,11 @@ def _reference(name: str) -> Schema:
 
 
 def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Schema:
-    """Describe a call. ``answer``: None for plain text. ``body``: None if the request has no body."""
+    """Describe an address and its responses.
+
+    ``answer``: schema of the response; None for plain text. ``body``: schema of the request's body; None if
+    it has none.
+    """
     content = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
     refusal = {"application/json": {"schema": _reference("Refusal")}}
     request = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
@@ -168,12 +172,15 @@ def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Sc
 
 
 def _plain(summary: str, answer: Schema, *others: int) -> Schema:
-    """Describe a call whose answers have the same form for several statuses."""
+    """Describe an address whose responses have the same schema with several status codes.
+
+    ``others``: status codes besides 200.
+    """
     call = _call(summary, answer)
     same = {str(status): {**call["responses"]["200"], "description": "not now"} for status in others}
     return {**call, "responses": {**call["responses"], **same}}
 
 
 def _without_token(call: Schema) -> Schema:
-    """Mark a call as needing no token."""
+    """Return the description of an address, marked as needing no token."""
     return {**call, "security": []}

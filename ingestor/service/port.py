@@ -32,7 +32,10 @@ from ingestor.state.journal import JournalReader
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Resources that all addresses share. ``turns``: limits searches and reads of documents."""
+    """Resources that all addresses of the service port share.
+
+    ``turns``: limits how many searches run at a time.
+    """
 
     daemon: DaemonView
     http: Http
@@ -42,10 +45,10 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Addresses for people.
+    """Routes of the pages for people.
 
     ``judges``: returns whether a path is one of the pages, which check the sender of a request themselves.
-    ``close``: ends open streams, so that the server can end.
+    ``close``: ends open streams, so that the server can stop.
     """
 
     routes: Sequence[BaseRoute]
@@ -61,7 +64,10 @@ def common(daemon: DaemonView, http: Http) -> Common:
 
 
 def application(shared: Common, pages: Pages) -> ASGIApp:
-    """Build the application: all addresses, with access rules, limits and metrics around them."""
+    """Build the ASGI application of the service port.
+
+    It consists of the routes of all addresses, behind access rules, limits and metrics.
+    """
     daemon, situation, turns, http = shared.daemon, shared.situation, shared.turns, shared.http
     registry = metrics.registry_of(situation)
     groups = [
@@ -84,7 +90,10 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
 
 
 def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
-    """Route requests. The error for an unknown address lists ``routes``, but no ``pages``."""
+    """Build the application that passes requests to their routes.
+
+    The refusal of an unknown path lists the paths of ``routes``, but not those of ``pages``.
+    """
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +110,7 @@ def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
 
 
 def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
-    """Raise RequestRefused if the address exists but not the method."""
+    """Raise RequestRefused if the path exists, but does not accept the method of the request."""
     near = [(route, match) for route in routes if (match := route.matches(scope)[0]) is not Match.NONE]
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
@@ -118,10 +127,10 @@ LIMITS = ServerLimits(always=PATHS)
 def open_service(
     http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
 ) -> Iterator[str]:
-    """Open the service port until the context ends.
+    """Serve the service port until the context ends.
 
-    Yield "", or the reason if the configured port could not be opened. The reason is logged with its remedy.
-    ``view``: returns the view of the daemon, by a reader of its journal.
+    Yield "", or the reason if the port could not be opened, which is also logged with a remedy. ``view``:
+    builds the view of the daemon, given a reader of its journal. ``paging``: builds the pages for people.
     """
     if http is None:
         yield ""
@@ -152,7 +161,7 @@ def open_service(
 
 
 def _reason(http: Http, error: OSError) -> str:
-    """Return why the port cannot be opened, without a remedy, as ``ingestor status`` shows it."""
+    """Explain why the port cannot be opened. The text has no remedy; ``ingestor status`` shows it."""
     place = f"{http.host}:{http.port}"
     if error.errno != errno.EADDRINUSE:
         return f"cannot listen on {place}: {error.strerror}"
@@ -160,7 +169,7 @@ def _reason(http: Http, error: OSError) -> str:
 
 
 def _advice(http: Http, error: OSError) -> str:
-    """Return why the port cannot be opened, with a remedy, for the log."""
+    """Explain why the port cannot be opened, and what to do about it. The text is logged."""
     if error.errno != errno.EADDRINUSE:
         return f"{_reason(http, error)}; correct `http` in the config"
     holder = processes.listener(http.port)

@@ -1,7 +1,7 @@
 """``POST /search``: hits and passages of one or several collections, as in ``ingestor query --json``.
 
 A collection is opened by its UUID, so that searches work during a swap. Questions are embedded by the
-embedder that made the collection, before documents.
+embedder that made the collection, and before documents.
 """
 
 import sqlite3
@@ -44,16 +44,19 @@ MOST_BYTES = 200_000  # of a request
 
 
 class Turns:
-    """Limits the requests that run at the same time, each in a thread. Not for use outside the event loop."""
+    """Limits how many requests run at the same time, each in a thread.
+
+    Methods must be called in the server's event loop.
+    """
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(AT_ONCE)
         self._taken = 0  # running and waiting requests: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread as soon as there is room.
+        """Run ``work`` in a thread when fewer requests than the limit are running, and return its result.
 
-        Raises RequestProblem for the errors of Chroma and the journal, and if too many requests wait.
+        Raises RequestProblem if too many requests wait, and in place of the errors of Chroma and the journal.
         """
         if self._taken >= AT_ONCE + WAITING:
             raise RequestProblem.at(None, 429, "too many requests wait: try again in a moment")
@@ -66,7 +69,7 @@ class Turns:
 
 
 def _repeat_after_swap(work: Callable[[], T]) -> T:
-    """Call ``work``, and once more if a collection was swapped between its choice and its reading."""
+    """Call ``work``, and call it again if the collection that it chose was swapped before it was read."""
     try:
         return work()
     except Gone:
@@ -85,9 +88,9 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def require_owner(daemon: DaemonView, request: Request) -> None:
-    """Raise RequestProblem if a request names another state as its owner.
+    """Raise RequestProblem if a request is for a daemon with another state folder.
 
-    Two projects may be configured for one port, and the command of one must not get answers of the other.
+    Two projects may be configured with the same port. A command of one must not get answers of the other.
     """
     wanted = request.headers.get(OWNER)
     if wanted is None:
@@ -97,10 +100,10 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 
 def answer_question(daemon: DaemonView, question: Question) -> Answer:
-    """Answer a question from one collection, from several or from all.
+    """Answer a question from one collection, from several collections, or from all.
 
-    A collection that cannot be searched now is left out if another one answers. Raises RequestProblem, and
-    the errors of Chroma, the embedder and the journal.
+    A collection that cannot be searched now is left out if another one can. Raises RequestProblem, and the
+    errors of Chroma, the embedder and the journal.
     """
     names = names_of(question.collection, searchable(daemon.journal))
     if names is None:
@@ -142,9 +145,9 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Edition:
-    """Return the edition that serves a collection. Raises RequestProblem.
+    """Return the edition of a collection that searches use now. Raises RequestProblem.
 
-    ``wanted``: name of the collection; "" if there is only one.
+    ``wanted``: name of the collection; "" selects the only collection.
     """
     known = searchable(daemon.journal)
     if wanted in known:
@@ -159,7 +162,7 @@ def collection_of(daemon: DaemonView, wanted: str) -> Edition:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Raise the expected errors of a search as RequestProblem. Defects pass unchanged."""
+    """Convert errors that a search is expected to raise to RequestProblem. Defects are raised unchanged."""
     try:
         yield
     except RequestRefused as refused:

@@ -1,4 +1,4 @@
-"""Figures of a running daemon at one moment, and the obstacles that keep it from being ready."""
+"""Numbers and states of a running daemon at one moment, and the obstacles that keep it from being ready."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ SLOW = 60.0  # seconds without a step, or for one batch of texts, after which th
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
-    """Figures of a source. Times are POSIX seconds."""
+    """Numbers and states of a source. Times are POSIX seconds."""
 
     last_listing: float | None = None
     held: bool = False
@@ -23,9 +23,10 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True)
 class CollectionFigures:
-    """Figures of a collection.
+    """Numbers and states of a collection.
 
-    ``records``: in Chroma, by role of the edition; "previous" is kept for a rollback.
+    ``records``: number of records in Chroma, by role of the edition. The edition with the role "previous" is
+    kept for a rollback.
     """
 
     readable: bool = True
@@ -37,8 +38,8 @@ class CollectionFigures:
 class Situation:
     """State of all sources and collections at one moment.
 
-    ``documents``: numbers of documents by source, collection and state. ``swaps``: numbers of finished and of
-    all documents, of each collection that is being rebuilt.
+    ``documents``: number of documents, by source, collection and state. ``swaps``: for each collection that
+    is being rebuilt, the number of finished documents and of all documents.
     """
 
     at: float = 0.0  # POSIX seconds
@@ -66,7 +67,7 @@ UNREADABLE = ("Chroma does not answer", "Chroma is loading a collection", "a col
 
 
 def obstacles(situation: Situation) -> list[str]:
-    """Return the reasons for which the daemon is not ready."""
+    """Return the reasons why the daemon is not ready to answer searches completely."""
     unlisted = [one for one in situation.sources.values() if one.interval and one.last_listing is None]
     down, loading, unreadable = UNREADABLE
     served, loads = situation.collections.values(), situation.chroma_up and situation.chroma_loads
