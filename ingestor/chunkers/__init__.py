@@ -1,1 +1,1 @@
-"""Ways to cut a document: one file per strategy."""
+"""Chunkers, which cut a document into chunks: one file for each strategy, or for strategies of one kind."""

@@ -1,9 +1,10 @@
 """Strategies that compare neighbouring stretches of text: ``breakpoint``, ``similarity`` and ``double_pass``.
 
 ``breakpoint`` cuts where neighbouring sentences differ more than usual in the document. Each sentence is
-embedded together with ``buffer`` neighbours on either side. The distance of consecutive sentences is
-1 - cosine. A distance above a threshold is a cut.
-[Kamradt, "5 Levels of Text Splitting"; LangChain's SemanticChunker]
+embedded together with ``buffer`` neighbours on either side. The distance of consecutive sentences is 1 -
+cosine, and a distance above a threshold is a cut. [Kamradt, "5 Levels of Text Splitting"; LangChain's
+SemanticChunker] The option ``threshold`` says how the threshold is computed; the default of ``amount`` is in
+brackets:
 
 - ``percentile``: the ``amount``-th percentile of the distances (95).
 
@@ -11,16 +12,16 @@ embedded together with ``buffer`` neighbours on either side. The distance of con
 
 - ``interquartile``: the distances' mean plus ``amount`` interquartile ranges (1.5).
 
-- ``gradient``: the ``amount``-th percentile (95) of the distances' gradient; the gradient must exceed it.
+- ``gradient``: the ``amount``-th percentile (95) of the distances' gradient, which must exceed it.
 
 The threshold is lowered for the whole document until no chunk exceeds ``max_tokens`` [Chroma's
-KamradtModified, which aims at a mean size]. Without that limit chunks of a few thousand tokens are common.
+KamradtModified, which aims at a mean size]. Without that limit, chunks of a few thousand tokens are common.
 
 ``similarity`` adds the next paragraph or sentence to a chunk if the cosine of their vectors is at least
 ``threshold`` and both fit into ``max_tokens``. Otherwise a new chunk begins. With ``vectors: encoded`` the
 model reads the chunk again after each addition, one text at a time, which is slow. With ``pooled`` the model
-reads every unit once. A threshold suits one embedding model only: ``ingestor chunk FILE --strategy similarity
---html`` shows the cuts, so that a suitable threshold can be chosen.
+reads every unit once. A threshold suits one embedding model only. The command ``ingestor chunk FILE
+--strategy similarity --html`` shows the cuts, so that a suitable threshold can be chosen.
 
 ``double_pass`` makes chunks of sentences, then merges chunks. In the first pass, two sentences open a chunk
 if their cosine exceeds ``initial``. The chunk grows while the next sentence's cosine with the chunk's last
@@ -131,9 +132,10 @@ class DoublePassOptions(GrowingOptions):
 
 
 class Stretches:
-    """Vectors of stretches: runs [first, end) of neighbouring units, encoded or pooled as the options demand.
+    """Vectors of stretches of text, for comparison. A stretch is a run [first, end) of neighbouring units.
 
-    ``spans``: the units, which are sentences or paragraphs.
+    ``spans``: the units, which are sentences or paragraphs. The option ``vectors`` decides whether the model
+    reads each stretch, or the vectors of its units are averaged.
     """
 
     def __init__(self, task: CutTask, spans: Sequence[Span]) -> None:
@@ -156,20 +158,21 @@ class Stretches:
         return result
 
     def fetch(self, stretches: Sequence[Segment]) -> None:
-        """Embed these stretches in one batch, before ``alike`` compares them.
-
-        Forget the vectors of all others.
+        """Embed the stretches in one batch, so that ``alike`` can compare them, and forget all other
+        vectors.
         """
         kept = {stretch: self._vectors[stretch] for stretch in stretches if stretch in self._vectors}
         missing = [stretch for stretch in stretches if stretch not in kept]
         self._vectors = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
     def rehearse(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
-        """Return the result of ``walk``, which calls ``alike``, with its stretches embedded in large batches.
+        """Return the result of ``walk``, which compares stretches by ``alike``, but embed them in large
+        batches.
 
-        A rehearsal is a walk in which stretches without a vector count as unlike, and are noted. The noted
-        ones are embedded together before the next rehearsal. The last walk embeds missing stretches one by
-        one. The result is the same as without rehearsals, at the cost of a few more texts.
+        In a rehearsal, ``alike`` notes each stretch without a vector, and reports it as different from any
+        other. All noted stretches are embedded together before the next rehearsal. After the last one,
+        missing stretches are embedded one by one. The result is the same as without rehearsals; only a few
+        needless texts are embedded.
         """
         for _ in range(_REHEARSALS if self.units is None else 0):
             self._noted = set()
@@ -181,7 +184,9 @@ class Stretches:
         return walk()
 
     def alike(self, first: Segment, second: Segment) -> float:
-        """Return the cosine of two stretches; -inf for a stretch that a rehearsal notes."""
+        """Return the cosine of two stretches; -inf if a rehearsal notes one of them because it has no vector
+        yet.
+        """
         if self._noted is not None:
             missing = [stretch for stretch in (first, second) if stretch not in self._vectors]
             self._noted.update(missing)
@@ -201,7 +206,7 @@ class Stretches:
         return [(at, at + 1) for at in range(len(self.spans))]
 
     def size(self, stretch: Segment) -> int:
-        """Return the approximate number of tokens of a stretch."""
+        """Return the number of tokens of a stretch, approximately."""
         return self._sums[stretch[1]] - self._sums[stretch[0]]
 
     def span(self, stretch: Segment) -> Span:
@@ -209,7 +214,7 @@ class Stretches:
 
 
 class Breakpoint:
-    """Cuts where neighbouring sentences differ more than usual in the document."""
+    """Chunker ``breakpoint``: it cuts where neighbouring sentences differ more than usual in the document."""
 
     def __init__(self, options: BreakpointOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -240,7 +245,10 @@ class Breakpoint:
 
 
 def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Iterable[Segment]]) -> Chunking:
-    """Return the chunks of a document, within the limits. ``cut``: returns the chunks as runs of units."""
+    """Return the chunks of a document, within the limits of the options.
+
+    ``cut``: the strategy; it returns the chunks as runs of units.
+    """
     if not spans:
         return Chunking(())
     stretches, limits = Stretches(task, spans), task.options
@@ -250,12 +258,18 @@ def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Ite
 
 
 def windows(count: int, buffer: int) -> list[Segment]:
-    """Return a stretch for each of ``count`` units: the unit with ``buffer`` neighbours on either side."""
+    """Return, for each of ``count`` units, the stretch of the unit and ``buffer`` neighbours on either
+    side.
+    """
     return [(max(at - buffer, 0), min(at + buffer + 1, count)) for at in range(count)]
 
 
 def values_and_bound(distances: Values, tokens: Integers, options: BreakpointOptions) -> tuple[Values, float]:
-    """Return the values between units, distances or their gradient, and the bound above which to cut."""
+    """Return the value of each place between two sentences, and the bound above which to cut.
+
+    Values are the distances, or how fast these grow if the threshold is ``gradient``. ``tokens``: tokens of
+    each sentence.
+    """
     steep = options.threshold == "gradient" and len(distances) > 1
     values = np.gradient(distances) if steep else distances
     bound = threshold(distances, options.threshold, options.amount)
@@ -263,9 +277,10 @@ def values_and_bound(distances: Values, tokens: Integers, options: BreakpointOpt
 
 
 def threshold(distances: Values, kind: Threshold, amount: float | None = None) -> float:
-    """Return the bound that a distance (or its gradient) must exceed for a cut.
+    """Return the bound that a distance, or how fast it grows, must exceed for a cut. ``amount``: level of the
+    bound.
 
-    Sums are rounded once, so the order of the distances does not matter.
+    Sums are rounded only once, so the order of the distances makes no difference.
     """
     amount = AMOUNTS[kind] if amount is None else amount
     if len(distances) < 2:
@@ -283,14 +298,16 @@ def threshold(distances: Values, kind: Threshold, amount: float | None = None) -
 
 
 def ends(values: Values, bound: float) -> list[int]:
-    """Return the ends of chunks: after each unit whose value exceeds the bound, and after the last unit."""
+    """Return the number of units up to the end of each chunk: up to each value above the bound, and up to the
+    last unit.
+    """
     return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
 
 
 def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
-    """Return the greatest bound up to ``bound`` at which no chunk has more than ``most`` tokens.
+    """Return the greatest bound, not above ``bound``, with which no chunk has more than ``most`` tokens.
 
-    If single units have more tokens, return the least possible bound.
+    ``tokens``: tokens of each unit. If single units have more, return the least bound, which cuts everywhere.
     """
     bounds: list[float] = [-math.inf, *np.unique(values[values < bound]).tolist(), bound]
     low, high = 0, len(bounds) - 1  # chunks grow with the bound
@@ -305,7 +322,7 @@ def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
 
 
 class Similarity:
-    """Chunks that grow while the next unit resembles the chunk so far."""
+    """Chunker ``similarity``: a chunk grows as long as the next unit resembles the chunk so far."""
 
     def __init__(self, options: SimilarityOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -331,7 +348,7 @@ class Similarity:
 
 
 def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
-    """Yield the chunks of ``similarity`` in order, as runs of units."""
+    """Yield the chunks of the strategy ``similarity`` in order, as runs of units."""
     count = len(stretches.spans)
     stretches.fetch(stretches.alone())
     first = 0
@@ -344,7 +361,9 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Semantic double-pass merging: joins sentences to chunks, then chunks across short insertions."""
+    """Chunker ``double_pass``: it joins sentences to chunks, then merges chunks, also across a short
+    insertion.
+    """
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -377,7 +396,7 @@ class DoublePass:
 
 
 def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Segment]:
-    """Yield the chunks of the first pass, as runs of sentences."""
+    """Yield the chunks of the first pass of ``double_pass``, as runs of sentences."""
     first, count = 0, len(stretches.spans)
     for end in range(1, count + 1):
         takes = False
@@ -390,9 +409,9 @@ def open_chunks(stretches: Stretches, options: DoublePassOptions) -> Iterator[Se
 
 
 def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
-    """Yield the chunks of the second pass, merged from ``opened``, the chunks of the first.
+    """Yield the chunks of the second pass of ``double_pass``: chunks of the first pass, ``opened``, merged.
 
-    This pass has no rehearsal: its stretches are long, so needless embeddings would cost more than batches
+    This pass has no rehearsal. Its stretches are long, so needless embeddings would cost more than batches
     save.
     """
     current, at = opened[0], 1
@@ -411,7 +430,7 @@ def merge(stretches: Stretches, opened: Sequence[Segment], options: DoublePassOp
 def _count_merged(
     stretches: Stretches, current: Segment, following: Sequence[Segment], options: DoublePassOptions
 ) -> int:
-    """Return how many of the following chunks to merge into the current chunk: 0, 1 or 2."""
+    """Return how many of the ``following`` chunks to merge into the ``current`` one: 0, 1 or 2."""
     for taken, other in enumerate(following, start=1):
         if stretches.alike(current, other) > options.merging:
             fits = stretches.size((current[0], other[1])) <= options.max_tokens
@@ -420,7 +439,9 @@ def _count_merged(
 
 
 def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
-    """Return the pairs that were compared: the growing chunk's stretch, and each unit after the first."""
+    """Return the pairs (first unit, next unit) that a strategy compared while a chunk grew. ``count``: number
+    of units.
+    """
     return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
 
 

@@ -1,11 +1,12 @@
-"""Strategy ``auto``: picks a strategy by a document's kind, which is short, code, table, headings or prose.
+"""Strategy ``auto``: chooses another strategy for each document, by the document's kind.
 
-The first kind that fits decides. A ``short`` document has at most ``short_tokens``. ``code`` is text in a
+The first kind that fits is chosen. A ``short`` document has at most ``short_tokens``. ``code`` is text in a
 language for programs or configuration. A ``table`` is CSV or TSV, or consists mostly of tables. ``headings``
-means two headings or more. All other documents are ``prose``. A chunk's ``picked`` names its strategy.
+means at least two headings. All other documents are ``prose``. The metadata ``picked`` of a chunk names its
+strategy.
 
-``context``, ``neighbours`` and the limits are set beside the picks, and apply to every picked strategy. No
-picked strategy keeps a statistic of the collection (``scope: document``), so a document's chunks depend on no
+``context``, ``neighbours`` and the limits are options of ``auto`` itself, and apply to every strategy. No
+strategy may keep a statistic of the collection (``scope: document``), so a document's chunks depend on no
 other document.
 """
 
@@ -51,7 +52,7 @@ class AutoOptions(ChunkerOptions):
     @model_validator(mode="before")
     @classmethod
     def _hand_down(cls, data: Any) -> Any:
-        """Pass the options of ``auto`` on to each pick, whose own options override them."""
+        """Pass the options of ``auto`` on to each of its strategies, whose own options override them."""
         if not isinstance(data, Mapping):
             return data
         own = ChunkerOptions.model_fields
@@ -62,7 +63,9 @@ class AutoOptions(ChunkerOptions):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Require the same ``context`` and ``neighbours`` for all picks, since the pipeline applies them."""
+        """Require that all strategies have the same ``context`` and ``neighbours``: the pipeline applies
+        these, not a chunker.
+        """
         for kind in KINDS:
             options = getattr(self, kind).options
             pooled = getattr(options, "vectors", "encoded") == "pooled"
@@ -77,7 +80,7 @@ class AutoOptions(ChunkerOptions):
 
 
 class Auto:
-    """Chunker that picks another chunker for each document, by the document's kind."""
+    """Chunker that passes each document on to another chunker, by the document's kind."""
 
     def __init__(self, options: AutoOptions, tokens: Tokens, chunkers: Mapping[Kind, Chunker]) -> None:
         self._options, self._tokens, self._chunkers = options, tokens, chunkers
@@ -109,7 +112,9 @@ def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
 
 
 def build(options: AutoOptions, tokens: Tokens) -> Auto:
-    """Return the chunker of ``auto``. Raises NeedsHuman for a strategy that can't be picked."""
+    """Return the chunker of ``auto``. Raises NeedsHuman if a chosen strategy depends on the whole
+    collection.
+    """
     chunkers: dict[Kind, Chunker] = {}
     for kind in KINDS:
         pick: Pick = getattr(options, kind)

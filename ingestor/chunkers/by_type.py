@@ -1,7 +1,8 @@
-"""Strategies by content type: a config's main strategy, and others for the types that ``by_type`` names.
+"""Strategies by content type: the config's main strategy, and other strategies for the types in ``by_type``.
 
-A document of a named type is chunked as if its strategy were the config's main one, with that strategy's
-``neighbours``. It does not count in a statistic of the collection. The key ``picked`` names the strategy.
+A document of such a type is chunked as if its strategy were the main one, with that strategy's
+``neighbours``. It does not count in any statistic of the collection. The metadata ``picked`` of a chunk names
+the strategy.
 """
 
 from collections.abc import Mapping
@@ -23,20 +24,21 @@ _Key = TypeVar("_Key", bound=str)
 
 @runtime_checkable
 class Looking(Protocol):
-    """A chunker that can return the values which decide its cuts, to show to people."""
+    """A chunker that can return the values that decide where it cuts, so that people can see them."""
 
     def look(self, document: Document, embed: Embed) -> "Seen | None":
         """Return the values that decide the cuts, as if the document were alone in its collection.
 
-        Cuts that a minimum size later removes are included. None if the document is cut without vectors.
+        They include cuts that the minimum size removes later. Return None if no vectors decide the cuts.
         """
         ...
 
 
 class ByType:
-    """Chunker that passes documents of some content types to other strategies.
+    """Chunker that passes documents of some content types on to other chunkers.
 
-    ``own``: chunker of the main strategy. ``others``: chunkers by key of ``by_type``.
+    ``own``: chunker of the main strategy. ``others``: chunkers by the key of ``by_type`` to which they
+    belong.
     """
 
     def __init__(self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) -> None:
@@ -65,7 +67,7 @@ class ByType:
 
 
 class CollectiveByType(ByType):
-    """``ByType`` whose main strategy depends on a statistic of the collection."""
+    """``ByType`` for a main strategy that depends on a statistic of the collection."""
 
     def __init__(
         self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker], collective: Collective
@@ -76,7 +78,7 @@ class CollectiveByType(ByType):
 
 
 def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key, Chunker]:
-    """Return the chunkers. The questions of those that ask a language model go through ``answers``."""
+    """Return the chunkers such that those with a language model send their questions through ``answers``."""
     return {
         key: chunker.through(answers) if isinstance(chunker, Asking) else chunker
         for key, chunker in chunkers.items()
@@ -84,7 +86,7 @@ def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key
 
 
 def name_strategy(made: Chunking, pick: Pick) -> tuple[Chunk, ...]:
-    """Return the chunks with the name of their strategy in the key ``picked``."""
+    """Return the chunks with the name of their strategy in the metadata ``picked``."""
     return tuple(replace(chunk, extra=(*chunk.extra, ("picked", pick.strategy))) for chunk in made.chunks)
 
 
@@ -95,7 +97,9 @@ def _wrap(options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) 
 
 
 def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
-    """Return the chunker of a config. Raises NeedsHuman for a strategy that ``by_type`` cannot name."""
+    """Return the chunker of a config. Raises NeedsHuman if ``by_type`` names a strategy that needs the
+    collection.
+    """
     own: Chunker = plugin.build(options, tokens)
     if not isinstance(options, ChunkerOptions) or not options.by_type:
         return own

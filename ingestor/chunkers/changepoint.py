@@ -1,22 +1,24 @@
 """Strategy ``changepoint``: chunks with little variance inside, of ``target`` tokens on average.
 
 The method is in segmentation/changepoint.py. Prose is cut into pieces of at most 50 tokens, fewer for small
-targets. Pieces are joined to chunks of at most 2.5 times the target. A heading, label or the like stays with
-the text that it introduces if both fit (see text/bonds.py). Cuts are preferred at starts of sections. In
+targets. Pieces are joined to chunks of at most 2.5 times the target. A heading, a label or other lead stays
+with the text that it introduces if both fit (see text/bonds.py). Cuts are preferred at starts of sections. In
 documents with headings a cut costs less before a heading and between blocks, and more inside lists, tables
-and code (see chunkers/parts.py). Pooled vectors take nothing from neighbours in another section or page.
+and code (see chunkers/parts.py). The pooled vector of a chunk is not mixed with those of chunks in another
+section or page.
 
-A table's rows mean little without their header. If vectors are pooled, the model reads pieces of a table with
-their context in front (see text/context.py). Such a piece may be half as large as the largest chunk.
+A table's rows mean little without their header. So if vectors are pooled, the model reads pieces of a table
+with their context in front (see text/context.py). Such a piece may be half as large as the largest chunk.
 
-``penalty: auto`` computes the price of a chunk at which the mean chunk has the target size. The mean is over
-the collection, or over each document by itself (``scope``). With a number as price no document depends on
-others. Chunk vectors are pooled unless ``vectors: encoded``.
+Each chunk has a price. ``penalty: auto`` computes the price at which the mean chunk has the target size. The
+mean is over the collection, or over each document by itself (``scope``). If the price is a number, no
+document depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
 
 The collection's price moves when documents are added or removed. A document is cut again if the new price
-changes its cuts. ``drift`` adds slack: how far the price may move, rounded up to steps of 4.4 %, before that.
+changes its cuts. The option ``drift`` allows the price to move further before that, rounded up to steps of
+4.4 %.
 
-Configs are checked without NumPy, which takes long to import: functions import what needs it.
+Configs are checked without NumPy, which takes long to import: functions import modules that need it.
 """
 
 import math
@@ -89,17 +91,17 @@ class ChangepointOptions(SemanticOptions):
 
     @property
     def most(self) -> int:
-        """Return the tokens of the largest chunk."""
+        """Return the number of tokens of the largest chunk."""
         return smaller(self.target * 5 // 2, self.max_tokens)
 
     @property
     def piece(self) -> int:
-        """Return the tokens of the largest piece of prose."""
+        """Return the number of tokens of the largest piece of prose."""
         return max(SMALLEST, min(_PIECE, self.most // 4))
 
 
 class Changepoint:
-    """Chunker ``changepoint`` whose price depends on the document alone, or is fixed by the config."""
+    """Chunker ``changepoint`` for a price that the config fixes, or that depends only on the document."""
 
     def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:
         self._options, self._tokens = options, tokens
@@ -152,15 +154,15 @@ class Changepoint:
         return parts.Seen("piece", spans, vectors, 1 - parts.cosines(vectors), None, meaning)
 
     def _tables(self, document: Document) -> "list[Span]":
-        """Return the spans of the document's tables if vectors are pooled; otherwise none."""
+        """Return the spans of the document's tables if vectors are pooled; no spans otherwise."""
         pooled = self._options.vectors == "pooled"
         return [(block.start, block.end) for block in document.blocks if pooled and block.kind == "table"]
 
 
 class CollectiveChangepoint(Changepoint):
-    """Chunker ``changepoint`` whose price depends on the whole collection.
+    """Chunker ``changepoint`` for a price that depends on the whole collection.
 
-    ``statistic``: name of the sum over all documents.
+    ``statistic``: name under which the collection stores the sum of all documents' contributions.
     """
 
     def __init__(self, options: ChangepointOptions, tokens: "Tokens") -> None:

@@ -1,14 +1,15 @@
-"""Strategy ``cluster``: joins adjacent segments that are more similar than the average of the collection.
+"""Strategy ``cluster``: joins neighbouring pieces that are more similar than the average of the collection.
 
 The text is cut into pieces of at most ``min_tokens``, which are embedded. A chunk joins up to max_tokens /
-min_tokens neighbouring pieces, and the best of all divisions is computed (segmentation/cluster.py).
-[ClusterSemanticChunker: Smith & Troynikov, Chroma technical report, 2024.] Unlike in the published code, no
-chunk exceeds the limit. A chunk of a word or two is joined with a neighbour.
+min_tokens neighbouring pieces, and the best of all divisions is computed (segmentation/cluster.py). The
+method is ClusterSemanticChunker [Smith & Troynikov, Chroma technical report, 2024]. Unlike in the published
+code, no chunk exceeds the limit. A chunk of a word or two is joined with a neighbour.
 
-``scope: collection`` compares with all documents of the collection, as published. Each added or removed
-document moves the mean for all documents, and those whose cuts change are cut again. So the collection equals
-a fresh one. ``drift`` lets the mean move further, for fewer rewritten chunks; a document's chunks then depend
-on the history. ``scope: document`` compares each document with itself only.
+``scope: collection`` compares pieces with the mean over all documents of the collection, as published. Each
+added or removed document moves the mean, and every document whose cuts change is cut again. So the collection
+always equals one that is made anew. ``drift`` lets the mean move further, so that fewer chunks are written
+again; chunks then depend on the history. ``scope: document`` compares pieces with the mean over their own
+document.
 """
 
 from typing import Literal, Self
@@ -32,7 +33,9 @@ _LEAST = 5  # a chunk under a fifth of a piece is joined with a neighbour, if bo
 
 
 class ClusterOptions(SemanticOptions):
-    """Options of ``cluster``. ``min_tokens`` limits a piece; a chunk has one or more pieces."""
+    """Options of ``cluster``. ``min_tokens`` is the largest size of a piece; a chunk has one or more
+    pieces.
+    """
 
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
     min_tokens: int = Field(
@@ -58,7 +61,9 @@ class ClusterOptions(SemanticOptions):
 
 
 class Cluster:
-    """Chunker ``cluster`` that compares each document with itself alone (scope ``document``)."""
+    """Chunker ``cluster`` for scope ``document``: pieces are compared with the mean over their own
+    document.
+    """
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -99,10 +104,10 @@ class Cluster:
 
 
 class CollectiveCluster(Cluster):
-    """Chunker ``cluster`` that compares with the whole collection (scope ``collection``).
+    """Chunker ``cluster`` for scope ``collection``: pieces are compared with the mean over the collection.
 
-    ``statistic``: name of the sum over all documents. Chunkers with pieces of one size share a sum, whatever
-    their ``max_tokens``.
+    ``statistic``: name under which the collection stores the sum of all documents' contributions. Chunkers
+    with the same size of pieces share it, whatever their ``max_tokens``.
     """
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
@@ -114,7 +119,10 @@ class CollectiveCluster(Cluster):
 
 
 def solvable(units: Units, options: ClusterOptions) -> Programme:
-    """Return the dynamic programme of a document. Raises BadDocument if there is too much to compare."""
+    """Return the dynamic programme that finds a document's best cuts (see segmentation/cluster.py).
+
+    Raises BadDocument if the document is too long to compare its pieces.
+    """
     longest = options.max_tokens // options.min_tokens
     allowed = sums_of_runs(units.tokens, longest) <= options.max_tokens
     allowed[:, 0] = True

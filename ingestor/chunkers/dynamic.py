@@ -61,7 +61,11 @@ class Dynamic:
 def _grow(
     ruler: Ruler, whole: Span, pauses: Sequence[Sequence[int]], least: int, most: int
 ) -> Iterator[Span]:
-    """Yield the chunks of the text in order."""
+    """Yield the chunks of a text in order. ``whole``: its span. ``least``, ``most``: limits of a chunk in
+    tokens.
+
+    ``pauses``: see ``_best_end``.
+    """
     start, last = whole
     while start < last:
         end = _best_end(ruler, pauses, start, least, most)
@@ -71,10 +75,10 @@ def _grow(
 
 
 def _best_end(ruler: Ruler, pauses: Sequence[Sequence[int]], start: int, least: int, most: int) -> int:
-    """Return the best end of a chunk that begins at ``start``, with ``least`` to ``most`` tokens.
+    """Return the best end of a chunk that begins at ``start`` and has ``least`` to ``most`` tokens.
 
-    ``pauses``: ends of paragraphs, of sentences and of clauses. The rest of the text is empty, or has at
-    least ``least`` tokens.
+    ``pauses``: ends of paragraphs, of sentences and of clauses. The text that remains after the chunk is
+    empty, or has at least ``least`` tokens.
     """
     furthest = ruler.fit(start, most, soft=False)
     if furthest == ruler.end:

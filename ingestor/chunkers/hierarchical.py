@@ -1,7 +1,8 @@
-"""Strategy ``hierarchical``: small chunks to search, larger passages to read ("small to big").
+"""Strategy ``hierarchical``: small chunks to search, and larger passages around them to read ("small to
+big").
 
 The document is cut into sections, sections into passages, passages into groups of sentences. Only the last
-level is indexed. Every chunk has the metadata of its passage, the parent:
+level is indexed. Every chunk has metadata about the passage that contains it, its parent:
 
  - ``level``, ``parent_level``: names of the chunk's level and of its parent's level.
 
@@ -11,8 +12,8 @@ level is indexed. Every chunk has the metadata of its passage, the parent:
 
  - ``parents``: all levels above the chunk, outermost first, as JSON: ``[[name, index, start, end], ...]``.
 
-Without the document, a reader can fetch the chunks of the same ``document_id`` and ``parent_index``. Joined
-in the order of ``start_index`` they are the parent, except for the whitespace between them.
+A reader without the document can fetch all chunks with the same ``document_id`` and ``parent_index``. Joined
+in the order of ``start_index`` they are the parent, except for the white space between them.
 """
 
 import json
@@ -40,7 +41,9 @@ _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
 
 
 class Level(Options):
-    """A level of the hierarchy: units of text, packed up to ``max_tokens``."""
+    """A level of the hierarchy. Its spans are units of text (such as sentences), packed up to
+    ``max_tokens``.
+    """
 
     name: str = Field(min_length=1, description="what the chunks' metadata calls the level")
     unit: UnitName = Field(
@@ -57,7 +60,9 @@ LEVELS = (
 
 
 class HierarchicalOptions(ChunkerOptions):
-    """Options of ``hierarchical``. ``depth``: number of heading levels that start a section."""
+    """Options of ``hierarchical``. ``depth``: number of heading levels, outermost first, that begin a
+    section.
+    """
 
     levels: tuple[Level, ...] = Field(
         default=LEVELS,
@@ -85,7 +90,9 @@ class HierarchicalOptions(ChunkerOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A span of one level. ``above``: spans around it, outermost first, as (level, index, start, end)."""
+    """A span of one level. ``above``: spans that contain it, outermost first, as (level, index, start,
+    end).
+    """
 
     span: Span
     above: tuple[tuple[str, int, int, int], ...] = ()
@@ -115,9 +122,10 @@ class Hierarchical:
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
     def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
-        """Return the spans of one level, packed from units inside one span of the level above.
+        """Return the spans of one level inside one span of the level above. ``units``: units of text in that
+        span.
 
-        ``last``: whether it is the indexed level, to which the limits of all strategies apply.
+        ``last``: whether the level is the indexed one, to which the limits of all strategies apply.
         """
         text = tails.document.text
         most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens

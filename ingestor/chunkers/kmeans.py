@@ -1,14 +1,14 @@
-"""Strategy ``kmeans``: a chunk is a cluster of sentences, from anywhere in the document.
+"""Strategy ``kmeans``: a chunk is a cluster of similar sentences from anywhere in the document.
 
 The strategy is a poor baseline for comparisons: it loses the order of the text, and an edit anywhere can move
-sentences between all chunks. A chunk has several spans. A cluster over ``max_tokens`` is cut into runs of its
-sentences, and a small cluster is joined with the next.
+sentences between all chunks. A chunk has several spans. A cluster over ``max_tokens`` is divided into runs of
+its sentences, and a small cluster is joined with the next.
 
 The result is deterministic. The first centre is the sentence farthest from the mean. Every further centre is
-the sentence farthest from its nearest centre, the earlier one if two are equally far. Lloyd's iteration
-follows [Lloyd 1982]. Sums are floats, whose last bits depend on the processor and its BLAS. So another
-machine may assign a sentence between two centres differently. Strategies that cut between sentences use
-integers (segmentation/fixed_point.py).
+the sentence farthest from its nearest centre, or the earliest of several. Lloyd's iteration follows [Lloyd
+1982]. Sums are floats, whose last bits depend on the processor and its BLAS. So a sentence between two
+centres may be in another chunk on another machine. Strategies that cut between sentences use integers
+(segmentation/fixed_point.py).
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,9 @@ class Kmeans:
 
 
 def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
-    """Return the number of each row's cluster, for at most ``clusters`` clusters; shape (rows,)."""
+    """Return the number of the cluster to which each row belongs; shape (rows,). There are at most
+    ``clusters``.
+    """
     points = np.asarray(vectors, np.float64)
     centres = points[_farthest_points(points, clusters)]
     labels = np.full(len(points), -1)
@@ -94,7 +96,7 @@ def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
 
 
 def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
-    """Return the first centres: positions of at most ``most`` points that lie far from one another."""
+    """Return the rows to use as first centres: at most ``most`` points that lie far from one another."""
     chosen = [int(np.square(points - points.mean(axis=0)).sum(axis=1).argmax())]
     distance = np.square(points - points[chosen[0]]).sum(axis=1)
     while len(chosen) < most and distance.max() > 0:
@@ -104,7 +106,7 @@ def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
 
 
 def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the sentences of a cluster in order, in groups of at most ``most`` tokens."""
+    """Divide a cluster into groups of at most ``most`` tokens, and yield them. Sentences stay in order."""
     run: _Group = []
     total = 0
     for member, size in zip(members, tokens.counts([text[start:end] for start, end in members]), strict=True):
@@ -117,7 +119,9 @@ def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Gr
 
 
 def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield a group, halved until each part has at most ``most`` tokens or a single sentence."""
+    """Yield the parts of a group, halved until each part has at most ``most`` tokens or is a single
+    sentence.
+    """
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
         return
@@ -127,7 +131,8 @@ def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Return the groups, those under ``least`` tokens joined with the next group if both fit in ``most``.
+    """Return the groups; a group under ``least`` tokens is joined with the next if both have at most
+    ``most``.
 
     A small last group is joined with the previous one.
     """

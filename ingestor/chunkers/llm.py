@@ -1,11 +1,11 @@
-"""Strategy ``llm``: a language model names the borders between subjects; the chunks' text is unchanged.
+"""Strategy ``llm``: a language model decides where the subject changes; the text of the chunks is unchanged.
 
-The text is cut into numbered pieces of at most 50 tokens. The model reads a window of pieces and answers
-after which to split; the next window begins after the last split. [LLMSemanticChunker: Smith & Troynikov,
-Chroma technical report, 2024.] Windows never cross the stretches of text/sections.py, so that an edit repeats
-only the requests near it.
+The text is cut into numbered pieces of at most 50 tokens. The model reads a window of pieces, and answers
+after which pieces to split the text. The next window begins after the last split. The method is
+LLMSemanticChunker [Smith & Troynikov, Chroma technical report, 2024]. No window crosses the end of a stretch
+(see text/sections.py), so that an edit repeats only the requests near it.
 
-A window without a valid answer is cut by the strategy in ``fallback``, and its chunks have the key
+A window without a valid answer is cut by the strategy that ``fallback`` names. Its chunks have the metadata
 ``fallback``.
 """
 
@@ -85,9 +85,10 @@ class Llm:
         return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
 
     def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:
-        """Yield chunks in order, each with True, or a window without a valid answer, with False.
+        """Yield the chunks that the model made, in order, each with True, and each window without a valid
+        answer with False.
 
-        ``sizes``: tokens of each span.
+        ``spans``: the pieces of a stretch. ``sizes``: tokens of each piece.
         """
         at = 0
         while len(spans) - at > _FEW:
@@ -102,7 +103,9 @@ class Llm:
             yield _reach(spans, at, len(spans)), True
 
     def _cut_without_model(self, document: Document, part: Span, embed: Embed) -> list[Span]:
-        """Return a part of the document in chunks of the fallback strategy."""
+        """Cut a part of the document with the fallback strategy. Return the chunks as spans of the
+        document.
+        """
         start, end = part
         cut = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
         return [(start + chunk.start, start + chunk.end) for chunk in cut]
@@ -122,15 +125,19 @@ class Llm:
 
 
 def question(text: str, spans: Sequence[Span]) -> Messages:
-    """Return the request for a window. Pieces are numbered from 1, so that equal windows hit the cache."""
+    """Return the request about a window of pieces.
+
+    Pieces are numbered from 1, so that windows with the same text are found in the cache.
+    """
     shown = (f"<start_chunk_{i}>{text[a:b]}<end_chunk_{i}>" for i, (a, b) in enumerate(spans, 1))
     return ("system", _TASK), ("user", "\n".join(shown))
 
 
 def read(answer: str, count: int) -> list[int]:
-    """Parse an answer about ``count`` pieces: the numbers of those after which to split.
+    """Parse an answer: return the numbers of the pieces after which to split. ``count``: pieces in the
+    window.
 
-    Raises ValueError with a message for the model.
+    Raises ValueError if the answer is invalid, with a message for the model.
     """
     lines = _ANSWER.findall(answer)
     if not lines:
@@ -144,7 +151,9 @@ def read(answer: str, count: int) -> list[int]:
 
 
 def _count_that_fit(sizes: Sequence[int], most: int) -> int:
-    """Return how many pieces, from the first on, fit into ``most`` tokens, but two or more."""
+    """Return how many pieces, from the first one on, fit into ``most`` tokens; at least two, if there are
+    two.
+    """
     total = 0
     for count, size in enumerate(sizes):
         total += size
@@ -154,7 +163,7 @@ def _count_that_fit(sizes: Sequence[int], most: int) -> int:
 
 
 def _reach(spans: Sequence[Span], first: int, end: int) -> Span:
-    """Return the span from the start of piece ``first`` to the end of the piece before ``end``."""
+    """Return the span from piece number ``first`` up to, but not including, piece number ``end``."""
     return spans[first][0], spans[end - 1][1]
 
 

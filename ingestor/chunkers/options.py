@@ -1,6 +1,7 @@
 """Options that all chunkers share.
 
-The pipeline applies ``context`` and ``neighbours``, and ``by_type.build_chunker`` applies ``by_type``.
+Three of them are not applied by the chunker: the pipeline applies ``context`` and ``neighbours``, and
+``by_type.build_chunker`` applies ``by_type``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,9 +19,9 @@ from ingestor.text.limits import SMALLEST
 
 
 class Pick(Options):
-    """Strategy of some documents, with its options.
+    """A strategy that a config chooses for some documents, with the strategy's options.
 
-    The config has it as one mapping, or as the strategy's name alone.
+    A config gives it as one mapping, or as the name of the strategy alone.
     """
 
     strategy: str
@@ -43,7 +44,7 @@ class Pick(Options):
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
-    """Return the checked options of a strategy. Raises ValueError with a message for the user."""
+    """Check the options that a config gives for a strategy. Raises ValueError with a message for the user."""
     if strategy == "auto" or given.pop("by_type", None):
         raise ValueError("must be another strategy than auto, without by_type")
     try:
@@ -62,7 +63,10 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
 
 @contextmanager
 def _first_error(place: str) -> Iterator[None]:
-    """Turn a ValidationError into a ValueError with its first error. ``place``: beginning of the message."""
+    """Turn a ValidationError in the context into a ValueError with its first error.
+
+    ``place``: beginning of the message, which says where in the config the error is.
+    """
     try:
         yield
     except ValidationError as error:
@@ -74,7 +78,8 @@ def _first_error(place: str) -> Iterator[None]:
 class ChunkerOptions(Options):
     """Options of all strategies.
 
-    ``min_tokens`` and ``max_tokens`` limit a chunk's text, in cl100k tokens (text/limits.py).
+    ``min_tokens`` and ``max_tokens`` limit the text of a chunk, in tokens of cl100k_base (see
+    text/limits.py).
     """
 
     context: Context = Field(
@@ -104,16 +109,17 @@ class ChunkerOptions(Options):
     )
 
     def of_type(self, content_type: str) -> str | None:
-        """Return the first key of ``by_type`` that matches a content type; None if none does."""
+        """Return the first key of ``by_type`` that matches a content type; None if no key does."""
         is_code = code_language(content_type) is not None
         keys = (key for key in self.by_type if (is_code if key == "code" else fnmatchcase(content_type, key)))
         return next(keys, None)
 
     def options_of(self, key: str) -> Options:
-        """Return the options of the strategy that ``by_type`` has under ``key``.
+        """Return the options of the strategy under a key of ``by_type``, completed by the options of the main
+        strategy.
 
-        Context and limits that are set here apply to it, too, and the smaller ``max_tokens`` of the two.
-        Raises ValidationError if minimum and maximum exclude each other.
+        Context and limits of the main strategy apply unless that strategy sets its own, but never a larger
+        ``max_tokens``. Raises ValidationError if the minimum exceeds the maximum.
         """
         options = self.by_type[key].options
         names = [name for name in ("context", "min_tokens", "max_tokens") if name in self.model_fields_set]
@@ -156,7 +162,8 @@ class ChunkerOptions(Options):
 class OverlapOptions(ChunkerOptions):
     """Options of chunkers whose chunks may repeat the end of the previous chunk.
 
-    The unit of ``overlap`` differs by chunker. ``size_option``: option with a chunk's size in that unit.
+    Each chunker has its own unit for ``overlap``. ``size_option``: name of the option that limits a chunk in
+    that unit.
     """
 
     size_option: ClassVar[str] = "size"
@@ -186,7 +193,7 @@ _SHARE = 0.3  # default of ``neighbours`` for pooled vectors
 
 
 class SemanticOptions(ChunkerOptions):
-    """Options of strategies that compare vectors of a text's parts."""
+    """Options of strategies that compare the vectors of parts of a text."""
 
     vectors: Literal["encoded", "pooled"] = Field(
         default="encoded",
@@ -203,12 +210,12 @@ class SemanticOptions(ChunkerOptions):
 
 
 class GrowingOptions(SemanticOptions):
-    """Options of strategies that need a minimum size because they cut wherever neighbours differ."""
+    """Options of strategies that need a minimum size, because they cut wherever neighbouring units differ."""
 
     @model_validator(mode="before")
     @classmethod
     def _fit_minimum(cls, data: Any) -> Any:
-        """Lower the default of ``min_tokens`` to half of ``max_tokens``, if that is less."""
+        """Lower the default of ``min_tokens`` to half of ``max_tokens`` if it is greater."""
         least = cls.model_fields["min_tokens"].default
         most = data.get("max_tokens") if isinstance(data, dict) else None
         if isinstance(most, int) and "min_tokens" not in data and most < 2 * least:

@@ -1,11 +1,12 @@
 """Parts of a document that semantic strategies compare, prices of cuts between them, and vectors of chunks.
 
 A *part* is a span that a strategy embeds: a sentence, a paragraph or a piece. A *price* is what a cut costs
-in the strategy ``changepoint``; strong borders of the text's structure cost less.
+in the strategy ``changepoint``; a cut costs less at a strong border in the text's structure.
 
-``vectors: encoded`` embeds every chunk, which is a second pass over the text. ``vectors: pooled`` averages
-the vectors of a chunk's parts by tokens, and mixes in its neighbours' vectors (``neighbours``, default 0.3).
-Pooling needs no second pass, and an edit changes the vectors of at most two chunks on either side.
+``vectors: encoded`` embeds every chunk, so the model reads the text a second time. ``vectors: pooled``
+averages the vectors of a chunk's parts, weighted by tokens, and mixes in those of neighbouring chunks
+(``neighbours``, default 0.3). Pooling needs no second reading, and an edit changes the vectors of at most two
+chunks on either side.
 """
 
 from bisect import bisect_left, bisect_right
@@ -44,7 +45,7 @@ Place = tuple[int, int]  # number of the section, and number of the page
 
 @dataclass(frozen=True, slots=True)
 class CutTask:
-    """A document to cut, with the options, embedder and tokenizer for its parts."""
+    """A document that is to be cut, with the options, the embedder and the tokenizer for its parts."""
 
     document: Document
     options: SemanticOptions
@@ -54,10 +55,11 @@ class CutTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Parts of a text in order, with a vector each.
+    """The parts of a text in order, with a vector each. ``in_context``: numbers of parts embedded with their
+    context.
 
-    ``tokens``: tokens of each part and of the whitespace before it, so that sums approximate the counts of
-    longer texts. ``in_context``: positions of parts that were embedded with their context in front.
+    ``tokens``: tokens of each part with the white space before it, so that their sums approximate the counts
+    of longer texts.
     """
 
     spans: Sequence[Span]
@@ -68,7 +70,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Values that a strategy compared, to show to people beside the cuts."""
+    """The values by which a strategy decided its cuts, to be shown to people beside the cuts."""
 
     unit: str  # name of a part, such as "sentence"
     spans: Sequence[Span]
@@ -81,10 +83,10 @@ class Seen:
 def small_pieces(
     document: Document, tokens: Tokens, size: int, most: int, tables: Sequence[Span] = ()
 ) -> list[Span]:
-    """Return the document in pieces of at most ``size`` tokens; a heading or label begins a piece.
+    """Return the document in pieces of at most ``size`` tokens. Headings and labels begin a piece.
 
-    A label is joined with the text after it if together they have at most ``most`` tokens. ``tables``: spans
-    inside which pieces may have half of ``most`` tokens.
+    A label is joined with the text after it if both have at most ``most`` tokens. ``tables``: spans in which
+    pieces may have half of ``most`` tokens.
     """
     starts = (start for start, _ in label_spans(document))
     cut = pieces(document.text, tokens, size, starts, document.language, tables, max(size, most // 2))
@@ -92,7 +94,7 @@ def small_pieces(
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's sentences, with labels joined to the text after them.
+    """Return the sentences of a document, with headings and labels joined to the text after them.
 
     A sentence over ``most`` tokens is divided.
     """
@@ -101,7 +103,7 @@ def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> lis
 
 
 def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the document's paragraphs, with labels joined to the text after them.
+    """Return the paragraphs of a document, with headings and labels joined to the text after them.
 
     A paragraph over ``most`` tokens is divided.
     """
@@ -110,9 +112,8 @@ def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> li
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the spans, each joined with headings and labels before it if ``most`` tokens allow that.
-
-    text/bonds.py defines which text belongs to the text after it.
+    """Return the spans, each joined with the leads before it (see text/bonds.py) if both have at most
+    ``most`` tokens.
     """
     leading = leads(document)
     starts = [start for start, _ in leading]
@@ -129,7 +130,7 @@ def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most:
 
 
 def embed_parts(task: CutTask, spans: Sequence[Span], tables: Sequence[Span] = ()) -> Units:
-    """Return the spans with their vectors. A span inside one of the ``tables`` is embedded in its context."""
+    """Embed the spans. A span inside one of the ``tables`` is embedded with its context in front."""
     text, starts = task.document.text, [start for start, _ in tables]
     owners = [owner(starts, end - 1) for _, end in spans]
     inside = [at for at, own in enumerate(owners) if own >= 0 and spans[at][1] <= tables[own][1]]
@@ -140,7 +141,7 @@ def embed_parts(task: CutTask, spans: Sequence[Span], tables: Sequence[Span] = (
 
 
 def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
-    """Count the tokens of each span, with the whitespace before it."""
+    """Count the tokens of each span, with the white space before it."""
     ends = [end for _, end in spans]
     starts = [*(start for start, _ in spans[:1]), *ends]
     return np.array(tokens.counts([text[a:b] for a, b in zip(starts, ends, strict=False)]), dtype=np.int64)
@@ -154,8 +155,8 @@ def join(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
 def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: bool = False) -> Chunking:
     """Return the chunks of a document, with pooled vectors if the options demand pooling.
 
-    ``units``: parts to pool from, if they were embedded. ``by_place``: whether vectors of neighbours in
-    another section or page are not mixed in.
+    ``units``: the embedded parts from which to pool; None for none. ``by_place``: whether to mix in only the
+    vectors of neighbours in the same section and page.
     """
     document, options = task.document, task.options
     made = chunks(document.text, spans)
@@ -179,16 +180,16 @@ def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: 
 
 
 def starts_section(document: Document, spans: Sequence[Span]) -> list[bool]:
-    """Return for each span, in order, whether it starts a section; False for the first span."""
+    """Return for each span whether a section starts with it; False for the first span."""
     starts = [heading.start for heading in headings(document)]
     owners = [owner(starts, start) for start, _ in spans]
     return [*(False for _ in spans[:1]), *(own != before for before, own in pairwise(owners))]
 
 
 def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) -> Integers:
-    """Return the price of the cut after each span, in units of 1 / WHOLE; shape (spans,).
+    """Return the price of the cut after each span, in thousandths (1 / WHOLE) of the penalty; shape (spans,).
 
-    All cuts cost the same in a document with fewer than two headings, where a blank line is a weak sign.
+    All cuts cost the same in a document with fewer than two headings, where a blank line tells little.
     ``begins``: result of ``starts_section``.
     """
     result = np.full(len(spans), WHOLE, np.int64)
@@ -208,7 +209,7 @@ def prices(document: Document, spans: Sequence[Span], begins: Sequence[bool]) ->
 
 
 def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place]]:
-    """Return section and page of each span's start and of its end; [] if the document has no structure."""
+    """Return (section, page) at the start and at the end of each span; [] if the document has neither."""
     sections = [heading.start for heading in headings(document)]
     if len(sections) < _FEWEST:
         sections = []
@@ -226,9 +227,9 @@ def places(document: Document, spans: Sequence[Span]) -> list[tuple[Place, Place
 
 
 def cosines(rows: Fixed) -> Values:
-    """Return the cosine of each row and the next, the same on every machine.
+    """Return the cosine of each row and the next, which is the same on every machine.
 
-    The cosine beside a zero row is 0.
+    The cosine with a row of zeros is 0.
     """
     products = np.einsum("ij,ij->i", rows[1:], rows[:-1]).astype(np.float64)
     lengths = squares(rows)

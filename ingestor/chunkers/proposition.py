@@ -1,13 +1,13 @@
-"""Strategy ``proposition``: a language model rewrites the text as short statements that stand alone.
+"""Strategy ``proposition``: a language model rewrites the text as short statements that can be read alone.
 
-The model rewrites each passage as a list of statements. [Propositions: Chen et al., *Dense X Retrieval*,
-2023.] Then it puts each statement into an existing or a new chunk, by the chunks' titles and summaries.
-[Agentic chunking: Kamradt, 2024.] A chunk gathers statements of one stretch of the text only
-(text/sections.py). So an edit repeats at most the requests of its passage and stretch.
+The model rewrites each passage as a list of statements [propositions: Chen et al., *Dense X Retrieval*,
+2023]. Then it puts each statement into an existing or a new chunk, by the chunks' titles and summaries
+[agentic chunking: Kamradt, 2024]. A chunk gathers statements of one stretch of the text only (see
+text/sections.py). So an edit repeats at most the requests of its passage and its stretch.
 
-A chunk's text is the model's, and is searched. Its spans are the passages that it comes from; the key
-``passage`` has their text. A passage without a valid answer becomes a chunk unchanged, with the key
-``fallback``. The strategy is the most expensive one, and no gain on long prose.
+The text of a chunk is the model's, and this text is searched. Its spans are the passages from which the
+statements come; the metadata ``passage`` has their text. A passage without a valid answer becomes a chunk
+unchanged, with the metadata ``fallback``. The strategy is the most expensive one, and no gain on long prose.
 """
 
 import re
@@ -59,9 +59,10 @@ class PropositionOptions(AskingOptions):
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A chunk in the making: statements, and the passages that they come from.
+    """A chunk while it is made: its statements, and the passages from which they come.
 
-    ``title`` and ``summary``: by the model, or "". ``fallback``: reason if the model's answer was invalid.
+    ``title`` and ``summary``: by the model, or "". ``fallback``: the reason why the model's answer was not
+    used, or "".
     """
 
     statements: tuple[str, ...]
@@ -77,9 +78,9 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Numbers of statements that belong in one chunk.
+    """Numbers of the statements that belong in one chunk, counted from 1.
 
-    ``chunk``: number of an existing chunk; None for a new one with title and summary.
+    ``chunk``: number of an existing chunk; None for a new chunk with this title and summary.
     """
 
     chunk: int | None
@@ -107,7 +108,9 @@ class Proposition:
         )
 
     def _stretch(self, text: str, passages: Sequence[Span]) -> list[Gathered]:
-        """Return the chunks of a stretch, in the order of their first passages."""
+        """Return the chunks of a stretch of the text, which consists of ``passages``, ordered by their first
+        passages.
+        """
         gathered: list[Gathered] = []
         for passage in passages:
             shown = text[slice(*passage)]
@@ -123,7 +126,11 @@ class Proposition:
         return gathered
 
     def _place(self, gathered: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """Return the chunks after the model added the statements of a passage to existing or new ones."""
+        """Ask the model to put the statements of a passage into chunks. Return the chunks with these
+        statements.
+
+        ``gathered``: the chunks so far.
+        """
         open_ = [at for at, one in enumerate(gathered) if one.title and self._has_room(one)][-_LATEST:]
         messages = placement_request(statements, [gathered[at] for at in open_])
         placements = ask_until_valid(
@@ -146,7 +153,7 @@ class Proposition:
         return self._tokens.count(one.text) < self._options.max_tokens
 
     def _join_small(self, gathered: Sequence[Gathered]) -> Iterator[Gathered]:
-        """Yield the chunks; a chunk below the minimum size is joined with the next one if both fit."""
+        """Yield the chunks. A chunk below the minimum size is joined with the next one if both fit."""
         least, last = self._options.min_tokens or 0, None
         for one in gathered:
             if last and last.statements and one.statements and self._tokens.count(last.text) < least:
@@ -161,7 +168,9 @@ class Proposition:
             yield last
 
     def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
-        """Yield the statements as one chunk, or as several if they exceed the limit of tokens."""
+        """Yield the statements of a chunk as one chunk of the document, or as several if they exceed the
+        limit of tokens.
+        """
         extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
         if not one.statements:
             (passage,) = one.passages
@@ -175,7 +184,9 @@ class Proposition:
             yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
 
     def _packs(self, statements: Iterable[str]) -> Iterator[str]:
-        """Yield texts of statements, one a line, up to the limit of tokens. A longer statement is cut."""
+        """Yield texts of statements, one on each line, up to the limit of tokens. A statement over the limit
+        is cut.
+        """
         most, pack = self._options.max_tokens, ""
         for statement in statements:
             longer = f"{pack}\n{statement}" if pack else statement
@@ -192,20 +203,22 @@ class Proposition:
 
 
 def _with(one: Gathered, statements: tuple[str, ...], passages: tuple[Span, ...]) -> Gathered:
-    """Return the chunk with further statements and their passages."""
+    """Return a chunk with further statements and their passages."""
     new = tuple(passage for passage in passages if passage not in one.passages)
     return replace(one, statements=one.statements + statements, passages=one.passages + new)
 
 
 def placement_request(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
-    """Return the request to put statements into these chunks or new ones."""
+    """Return the request that asks the model to put statements into these chunks or new ones."""
     known = "\n".join(f"Chunk {i}: {one.title}. {one.summary}" for i, one in enumerate(chunks, 1))
     listed = "\n".join(f"Statement {i}: {statement}" for i, statement in enumerate(statements, 1))
     return ("system", _PLACE), ("user", f"{known or 'There are no chunks yet.'}\n\n{listed}")
 
 
 def statements_of(answer: str) -> list[str]:
-    """Parse an answer that is a list of statements. Raises ValueError with a message for the model."""
+    """Parse an answer that lists statements. Raises ValueError, with a message for the model, if it is
+    invalid.
+    """
     gathered = json_list(answer)
     if not all(isinstance(item, str) for item in gathered):
         raise ValueError("the list must hold texts only")
@@ -216,9 +229,9 @@ def statements_of(answer: str) -> list[str]:
 
 
 def placements_of(answer: str, count: int, chunks: int) -> list[Placement]:
-    """Parse an answer that puts ``count`` statements into ``chunks`` existing chunks or new ones.
+    """Parse an answer that puts ``count`` statements into chunks. ``chunks``: number of existing chunks.
 
-    Raises ValueError with a message for the model, also unless it names each statement once.
+    Raises ValueError with a message for the model, for example if a statement is not named exactly once.
     """
     placements = [_placement(item, chunks) for item in json_list(answer)]
     named = sorted(number for one in placements for number in one.statements)
@@ -242,7 +255,7 @@ def _placement(item: Any, chunks: int) -> Placement:
 
 
 def _words(text: str) -> str:
-    """Return the text in one line, without characters that Chroma refuses."""
+    """Return a text on one line, without characters that Chroma refuses."""
     return " ".join(_ODD.sub("", text).split())
 
 

@@ -1,4 +1,5 @@
-"""Strategy ``recursive``: splits at coarse separators first, and parts that are too large at finer ones.
+"""Strategy ``recursive``: splits at coarse separators first, and parts that are still too large at finer
+ones.
 
 A text is split at the first separator that occurs in it; each part begins with its separator. Parts under
 ``size`` are packed greedily, and larger parts are split by the next separators. The empty separator splits
@@ -6,9 +7,10 @@ between user-perceived characters. The method is LangChain's RecursiveCharacterT
 separators of Chroma's technical report of 2024. With the same token count, spans are identical to
 LangChain's, except where LangChain's chunk exceeds the size or only repeats the previous chunk.
 
-A part's length is the tokens of its own text, and a pack's length the sum of its parts, as in LangChain. The
-sum is not exact, so the pack's own text is counted, too. A pack over the size passes its last part to the
-next pack. Each part is counted once for every separator tried on it, so time is linear in the text.
+The length of a part is the number of tokens of its own text. The length of a pack is the sum over its parts,
+as in LangChain. The sum is not exact, so the pack's own text is counted as well. A pack over the size passes
+its last part on to the next pack. Each part is counted once for every separator tried on it, so time is
+linear in the text.
 """
 
 from array import array
@@ -70,12 +72,12 @@ class Recursive:
 
 
 def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
-    """Return a span in trimmed pieces of at most ``size`` tokens, without overlap."""
+    """Return the pieces of a span, trimmed and without overlap, of at most ``size`` tokens."""
     return limit(text, pack(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 
 def split_large(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
-    """Return the spans, with each span over ``size`` tokens cut into pieces."""
+    """Return the spans, but each span over ``size`` tokens cut into pieces."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
@@ -88,7 +90,11 @@ def split_large(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | 
 def pack(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:
-    """Yield the packs of a span, untrimmed; parts of the last separator may still exceed ``size``."""
+    """Yield the packs of a span, not trimmed. A part that the last separator cannot divide may exceed
+    ``size``.
+
+    ``overlap``: most tokens of a pack's end that the next pack repeats.
+    """
     separator, finer = _first_in(text, span, separators)
     edges = _edges(text, span, separator)
     sizes = _counts(text, edges, tokens)
@@ -104,7 +110,7 @@ def pack(
 
 
 def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the first separator that occurs in the span, and the separators after it."""
+    """Return the first separator that occurs in a span, and the separators after that one."""
     for index, separator in enumerate(separators):
         if text.find(separator, *span) >= 0:
             return separator, separators[index + 1 :] if separator else ()
@@ -112,9 +118,9 @@ def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, 
 
 
 def _edges(text: str, span: Span, separator: str) -> _Numbers:
-    """Return the start of each part, which begins with its separator, and the span's end.
+    """Return the start of each part, which begins with its separator, and the end of the span.
 
-    An array keeps eight bytes for each part: one long word has as many parts as characters.
+    An array takes only eight bytes for each part; a long word has as many parts as characters.
     """
     if not separator:
         return array("q", clusters(text, span))
@@ -129,7 +135,7 @@ def _edges(text: str, span: Span, separator: str) -> _Numbers:
 
 
 def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
-    """Count the tokens of each part; equal parts (words, characters) are counted once."""
+    """Count the tokens of each part. Parts with the same text, such as words, are counted only once."""
     distinct: dict[str, int] = {}
     parts = array(
         "q", (distinct.setdefault(text[start:end], len(distinct)) for start, end in pairwise(edges))
@@ -141,7 +147,11 @@ def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
 def _pack_parts(
     text: str, edges: _Numbers, sizes: _Numbers, tokens: "Tokens", size: int, overlap: int
 ) -> Iterator[Span]:
-    """Pack neighbouring parts up to ``size``; a pack starts with up to ``overlap`` of the previous pack."""
+    """Yield packs of neighbouring parts of up to ``size`` tokens. Each repeats up to ``overlap`` of the
+    previous one.
+
+    ``edges``: starts of the parts and the last end. ``sizes``: tokens of each part.
+    """
 
     def over(first: int, end: int) -> bool:
         return count(text, trim(text, (edges[first], edges[end])), tokens) > size

@@ -1,11 +1,11 @@
 """Strategy ``structure``: chunks are sections under headings, or functions and statements of code.
 
-A section's blocks are packed up to ``max_tokens``, never across a heading. A section without a body is joined
-with the next. In code small neighbours are packed, and large units are divided: a class into methods, a
-function into statements. A chunk that begins inside a function or class has its signature in the key
-``signature``, which is also the chunk's context. Other units over the limit are split by ``recursive``, which
-cuts a table between rows. Code without a grammar is cut at blank lines and by indentation, and its chunks
-have the key ``fallback``.
+The blocks of a section are packed up to ``max_tokens``, never across a heading. A section without text of its
+own is joined with the next. In code, small neighbours are packed, and large units are divided: a class into
+methods, a function into statements. A chunk that begins inside a function or class has its signature in the
+metadata ``signature``, which is also the chunk's context. Other units over the limit are split by
+``recursive``, which cuts a table between rows. Code without a grammar is cut at blank lines before unindented
+lines, and its chunks have the metadata ``fallback``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -38,7 +38,9 @@ Extra = tuple[tuple[str, Scalar], ...]
 
 
 class StructureOptions(ChunkerOptions):
-    """Options of ``structure``. ``depth``: number of heading levels that start a section."""
+    """Options of ``structure``. ``depth``: number of heading levels, outermost first, that begin a
+    section.
+    """
 
     max_tokens: int = Field(
         default=250,
@@ -113,7 +115,7 @@ class Structure:
 
 
 def _symbols(units: Sequence[Unit], span: Span) -> Extra:
-    """Return the metadata ``symbol``: the names of the functions and classes that a span touches."""
+    """Return the metadata ``symbol``: the names of the functions and classes that a span overlaps."""
     first = bisect_right(units, span[0], key=attrgetter("start")) - 1
     end = bisect_left(units, span[1], key=attrgetter("start"))
     names = [unit.symbol for unit in units[max(first, 0) : end] if unit.symbol]
@@ -122,7 +124,10 @@ def _symbols(units: Sequence[Unit], span: Span) -> Extra:
 
 
 def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Extra]:
-    """Yield the metadata ``signature`` of each span: the functions and classes around its start."""
+    """Yield the metadata ``signature`` of each span: the functions and classes inside which the span begins.
+
+    ``opened``: functions and classes that were divided, with their signatures.
+    """
     around: list[Opened] = []
     waiting = sorted(opened, key=attrgetter("start"), reverse=True)
     for start, _ in spans:

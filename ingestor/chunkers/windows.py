@@ -1,13 +1,13 @@
-"""Strategies that pack a text's units into windows: ``fixed``, ``sentence``, ``paragraph`` and ``hybrid``.
+"""Strategies that pack units of a text into windows: ``fixed``, ``sentence``, ``paragraph`` and ``hybrid``.
 
 ``fixed`` packs tokens or characters, and may cut words: the cheapest strategy, and the simplest baseline. A
-window has ``size`` tokens of the text as a whole. It has a few fewer if its own text counts more tokens, or
-if its end would split a user-perceived character.
+window has ``size`` tokens as they are in the whole text. It has a few fewer if its own text has more tokens
+than that, or if its end would split a user-perceived character.
 
-``sentence`` cuts only a sentence over ``max_tokens``. ``paragraph`` packs paragraphs, which blank lines
-separate, and splits longer ones by ``recursive``. ``hybrid`` packs paragraphs up to a size in characters, and
-a larger paragraph sentence by sentence. A chunk of ``hybrid`` begins with the last whole sentences of the
-previous chunk, up to ``overlap`` characters, if the first new unit leaves room.
+``sentence`` packs whole sentences, and cuts only one over ``max_tokens``. ``paragraph`` packs paragraphs,
+which blank lines separate, and splits longer ones by ``recursive``. ``hybrid`` packs paragraphs up to a size
+in characters, and a larger paragraph sentence by sentence. A chunk of ``hybrid`` begins with the last whole
+sentences of the previous chunk, up to ``overlap`` characters, if its first new unit leaves room.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ class FixedOptions(OverlapOptions):
 
 
 class SentenceOptions(OverlapOptions):
-    """Options of windows of sentences. ``overlap`` is in sentences."""
+    """Options of ``sentence``. ``overlap`` counts sentences."""
 
     size_option: ClassVar = "max_sentences"
 
@@ -49,7 +49,7 @@ class SentenceOptions(OverlapOptions):
 
 
 class ParagraphOptions(OverlapOptions):
-    """Options of windows of paragraphs. ``overlap`` is in paragraphs."""
+    """Options of ``paragraph``. ``overlap`` counts paragraphs."""
 
     size_option: ClassVar = "max_paragraphs"
 
@@ -61,7 +61,7 @@ class ParagraphOptions(OverlapOptions):
 
 
 class HybridOptions(OverlapOptions):
-    """Options of packed paragraphs. ``max_size`` and ``overlap`` are in characters."""
+    """Options of ``hybrid``. ``max_size`` and ``overlap`` count characters."""
 
     size_option: ClassVar = "max_size"
 
@@ -74,7 +74,7 @@ class HybridOptions(OverlapOptions):
 
 
 class Fixed:
-    """Windows of a fixed size, which may cut words. The cheapest strategy, and the simplest baseline."""
+    """Chunker ``fixed``: windows of a fixed size, which may cut words."""
 
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -96,7 +96,7 @@ class Fixed:
 
 
 class Sentence:
-    """Windows of whole sentences. Only a sentence over ``max_tokens`` is cut."""
+    """Chunker ``sentence``: windows of whole sentences. Only a sentence over ``max_tokens`` is cut."""
 
     def __init__(self, options: SentenceOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -109,7 +109,9 @@ class Sentence:
 
 
 class Paragraph:
-    """Windows of paragraphs, which blank lines separate; ``recursive`` splits those over ``max_tokens``."""
+    """Chunker ``paragraph``: windows of paragraphs. A paragraph over ``max_tokens`` is split by
+    ``recursive``.
+    """
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -122,7 +124,9 @@ class Paragraph:
 
 
 class Hybrid:
-    """Paragraphs packed up to a number of characters. A larger paragraph is packed by sentences."""
+    """Chunker ``hybrid``: paragraphs packed up to a number of characters, and larger paragraphs by
+    sentences.
+    """
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -161,8 +165,8 @@ def _paragraphs_or_sentences(text: str, sentences: Sequence[Span], size: int) ->
 def _pack_characters(units: Sequence[Span], starts: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
     """Yield spans of at most ``size`` characters, which together cover every unit.
 
-    A span begins at one of ``starts``, at most ``overlap`` characters before the previous span's end. Only a
-    single unit may exceed ``size``.
+    ``starts``: offsets at which a span may begin. A span begins at most ``overlap`` characters before the
+    previous one's end. Only a span of a single unit may exceed ``size``.
     """
     new = 0  # index of the first unit that no span covers yet
     begin = end = units[0][0] if units else 0

@@ -1,1 +1,1 @@
-"""Embedders, which turn texts into vectors: one file per kind."""
+"""Embedders, which turn texts into vectors: one file for each kind, and code that they share."""

@@ -1,10 +1,11 @@
-"""Ways to run a model: combinations of engine, precision and device.
+"""Ways to run a model: combinations of engine, precision and device, and the choice among them.
 
-The option ``auto`` leaves the choice to the machine. The choice is part of the embedder's identity. Hardware
-is detected without loading torch, unless there is an NVIDIA driver.
+If an option is ``auto``, the machine decides. The choice is part of the embedder's identity. Hardware is
+detected without loading torch, unless there is an NVIDIA driver.
 
-OpenVINO runs the models that ``outline`` covers (openvino.py). Every other model is refused with a reason,
-and runs on sentence-transformers, so that no vector is wrong.
+OpenVINO runs the models of which ``outline`` can return the structure (see openvino.py). For every other
+model ``outline`` raises an error with the reason, and sentence-transformers runs it, so that no vector is
+wrong.
 """
 
 import json
@@ -22,7 +23,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def resolve_device(wanted: str) -> str:
-    """Return the device to use. ``auto`` becomes cuda if torch can use it, else cpu."""
+    """Return the device to use. For ``auto`` it is cuda if torch can use that, else cpu."""
     if wanted != "auto":
         return wanted
     if not _DRIVER.exists() or not is_installed("torch"):
@@ -33,7 +34,7 @@ def resolve_device(wanted: str) -> str:
 
 
 def is_installed(*packages: str) -> bool:
-    """Return whether all packages can be imported, without importing them."""
+    """Return whether all packages can be imported. None of them is imported to find out."""
     try:
         return all(find_spec(name) is not None for name in packages)
     except ImportError:  # an import hook forbids the package
@@ -41,12 +42,12 @@ def is_installed(*packages: str) -> bool:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the processor has instructions that multiply bfloat16."""
+    """Return whether the processor has instructions to multiply bfloat16 numbers."""
     return has_amx() or "avx512_bf16" in cpu_flags()
 
 
 def gains_from_avx512_bfloat16() -> bool:
-    """Return whether the processor computes faster with AVX512-BF16 than in float32.
+    """Return whether the processor embeds faster with AVX512-BF16 than in float32.
 
     Intel's processors execute these instructions at half the rate. With MiniLM by torch on one core, a Xeon
     without AMX embedded 43 texts of 48 tokens a second in bfloat16, and 68 in float32. AMD Zen 5 embedded 307
@@ -56,7 +57,7 @@ def gains_from_avx512_bfloat16() -> bool:
 
 
 def multiplies_int8() -> bool:
-    """Return whether the processor has AVX512-VNNI; only with it OpenVINO's int8 was measured."""
+    """Return whether the processor has AVX512-VNNI. On other processors OpenVINO's int8 was not measured."""
     return "avx512_vnni" in cpu_flags()
 
 
@@ -65,12 +66,12 @@ def has_amx() -> bool:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Return the processor's flags as Linux lists them on x86; empty elsewhere."""
+    """Return the processor's flags as Linux lists them on x86; none on other systems."""
     return frozenset(processor().get("flags", "").split())
 
 
 def processor() -> dict[str, str]:
-    """Return the fields of /proc/cpuinfo for the first processor; empty if there is no such file."""
+    """Return the fields of /proc/cpuinfo for the first processor; {} if there is no such file."""
     try:
         first = _CPUINFO.read_text(errors="replace").partition("\n\n")[0]
     except OSError:
@@ -101,12 +102,14 @@ _ON_SENTENCES = {"module_input_name", "module_output_name"}
 
 
 class NotCovered(Exception):
-    """Error: a model needs sentence-transformers and torch. The message gives the reason."""
+    """Error: OpenVINO cannot run a model, which needs sentence-transformers and torch. The message gives the
+    reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A dense layer after the pooling."""
+    """A dense layer of a model, after its pooling."""
 
     weights: Path
     activation: str  # one of ACTIVATIONS
@@ -114,9 +117,9 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class TransformerOutline:
-    """Structure of a model that OpenVINO can run: a transformer, pooling, and perhaps dense layers.
+    """The structure of a model that OpenVINO can run: a transformer, pooling, and perhaps dense layers.
 
-    Vectors are always normalised.
+    Its vectors are always normalised.
     """
 
     family: str  # one of the values of FAMILIES
@@ -194,7 +197,10 @@ def _check_transformer(folder: Path) -> None:
 
 
 def _dtypes(file: Path) -> list[str]:
-    """Return the data types of all tensors, from the file's header: 8 bytes of length, then JSON."""
+    """Return the data types of all tensors in a safetensors file.
+
+    They are in the header of the file, which is 8 bytes with its length, then JSON.
+    """
     with file.open("rb") as opened:
         header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
     return [tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"]
@@ -227,7 +233,7 @@ _NO_INT8 = "this processor has no AVX512-VNNI for int8"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to run a model. ``missing``: reason why it does not run on this machine, or ""."""
+    """A way to run a model. ``missing``: why this machine cannot run the model so; "" if it can."""
 
     engine: str
     precision: str
@@ -236,7 +242,9 @@ class Way:
 
 
 def choose_way(ways: list[Way], model: str) -> Way:
-    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if there is none."""
+    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if it can run
+    none.
+    """
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
@@ -245,7 +253,9 @@ def choose_way(ways: list[Way], model: str) -> Way:
 
 
 def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
-    """Yield the ways that the options select, the fastest first, also those that this machine cannot run."""
+    """Yield all ways to run a model that the options allow, fastest first, even those that this machine
+    cannot run.
+    """
     best = resolve_device(device)
     refused = "" if engine == "torch" else _check_openvino(folder)
     for target in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
@@ -257,9 +267,10 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
 
 
 def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
-    """Return the precisions to try on a device, the fastest first.
+    """Return the precisions to try on a device with an engine, fastest first. ``wanted``: the option
+    ``precision``.
 
-    ``wanted``: the option ``precision``. torch does not use AMX (see torch_model.py).
+    The engine torch does not use AMX (see torch_model.py).
     """
     if wanted != "auto":
         return (wanted,)
@@ -289,7 +300,10 @@ def _find_missing(engine: str, device: str, refused: str) -> str:
 
 
 def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:
-    """Return why a precision does not suit the device, or "". Slow, emulated bfloat16 needs a request."""
+    """Return why a precision cannot be used on a device, or "". ``wanted``: the option ``precision``.
+
+    Emulated bfloat16 is slow, so it is used only with torch, and only if the option asks for it.
+    """
     if precision == "int8":
         return "int8 needs engine openvino" if engine == "torch" else "" if multiplies_int8() else _NO_INT8
     requested = wanted != "auto" and engine == "torch"

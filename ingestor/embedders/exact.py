@@ -1,4 +1,4 @@
-"""Batches and rounding by which a vector depends on its text alone. Pure.
+"""Batches and rounding that make a text's vector depend on the text alone. Pure.
 
 The arithmetic of a transformer depends on the length to which a text is padded. It does not depend on the
 other texts of the batch; the embedder's tests verify that. So a text's own length decides its padded length,
@@ -21,7 +21,7 @@ STEP = 16  # tokens; every new shape costs milliseconds and memory, so there are
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Texts that are embedded together, padded to one length."""
+    """Texts that are embedded together, padded to the same length."""
 
     length: int  # tokens to which each text is padded
     members: tuple[int, ...]  # positions of the texts
@@ -33,14 +33,15 @@ def pad_length(length: int, window: int) -> int:
 
 
 def rows(length: int, budget: int) -> int:
-    """Return how many texts of ``length`` padded tokens make a batch of about ``budget`` tokens."""
+    """Return how many texts, padded to ``length`` tokens each, make a batch of about ``budget`` tokens."""
     return max(budget // length, 1)
 
 
 def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
-    """Return batches of about ``budget`` tokens, those of the longest texts first.
+    """Return batches of about ``budget`` tokens each, with the longest texts first.
 
-    ``lengths``: tokens of each text. Empty texts are in no batch.
+    ``lengths``: tokens of each text. ``window``: most tokens that the model reads. Texts without tokens are
+    left out.
     """
     buckets = defaultdict(list)
     for position, length in enumerate(lengths):
@@ -54,11 +55,11 @@ def batches(lengths: Sequence[int], window: int, budget: int) -> list[Batch]:
 
 
 def unit(vectors: "npt.NDArray[np.floating]") -> "Vectors":
-    """Return the rows scaled to length 1, rounded to float16 but in float32; shape (n, dimensions).
+    """Return the rows scaled to length 1 and rounded to float16, but as float32; shape (n, dimensions).
 
-    So a cache can store rows in half the space without loss. Rounding changes a row's length by 0.05 % or
-    less. A row of zeros (a text without a token) becomes the first axis. Raises ValueError for a row that is
-    infinite or not a number.
+    So a cache can store rows in half the space without loss. Rounding changes the length of a row by at most
+    0.05 %. A row of zeros, of a text without tokens, becomes the first axis. Raises ValueError for a row that
+    is infinite or NaN.
     """
     import numpy as np
 

@@ -30,7 +30,7 @@ class HashingOptions(Options):
 
 
 class HashingEmbedder:
-    """Embedder by feature hashing, see ports.Embedder."""
+    """Embedder by feature hashing, for tests (see ports.Embedder)."""
 
     window = 2**31 - 1
 
@@ -59,7 +59,7 @@ def _features(text: str) -> list[str]:
 
 
 def _scale(vector: Floats, length: float) -> Floats:
-    """Return a vector of whole numbers scaled to ``length``, which is exact on every machine."""
+    """Return a vector of whole numbers scaled to ``length``. The result is the same on every machine."""
     return vector * (length / sqrt(max(float(np.square(vector).sum()), 1.0)))
 
 

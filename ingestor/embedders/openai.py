@@ -1,15 +1,15 @@
 """Embedder ``openai``: any server with OpenAI's API, such as Ollama, llama.cpp, vLLM, TEI or hosted servers.
 
 The last bits of a server's vectors depend on its version and load. So the first vector of a text is kept in
-the cache. All vectors are scaled to length 1 and rounded to float16. Changing `model`, `dimensions`,
-`prompt`, `parameters` or `revision` re-embeds everything; changing `base_url` does not. Texts are sent to the
-server; without `dimensions`, one word is sent, too, to learn the length of vectors.
+the cache and used again. All vectors are scaled to length 1 and rounded to float16. Changing `model`,
+`dimensions`, `prompt`, `parameters` or `revision` embeds everything again; changing `base_url` does not.
+Texts are sent to the server. Without `dimensions`, one more word is sent to learn the length of vectors.
 
-A refused request is halved until the offending text is isolated. Before the first halving the server must
-accept a harmless text: otherwise the server refuses everything, and the texts are not at fault.
+The texts of a refused request are halved until the offending text is isolated. Before the first halving, the
+server must accept a harmless text: otherwise it refuses everything, and the texts are not at fault.
 
-Requests respect the limits of the config for every span of a minute, and the pauses that the server asks for.
-They are repeated while the server is busy.
+Requests respect the config's limits in every span of a minute, and the pauses that the server asks for. They
+are repeated while the server is busy.
 """
 
 import json
@@ -86,7 +86,10 @@ Count = Callable[[Sequence[str]], list[int]]
 
 
 def tokenizer_of(tokenizer: Path | None) -> "Tokenizer | None":
-    """Load a ``tokenizer.json``, given as a file or its folder. Raises NeedsHuman if the file is missing."""
+    """Load a ``tokenizer.json``, given as the file or its folder; None for none.
+
+    Raises NeedsHuman if the file is missing or cannot be read.
+    """
     if tokenizer is None:
         return None
     folder = tokenizer.parent if tokenizer.name == "tokenizer.json" else tokenizer
@@ -104,7 +107,7 @@ MINUTE = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Most requests and tokens in any span of a minute."""
+    """The most requests and the most tokens that may be sent in any span of a minute."""
 
     requests: float = inf
     tokens: float = inf
@@ -112,17 +115,17 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that was sent, or may be sent at a time in the future."""
+    """A request that was sent, or is scheduled for a time in the future."""
 
     at: float  # monotonic seconds
     tokens: int
 
 
 def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
-    """Return the earliest time, not before ``now``, at which a request of ``tokens`` tokens may be sent.
+    """Return the earliest time, from ``now`` on, at which a request of ``tokens`` tokens may be sent.
 
-    ``sent``: earlier requests in order, also those that still wait, which no request overtakes. A request of
-    more tokens than a minute allows gets a minute for itself. Times are monotonic seconds.
+    ``sent``: earlier requests in order, including scheduled ones, which no request overtakes. A request with
+    more tokens than the limit of a minute gets a minute for itself. Times are monotonic seconds.
     """
     begin = max([now, *(one.at for one in sent[-1:])])
     times = [begin, *(one.at + MINUTE for one in sent if one.at + MINUTE > begin)]
@@ -136,12 +139,12 @@ def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) 
 
 
 def recent(sent: Sequence[Sent], now: float) -> list[Sent]:
-    """Return the requests of ``sent`` that were sent in the minute before ``now``."""
+    """Return the requests that were sent in the minute before ``now``, or are scheduled for later."""
     return [one for one in sent if one.at + MINUTE > now]
 
 
 class Pace:
-    """Schedule of requests to one server within its limits. Threads share an object.
+    """Schedule of the requests to one server, within its limits. Threads share an object.
 
     ``clock``: returns monotonic seconds.
     """
@@ -153,7 +156,9 @@ class Pace:
         self._resumes = 0.0
 
     def take(self, tokens: int) -> float:
-        """Reserve a request of ``tokens`` tokens, and return the seconds to wait before sending it."""
+        """Schedule a request of ``tokens`` tokens, and return the number of seconds to wait before sending
+        it.
+        """
         with self._lock:
             now = self._clock()
             begin = max(now, self._resumes)
@@ -163,7 +168,7 @@ class Pace:
             return at - now
 
     def pause(self, seconds: float) -> None:
-        """Delay the requests that are reserved from now on until ``seconds`` have passed."""
+        """Schedule no further request before ``seconds`` have passed."""
         with self._lock:
             self._resumes = max(self._resumes, self._clock() + seconds)
 
@@ -174,12 +179,12 @@ _ENVELOPE = 1_000_000  # bytes of an answer besides its numbers
 
 
 class Malformed(Exception):
-    """Error: an answer is not as an OpenAI-compatible server answers these texts."""
+    """Error: the server's answer to some texts is not as OpenAI's API defines it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAnswer:
-    """Answer of a server to one request."""
+    """A server's answer to one request for vectors."""
 
     vectors: Sequence[Vector | None]  # unit vectors; None for numbers that are no vector, such as NaN
     dimensions: int  # length of every vector
@@ -187,12 +192,14 @@ class EmbeddingAnswer:
 
 
 def longest(texts: int, dimensions: int | None) -> int:
-    """Return the most bytes that an answer about ``texts`` texts may have."""
+    """Return the most bytes that an answer for ``texts`` texts may have, if vectors have ``dimensions``
+    numbers.
+    """
     return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
 
 
 def read_answer(content: bytes, texts: int) -> EmbeddingAnswer:
-    """Parse an answer about ``texts`` texts. Raises Malformed."""
+    """Parse a server's answer to a request with ``texts`` texts. Raises Malformed."""
     body = _json(content)
     try:
         entries = _in_order(body["data"], texts)
@@ -220,7 +227,9 @@ def _json(content: bytes) -> Any:
 
 
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
-    """Return an answer's entries in the order of the texts, by their ``index`` if they have one."""
+    """Return the entries of an answer in the order of the texts, by their ``index`` if they have one. Raises
+    Malformed.
+    """
     if len(data) != texts:
         raise Malformed(f"gave {len(data)} vectors for {quantity(texts, 'text')}")
     if all("index" not in entry for entry in data):
@@ -232,7 +241,9 @@ def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping
 
 
 def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the numbers of a vector, with NaN for null. Raises TypeError or ValueError."""
+    """Return the numbers of a vector, with NaN for null. Raises TypeError or ValueError if it is not a list
+    of numbers.
+    """
     if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
         raise TypeError
     vector = np.array(embedding, np.float64)
@@ -242,7 +253,7 @@ def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.f
 
 
 def _vector(row: np.ndarray[Any, np.dtype[np.float64]]) -> Vector | None:
-    """Return a unit vector; None if the length of the numbers is zero, infinite or not a number."""
+    """Return the numbers as a unit vector; None if their length is zero, infinite or NaN."""
     with np.errstate(over="ignore", under="ignore"):
         length = float(np.linalg.norm(row))
         if not (np.isfinite(length) and length > 0):
@@ -256,11 +267,11 @@ _ABOUT_TEXTS = (400, 413, 422)  # statuses that one of many texts may cause
 
 
 class TextsRefused(Exception):
-    """Error: the server refused these texts. The message gives the reason."""
+    """Error: the server refused a request because of its texts. The message gives the reason."""
 
 
 class Sender:
-    """Sends texts to one server and checks its answers. Threads may share an object."""
+    """Sends texts to one server, and checks its answers. Threads may share an object."""
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -270,7 +281,7 @@ class Sender:
 
     @property
     def dimensions(self) -> int | None:
-        """Return the length of the vectors of the first answer; None before."""
+        """Return the length of the vectors in the first answer; None before there is an answer."""
         return self._learned.get("dimensions")
 
     def describe(self, what: object) -> str:
@@ -282,16 +293,19 @@ class Sender:
 
     @cached_property
     def count(self) -> Count:
-        """Return a function that counts tokens, by the option ``tokenizer``, else as OpenAI's models do."""
+        """Return a function that counts tokens with the option ``tokenizer``, or else as OpenAI's
+        models do.
+        """
         loaded = self.tokenizer
         if loaded is None:
             return Tokens().counts
         return lambda texts: [len(encoding) for encoding in loaded.encode_batch_fast(list(texts))]
 
     def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
-        """Send texts, and return the server's answer, after retries if necessary.
+        """Send texts, again if necessary, and return the server's answer.
 
-        ``more``: further fields of the request. Raises TextsRefused, Transient, NeedsHuman or Stopped.
+        ``more``: further fields of the request. Raises TextsRefused if a text may be at fault, Transient if
+        the server stays busy, NeedsHuman if the config must be corrected, and Stopped.
         """
         tokens = sum(self.count(texts))
         body: dict[str, Any] = {
@@ -344,7 +358,7 @@ class Sender:
 
 
 class Call:
-    """The requests of one call of the embedder, with the prompt, fields and stop flag that they share."""
+    """The requests of one call of the embedder, which share a prompt, further fields and a stop flag."""
 
     def __init__(self, sender: Sender, prompt: str, more: Mapping[str, Any], stop: Stop) -> None:
         self._sender, self._prompt, self._more, self._stop = sender, prompt, more, stop
@@ -353,20 +367,22 @@ class Call:
 
     @property
     def tokens(self) -> int | None:
-        """Return the sum of the server's counts of tokens; None if an answer had no count."""
+        """Return the sum of the tokens that the server counted; None if some answer had no count."""
         counts = [number for number in self._counted if number is not None]
         return sum(counts) if len(counts) == len(self._counted) else None
 
     def vectors(self, texts: Sequence[str], positions: Sequence[int]) -> Sequence[Vector | None]:
-        """Return the vectors of the texts at these positions. Raises as ``Sender.answer``."""
+        """Return the vectors of the texts at these positions. Raises the same errors as ``Sender.answer``."""
         answer = self._sender.answer([texts[position] for position in positions], self._more, self._stop)
         self._counted.append(answer.tokens)
         return answer.vectors
 
     def check(self, reason: str) -> None:
-        """Send a harmless text, once for all requests, to find out whether the server refuses everything.
+        """Send a harmless text, once for all requests of the call, to find out whether the server refuses
+        every text.
 
-        ``reason``: of the first refusal. Raises NeedsHuman or Transient if the harmless text fails, too.
+        ``reason``: why a request was refused. Raises NeedsHuman or Transient if the harmless text fails as
+        well.
         """
         if self._harmless_passed:
             return
@@ -381,7 +397,7 @@ class Call:
 
 
 def _wait(stop: Stop, seconds: float) -> None:
-    """Wait. Raises Stopped if ``stop`` is set before the end."""
+    """Wait for some seconds. Raises Stopped if ``stop`` is set before they have passed."""
     if stop.wait(seconds) if seconds > 0 else stop.is_set():
         raise Stopped
 
@@ -395,9 +411,9 @@ _NO_VECTOR = "gave no usable vector for the text: zeros, infinite values or no n
 
 
 def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterator[range]:
-    """Yield batches as ranges of positions. ``tokens``: of each text.
+    """Yield batches of texts as ranges of their positions. ``tokens``: tokens of each text.
 
-    A text over ``most_tokens`` is a batch of its own.
+    A text with more than ``most_tokens`` tokens is a batch of its own.
     """
     start = total = 0
     for position, number in enumerate(tokens):
@@ -410,11 +426,12 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
 
 
 def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
-    """Return a vector or an error for each position of a batch, which is halved if the server refuses it.
+    """Return a vector or an error for each position of a batch. If the server refuses the batch, halve it and
+    try again.
 
     ``send``: raises TextsRefused if one of the texts may be at fault, else Transient or NeedsHuman.
     ``check``: called with the reason of a refusal; raises Transient or NeedsHuman if the server refuses a
-    harmless text, too.
+    harmless text as well.
     """
     try:
         outcome, parts, reason = _send_once(batch, send)
@@ -430,7 +447,9 @@ def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outco
 
 
 def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
-    """Send a batch once. Return vectors by position, parts of the batch to send again, and the reason why."""
+    """Send a batch once. Return the vectors by position, the parts of the batch to send again, and the reason
+    for that.
+    """
     try:
         rows = send(batch)
     except TextsRefused as refused:
@@ -448,7 +467,7 @@ _WINDOWS = dict.fromkeys(
 
 
 class OpenAIEmbedder:
-    """Embedder of an OpenAI-compatible server (see ports.Embedder and ports.Remote), for several threads."""
+    """Embedder by a server with OpenAI's API (see ports.Embedder and ports.Remote). Threads may share it."""
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
@@ -458,7 +477,7 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Return the options that the vectors depend on. The server's address is not one of them."""
+        """Return the options on which the vectors depend. The server's address is not among them."""
         values = self._options.model_dump(
             include={"model", "dimensions", "prompt", "parameters", "revision"}, mode="json"
         )
@@ -466,18 +485,20 @@ class OpenAIEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Return the length of the vectors: from the options, or else from the first answer.
+        """Return the length of the vectors, from the options or else from the first answer.
 
-        Raises Transient and NeedsHuman.
+        Raises Transient or NeedsHuman if the server has to be asked and does not answer.
         """
         return self._options.dimensions or self._sender.dimensions or self.embed([HARMLESS]).shape[1]
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text with the prompt."""
+        """Count the tokens of each text, with the prompt in front."""
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return how many tokens are unknown, and how many there are; both 0 without a ``tokenizer``."""
+        """Return how many tokens of the texts are unknown, and how many tokens there are; (0, 0) without a
+        tokenizer.
+        """
         return count_unknown(self._sender.tokenizer, texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""A model of the BERT family in memory, run by OpenVINO without torch and transformers.
+"""Runs a model of the BERT family with OpenVINO, without torch and transformers.
 
 The encoder (BERT, RoBERTa or MPNet) is an OpenVINO graph built from its safetensors. It runs in the chosen
 precision; pooling and later stages run in float32. One graph of dynamic shape serves all batches, several of
@@ -6,9 +6,10 @@ them at a time. Only texts of one padded length share a batch (exact.py). Then O
 same bits, for any number of texts, threads and streams. ``tests/embedders/openvino/test_model.py`` verifies
 that.
 
-The graph's inputs: ``ids`` and ``positions`` (texts, tokens) int32, ``mask`` (texts, tokens) float32 with 1
-for a token and 0 for padding. Its output: (texts, tokens, width), the last hidden state. Devlin et al. 2018,
-Liu et al. 2019, Song et al. 2020; names and constants as in the implementations of ``transformers``.
+The inputs of the graph have the shape (texts, tokens). They are ``ids`` and ``positions`` in int32, and
+``mask`` in float32, with 1 for a token and 0 for padding. Its output is the last hidden state, of shape
+(texts, tokens, width). The models are those of Devlin et al. 2018, Liu et al. 2019 and Song et al. 2020;
+names and constants are as in ``transformers``.
 
 Threads that share a batch wait for one another after each of some hundred operations. If another process
 takes one core for a moment, all threads wait. So batches run on streams with cores of their own. This was
@@ -44,9 +45,10 @@ Floats = npt.NDArray[np.float32]
 
 
 def pool(tokens: Floats, modes: Sequence[str]) -> Floats:
-    """Return one text's vector from the vectors of its tokens; shape (width * modes,).
+    """Return the vector of a text from the vectors of its tokens; shape (width * modes,).
 
-    ``tokens``: without padding; shape (tokens, width).
+    ``tokens``: vectors of the tokens, without padding; shape (tokens, width). ``modes``: ways of pooling,
+    whose results are concatenated.
     """
     return np.concatenate([_pool_by(tokens, mode) for mode in modes])
 
@@ -73,7 +75,7 @@ def _pool_by(tokens: Floats, mode: str) -> Floats:
 
 
 def project(vector: Floats, weight: Floats, bias: Floats | None, activation: str) -> Floats:
-    """Return a vector after a dense layer; shape (out,). ``weight``: shape (out, in)."""
+    """Return the result of a dense layer for a vector; shape (out,). ``weight``: shape (out, in)."""
     result: Floats = np.einsum("oi,i->o", weight, vector)
     if bias is not None:
         result = result + bias
@@ -84,9 +86,9 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", 
 
 
 class MappedTensors:
-    """Tensors of a safetensors file, mapped into memory. ``tensors``: arrays by name.
+    """The tensors of a safetensors file, mapped into memory. ``tensors``: arrays by name.
 
-    Raises KeyError for a type that numpy does not know, such as bfloat16.
+    Raises KeyError for a data type that numpy does not have, such as bfloat16.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,7 +106,9 @@ class MappedTensors:
         return tensor.reshape(shape)
 
     def free_pages(self) -> None:
-        """Free the memory of mapped pages. The system reads them from the file again if needed."""
+        """Free the memory of the mapped file. The system reads pages from the file again when they are
+        needed.
+        """
         self._file.madvise(MADV_DONTNEED)
 
 
@@ -114,9 +118,10 @@ _Inputs = Mapping[str, Any]
 
 
 class Streams:
-    """Inference streams of one compiled model. Threads may share an object, and calls may interleave.
+    """The inference streams of one compiled model. Threads may share an object, and their calls may
+    interleave.
 
-    ``number``: streams that run at the same time.
+    ``number``: how many streams run at the same time.
     """
 
     def __init__(self, compiled: openvino.CompiledModel) -> None:
@@ -125,7 +130,7 @@ class Streams:
         self._idle: list[openvino.InferRequest] = []  # each has memory of its own
 
     def outputs(self, batches: Iterable[_Inputs]) -> Generator[Floats]:
-        """Yield the output of each batch, in order. It is valid until the next output is requested."""
+        """Yield the output of each batch, in order. An output is valid until the next one is requested."""
         running: deque[tuple[openvino.InferRequest, _Inputs]] = deque()  # their inputs are not copied
         try:
             for inputs in batches:
@@ -174,7 +179,7 @@ def graph(outline: TransformerOutline, weights: Tensors, int8: bool = False) -> 
     """Return the encoder as a graph of dynamic shape. Raises KeyError if the weights lack a tensor.
 
     ``weights``: tensors of the model's file. The graph shares their memory, so they must not change.
-    ``int8``: whether to store matrices of linear layers in int8, for multiplication in int8.
+    ``int8``: whether linear layers store their matrices and multiply in int8.
     """
     bare = {_plain_name(name): _float32(tensor) for name, tensor in weights.items()}
     return _Builder(outline, bare, int8).model()
@@ -219,7 +224,11 @@ class _Builder:
         )
 
     def _bias(self, ids: Any, mask: Any) -> Any:
-        """Return the addend of the attention scores; shape (texts, 1 or heads, 1 or tokens, tokens)."""
+        """Return the term that is added to the attention scores; shape (texts, 1 or heads, 1 or tokens,
+        tokens).
+
+        It excludes padding, and in MPNet depends on the distance of two tokens.
+        """
         padding = op.multiply(op.subtract(op.unsqueeze(mask, _integer(1, 2)), _number(1)), _number(_MASKED))
         if self._outline.family != "mpnet":
             return padding
@@ -246,7 +255,9 @@ class _Builder:
         return self._normalize(op.add(self._linear(inner, at + "output.dense"), x), at + "output.LayerNorm")
 
     def _split(self, x: Any) -> Any:
-        """Reshape (texts, tokens, width) to (texts, heads, tokens, width of a head)."""
+        """Split the last axis by attention heads: (texts, tokens, width) becomes (texts, heads, tokens, width
+        of a head).
+        """
         each = _integer(0, 0, self._heads, self._width // self._heads)
         return op.transpose(op.reshape(x, each, True), _integer(0, 2, 1, 3))
 
@@ -266,7 +277,7 @@ class _Builder:
 
 
 def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArray[np.int64]:
-    """Return the bucket of the distance between each two tokens, as in T5 and MPNet; shape (window, window).
+    """Return the bucket for the distance between each two tokens, as in T5 and MPNet; shape (window, window).
 
     One half of the ``count`` buckets is for earlier tokens, the other for later tokens. Each short distance
     has a bucket of its own. Longer distances, up to ``furthest``, share buckets by their logarithm.
@@ -289,7 +300,7 @@ def _constant(tensor: npt.NDArray[Any]) -> Any:
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:
-    """Return a constant matrix in int8, with values in steps of a 127th of each row's largest magnitude."""
+    """Return a constant matrix in int8. In each row, 127 steps make up the largest magnitude."""
     step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
     step[step == 0] = 1
     steps = _constant(np.rint(matrix / step).astype(np.int8))
@@ -310,9 +321,9 @@ _GROUP = 64  # values of a token's vector that share a step in int8
 
 
 class OpenVinoModel:
-    """A model that OpenVINO runs (see LoadedModel), for several threads.
+    """A model that OpenVINO runs (see LoadedModel). Threads may share it.
 
-    Raises NeedsHuman if its files can't be used.
+    Raises NeedsHuman if its files cannot be used.
     """
 
     def __init__(self, weights: Weights, outline: TransformerOutline, precision: str, threads: int) -> None:
@@ -332,9 +343,9 @@ class OpenVinoModel:
         self.dimensions: int = widths[-1] if widths else self._width * len(outline.poolings)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield the vectors of the texts batch by batch (see LoadedModel).
+        """Yield the vectors of the texts, batch by batch (see LoadedModel).
 
-        ``budget``: tokens that all streams embed at a time, approximately.
+        ``budget``: number of tokens that all streams together embed at a time, approximately.
         """
         encodings = self._truncating.encode_batch([prompt + text for text in texts])
         lengths = [len(encoding) for encoding in encodings]
@@ -354,7 +365,9 @@ class OpenVinoModel:
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's tokenizer, without truncation. Raises FileNotFoundError."""
+        """Return the model's tokenizer, without truncation. Raises FileNotFoundError if its file is
+        missing.
+        """
         tokenizer = load_tokenizer(self._outline.weights.parent)
         if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")
@@ -369,9 +382,9 @@ class OpenVinoModel:
         return {"ids": ids, "positions": self._positions(ids, mask), "mask": mask}
 
     def _positions(self, ids: Any, mask: Any) -> Any:
-        """Return the row of the position table for each token; shape (texts, tokens).
+        """Return, for each token, its row in the table of position embeddings; shape (texts, tokens).
 
-        RoBERTa and MPNet skip padding tokens.
+        RoBERTa and MPNet do not count padding tokens.
         """
         first = self._outline.first_position
         if self._outline.family == "bert":

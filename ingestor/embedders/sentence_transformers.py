@@ -1,12 +1,12 @@
 """Embedder ``sentence-transformers``: any model of the library of that name; all-MiniLM-L6-v2 is included.
 
 Vectors are unit vectors, exact in float16, and depend on their text alone (exact.py). OpenVINO runs the
-models of the BERT family that ``engines.outline`` covers; sentence-transformers and torch run all others. The
-identity omits the make of the processor and the versions of OpenVINO and torch: they change last bits only,
-which do not justify re-embedding.
+models of the BERT family for which ``engines.outline`` returns a structure; sentence-transformers and torch
+run all others. The identity omits the make of the processor and the versions of OpenVINO and torch. They
+change only the last bits, which do not justify embedding everything again.
 
-The model is loaded when the first text is embedded. Options and identity need only the model's configuration;
-so do dimensions, window and counts for most models.
+The model is loaded when the first text is embedded. The identity needs only the model's configuration; so do
+dimensions, window and counts for most models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class SentenceTransformersOptions(Options):
     """Options of ``sentence-transformers``.
 
-    ``prompt`` precedes every document, ``query_prompt`` every question.
+    ``prompt`` is put in front of every document, ``query_prompt`` in front of every question.
     """
 
     model: str = pinned(
@@ -60,25 +60,26 @@ class SentenceTransformersOptions(Options):
 
 
 class LoadedModel(Protocol):
-    """A model in memory, which threads may share."""
+    """A model in memory. Threads may share it."""
 
     dimensions: int
     window: int  # tokens
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield unit vectors of all texts, part by part. Between two parts other calls may embed.
+        """Yield the unit vectors of all texts, part by part. Between two parts, other calls may use the
+        model.
 
-        ``prompt``: precedes each text. ``budget``: tokens embedded at a time.
+        ``prompt``: text in front of each text. ``budget``: number of tokens embedded at a time.
         """
         ...
 
     def counter(self) -> Tokenizer:
-        """Return the model's tokenizer, without truncation."""
+        """Return the model's tokenizer, without truncation, to count tokens."""
         ...
 
 
 class SentenceTransformersEmbedder:
-    """Embedder of a local model (see ports.Embedder), which threads may share.
+    """Embedder by a model on this machine (see ports.Embedder). Threads may share it.
 
     Properties and methods raise NeedsHuman if there is no such model, or if no engine can run it.
     """
@@ -89,7 +90,10 @@ class SentenceTransformersEmbedder:
         self._loaded: LoadedModel | None = None
 
     def alternatives(self) -> Iterator[tuple[SentenceTransformersEmbedder, bool]]:
-        """Yield an embedder for each precision and device that the options allow (see ports.Adaptive)."""
+        """Yield an embedder for each precision and device that the options allow, and whether it runs here.
+
+        See ports.Adaptive.
+        """
         for way in self._ways:
             other = SentenceTransformersEmbedder(self._options)
             other._weights, other._ways, other._way = self._weights, self._ways, way
@@ -97,7 +101,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """Return everything that the vectors depend on, as JSON values, without loading the model."""
+        """Return everything on which the vectors depend, as JSON values. The model is not loaded for that."""
         way = self._way
         identity: dict[str, object] = {
             "weights": self._weights.pin,
@@ -137,7 +141,9 @@ class SentenceTransformersEmbedder:
         return vectors
 
     def reader_model(self) -> ReaderModel:
-        """Return sentence-transformers on the CPU, with the same prompt, for readers' questions."""
+        """Return the settings with which readers embed questions: sentence-transformers on the CPU, with the
+        same prompt.
+        """
         prompt = self._prompts.query
         prompted = {"prompts": {"query": prompt}, "default_prompt_name": "query"} if prompt else {}
         return ReaderModel(
@@ -151,12 +157,14 @@ class SentenceTransformersEmbedder:
         )
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text with the prompt, which shares the window."""
+        """Count the tokens of each text with the prompt in front, since both share the model's window."""
         prompted = [self._prompts.document + text for text in texts]
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Count unknown and all tokens (see ports.Vocabulary)."""
+        """Return how many tokens of the texts are unknown, and how many tokens there are (see
+        ports.Vocabulary).
+        """
         return model_files.count_unknown(self._counter, texts)
 
     @cached_property

@@ -1,11 +1,12 @@
-"""A sentence-transformers model in memory. Only this module needs torch, so it is imported at first use.
+"""Runs a sentence-transformers model with torch. Only this module needs torch, so it is imported at first
+use.
 
 The transformer runs in the chosen precision, later stages (pooling, projection) in float32. exact.py forms
-the batches. On devices other than a CPU every batch is filled to a fixed number of rows, because the kernel
-may depend on that number. No such device was tested.
+the batches. On devices other than a CPU every batch is filled up to a fixed number of rows: the device's
+kernel may depend on it. No such device was tested.
 
-The library prepares inputs that are no plain tokenized text, one text at a time. Examples are chat templates,
-static embeddings, and prompts that pooling ignores.
+Some models do not read plain tokens: they use chat templates or static embeddings, or their pooling ignores
+the prompt. For these, the library prepares the input, one text at a time.
 """
 
 import os
@@ -35,9 +36,9 @@ _Input = tuple[tuple[int, ...], _Features]  # positions of texts, and the model'
 
 
 class TorchModel:
-    """A model that torch runs (see LoadedModel), for several threads.
+    """A model that torch runs (see LoadedModel). Threads may share it.
 
-    Raises NeedsHuman if the model can't be loaded, or is not the published one.
+    Raises NeedsHuman if the model cannot be loaded, or is not the published one.
     """
 
     def __init__(self, weights: Weights, device: str, precision: str, threads: int) -> None:
@@ -57,7 +58,9 @@ class TorchModel:
             self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield the vectors of the texts batch by batch (see LoadedModel). ``budget``: tokens of a batch."""
+        """Yield the vectors of the texts, batch by batch (see LoadedModel). ``budget``: number of tokens of a
+        batch.
+        """
         empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
         for members, features in (
@@ -68,14 +71,18 @@ class TorchModel:
         yield EmbeddedPart(sorted(empty), unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's own tokenizer, without truncation."""
+        """Return the model's own tokenizer, without truncation. Raises TypeError if it cannot count
+        tokens.
+        """
         backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if not isinstance(backend, Tokenizer):
             raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")
         return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:
-        """Return whether the model's input is a text's tokens alone, so that batches can be formed here."""
+        """Return whether the model reads nothing but a text's tokens, so that this module can form
+        batches.
+        """
         kinds = getattr(self._first, "modality_config", {})
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
@@ -123,7 +130,7 @@ class TorchModel:
 def fix_arithmetic() -> None:
     """Make matrix products independent of the size of a batch and of the number of threads.
 
-    Without this call, AMX gives a text's bfloat16 vector other bits in a batch of another size. MKL's float32
+    Otherwise, AMX gives a text's bfloat16 vector other bits in a batch of another size, and MKL's float32
     sums depend on the number of threads. Both were seen with torch 2.13 on Granite Rapids. The call has no
     effect once torch has multiplied matrices.
     """
@@ -153,7 +160,7 @@ def _load(weights: Weights, device: str) -> SentenceTransformer:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide the progress bars of transformers in the context."""
+    """Hide the progress bars of transformers in a ``with`` block."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:

@@ -1,1 +1,1 @@
-"""Language models behind OpenAI-compatible endpoints."""
+"""Language models behind servers with OpenAI's API, and requests to such servers."""

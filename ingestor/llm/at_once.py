@@ -1,6 +1,6 @@
-"""Run several requests at the same time, in threads.
+"""Runs several requests at the same time, in threads.
 
-These are daemon threads: when the program ends, it does not wait for a server's answer.
+The threads are daemon threads: when the program ends, it does not wait for a server's answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,12 @@ def in_parallel(
     stop: Stop,
     on_error: Callable[[], None] = lambda: None,
 ) -> list[R]:
-    """Run ``work`` on each part in at most ``lanes`` threads, and return the results in order of the parts.
+    """Run ``work`` on each part in at most ``lanes`` threads, and return the results in the order of the
+    parts.
 
-    Raises Stopped soon after ``stop`` is set, even while ``work`` is running, or the first error of ``work``.
+    Raises the first error of ``work``, or Stopped soon after ``stop`` is set, even while ``work`` is running.
     After that no further part is begun. After an error, ``on_error`` is called so that running parts end
-    soon, and their end is awaited.
+    soon, and this function waits for them.
     """
     over = Stop()
     waiting: SimpleQueue[int] = SimpleQueue()
@@ -65,7 +66,7 @@ def in_parallel(
 
 
 def _next(done: "SimpleQueue[tuple[int, R | BaseException]]", stop: Stop) -> tuple[int, R]:
-    """Wait for the next finished part; return its number and result. Raises its error, or Stopped."""
+    """Wait for the next part that is done, and return its number and result. Raises its error, or Stopped."""
     while True:
         if stop.is_set():
             raise Stopped

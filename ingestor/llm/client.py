@@ -1,11 +1,11 @@
-"""Client of a language model behind an OpenAI-compatible endpoint, with one POST for each question.
+"""Client of a language model behind a server with OpenAI's API, with one POST for each question.
 
 Each caller passes the ``Answers`` through which its questions go: a cache, a counter, or a refusal of every
 question. A cached answer depends on the question alone. The question includes the model's name and every
-setting that may change the answer, but neither the endpoint's address nor its key.
+setting that may change the answer, but neither the server's address nor its key.
 
-After an invalid answer the question is repeated with the reason (``ask_until_valid``). Invalid answers are
-cached, too, so that the same question always has the same result.
+After an invalid answer, the question is sent again with the reason (``ask_until_valid``). Invalid answers are
+cached as well, so that the same question always has the same result.
 """
 
 import json
@@ -30,7 +30,7 @@ _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_contex
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A question to a language model."""
+    """A question to a language model, with its price and the key under which its answer is cached."""
 
     messages: Messages
     key: str  # digest of everything that the answer depends on
@@ -41,7 +41,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Answer of the model ("" if it is unusable), the tokens that the server counted, and their price."""
+    """The model's answer ("" if it cannot be used), the tokens that the server counted, and the price of
+    both.
+    """
 
     text: str
     prompt_tokens: int = 0
@@ -53,26 +55,27 @@ Ask = Callable[[Messages], str | None]  # returns the answer; None if no questio
 
 
 class Answers(Protocol):
-    """Decides how each question is answered. Threads share an object."""
+    """Decides how each question to a language model is answered. Threads share an object."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
-        """Return a stored answer, or else that of ``ask``, which sends the question to the model.
+        """Return the stored answer to a question, or else that of ``ask``, which sends the question to the
+        model.
 
-        None if ``ask`` must not be called now.
+        Return None if ``ask`` must not be called now.
         """
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait before a question is sent again."""
+        """Wait for some seconds before a question is sent again."""
         ...
 
 
 @runtime_checkable
 class Asking(Protocol):
-    """A chunker that uses a language model."""
+    """A chunker that asks a language model."""
 
     def through(self, answers: Answers) -> Chunker:
-        """Return the same chunker, whose questions go through ``answers``."""
+        """Return the same chunker, but with all its questions going through ``answers``."""
         ...
 
 
@@ -87,12 +90,11 @@ class DirectAnswers:
 
 
 class LanguageModel:
-    """A language model as a function (see ``Ask``), which threads may share.
+    """A language model as a function that answers messages (see ``Ask``). Threads may share it.
 
-    Raises Transient, or NeedsHuman if the config must be corrected.
-
-    ``fields``: JSON schema of each field, if every answer is a JSON object. Servers with structured outputs
-    obey it; if a server refuses it, requests leave it out.
+    Calls raise Transient, or NeedsHuman if the config must be corrected. ``fields``: JSON schema of each
+    field, if every answer is to be a JSON object. Servers with structured outputs obey it. If a server
+    refuses it, requests are sent without it.
     """
 
     def __init__(self, endpoint: Endpoint, answers: Answers, fields: Mapping[str, Any] | None = None) -> None:
@@ -180,8 +182,9 @@ def ask_until_valid(
 ) -> T | None:
     """Ask until an answer is valid, and return the result of ``read``; None after ``times`` invalid answers.
 
-    ``read``: parses an answer, and raises ValueError with the reason if it is invalid. The model gets the
-    reason with the next question. ``invalid``: called with each reason.
+    ``read``: parses an answer, and raises ValueError with the reason if it is invalid. The model is told the
+    reason with the next question. ``invalid``: called with each reason. None is also returned if no question
+    may be sent now.
     """
     for _ in range(times):
         answer = ask(messages)
@@ -197,9 +200,9 @@ def ask_until_valid(
 
 
 def json_list(answer: str) -> list[Any]:
-    """Return the JSON list in an answer; text around the list is ignored.
+    """Return the JSON list in an answer; text around it is ignored.
 
-    Raises ValueError with a message for the model.
+    Raises ValueError, with a message for the model, if there is none.
     """
     value = _json(answer, "[", "]")
     if not isinstance(value, list):
@@ -208,9 +211,9 @@ def json_list(answer: str) -> list[Any]:
 
 
 def json_object(answer: str) -> dict[str, Any]:
-    """Return the JSON object in an answer; text around the object is ignored.
+    """Return the JSON object in an answer; text around it is ignored.
 
-    Raises ValueError with a message for the model.
+    Raises ValueError, with a message for the model, if there is none.
     """
     value = _json(answer, "{", "}")
     if not isinstance(value, dict):
@@ -219,7 +222,9 @@ def json_object(answer: str) -> dict[str, Any]:
 
 
 def _json(answer: str, first: str, last: str) -> Any:
-    """Return the JSON value between two brackets of an answer; None if there is none."""
+    """Return the JSON value in an answer between the brackets ``first`` and ``last``; None if there is
+    none.
+    """
     body = answer.rpartition("</think>")[2]
     start, end = body.find(first), body.rfind(last)
     try:

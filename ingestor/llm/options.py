@@ -1,4 +1,4 @@
-"""Options of a server of models with OpenAI's API. Pure."""
+"""Options of a server of models with OpenAI's API, such as its address. Pure."""
 
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -19,7 +19,9 @@ def _address(url: str) -> str:
 
 
 class ModelServer(Options):
-    """Options of a server. ``base_url`` is no part of a recipe: a model may move."""
+    """Options of a server. ``base_url`` is no part of a recipe, because a model may move to another
+    address.
+    """
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
         ..., description="address of an OpenAI-compatible server, usually ending in `/v1`"
@@ -41,7 +43,7 @@ class ModelServer(Options):
 
 
 class Endpoint(ModelServer):
-    """Options of a language model and its server."""
+    """Options of a language model and of the server that runs it."""
 
     model: str = Field(
         min_length=1, description="model, as the server names it; a changed name repeats every request"

@@ -1,10 +1,10 @@
-"""Requests to a server of models with OpenAI's API, and their outcomes.
+"""Sends requests to a server of models with OpenAI's API, and classifies the outcomes.
 
-Every request has a limit of seconds, and of the answer's bytes. The library httpx limits the time between two
-bytes only, so a server that sends a byte every second would never be late. Here each read ends at the
-deadline of its request. Only uncompressed answers are accepted: a megabyte may unpack to a gigabyte.
+Every request has a limit of seconds, and of bytes for its answer. The library httpx limits only the time
+between two bytes, so a server that sends a byte every second would never be late. Here each read ends at the
+deadline of its request. Only uncompressed answers are accepted, because a megabyte may unpack to a gigabyte.
 
-The key is sent as a header and appears nowhere else: it is removed where a server quotes it.
+The key is sent as a header and appears nowhere else. If a server quotes the key, it is removed from the text.
 """
 
 import json
@@ -30,7 +30,7 @@ _until: ContextVar[float] = ContextVar("_until")  # monotonic seconds; each thre
 
 
 class UnusableAnswer(Exception):
-    """Error: an answer is too long or compressed, and was not read to its end."""
+    """Error: an answer is too long, or compressed, and was therefore not read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,9 @@ class Reply:
 def open_bounded_client(
     base_url: str, headers: Mapping[str, str], seconds: float, connections: int
 ) -> "httpx.Client":
-    """Return a client for ``post_bounded``.
+    """Return a client to pass to ``post_bounded``. ``seconds``: time limit of a request with its answer.
 
-    ``seconds``: limit of a request with its answer. ``connections``: number of connections; further requests
-    wait for a free one.
+    ``connections``: number of connections; further requests wait for a free one.
     """
     import httpx
 
@@ -62,7 +61,7 @@ def open_bounded_client(
 
 
 def post_bounded(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
-    """Send a JSON body, and return the answer, of at most ``most`` bytes.
+    """Send a JSON body, and return the answer, which may have at most ``most`` bytes.
 
     Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError.
     """
@@ -85,9 +84,10 @@ def _read(response: "httpx.Response", most: int) -> bytes:
 
 
 def _trace(seconds: float, event: str, about: Mapping[str, Any]) -> None:
-    """Start the deadline when a connection is free, and make reads respect it.
+    """Start the deadline when a connection is free, and make every read end at the deadline.
 
-    httpcore calls this function at each step of a request. ``seconds``: limit of the request.
+    The library httpcore calls this function at each step of a request. ``seconds``: time limit of the
+    request.
     """
     if event.endswith(("connect_tcp.complete", "start_tls.complete")):
         stream = about["return_value"]
@@ -121,7 +121,9 @@ _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_ur
 
 
 class TryAgain(Exception):
-    """Error: a retry may help. ``after``: seconds that the server asks to wait."""
+    """Error: the request failed, but a retry may succeed. ``after``: seconds to wait, if the server states
+    them.
+    """
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -129,7 +131,7 @@ class TryAgain(Exception):
 
 
 class RequestNotTaken(Exception):
-    """Error: the server refuses this request. ``code``: the server's machine-readable reason."""
+    """Error: the server refuses the request. ``code``: the reason in the server's machine-readable codes."""
 
     def __init__(self, status: int, reason: str, code: str, model: str) -> None:
         advice = _ADVICE.get(status, "").format(model)
@@ -147,9 +149,9 @@ class ModelRequests:
         self._server, self._called, self._model = server, called, model
 
     def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
-        """Send a JSON body, and return the answer, of at most ``most`` bytes.
+        """Send a JSON body, and return the answer, which may have at most ``most`` bytes.
 
-        Raises TryAgain, RequestNotTaken, or NeedsHuman for a key that no header can hold.
+        Raises TryAgain, RequestNotTaken, or NeedsHuman if the key cannot be sent in a header.
         """
         import httpx
 
@@ -189,11 +191,13 @@ class ModelRequests:
         return key.get_secret_value() if key else ""
 
     def describe(self, what: object) -> str:
-        """Return a sentence about the server. ``what``: its predicate."""
+        """Return a sentence about the server, with its name and address. ``what``: the predicate of the
+        sentence.
+        """
         return f"{self._called} at {self._server.base_url} {what}"
 
     def quote(self, text: str) -> str:
-        """Return a server's text in one line, truncated, and without the key."""
+        """Return a text of the server on one line, shortened, and without the key."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= 300 else f"{line[:299]}…"
 
@@ -201,8 +205,8 @@ class ModelRequests:
 def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None]) -> T:
     """Return the result of ``ask``, which is called again after TryAgain, at most ``retries`` times.
 
-    ``wait``: waits for some seconds. Raises the last TryAgain, or the first one that asks for a wait beyond
-    ``LONGEST_WAIT``.
+    ``wait``: function that waits for some seconds. Raises the last TryAgain, or the first one whose wait
+    would exceed ``LONGEST_WAIT``.
     """
     for attempt in count(1):
         try:
@@ -216,7 +220,9 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
 
 
 def token_count(value: object) -> int:
-    """Return a number of tokens that a server reports. Raises ValueError, TypeError or OverflowError."""
+    """Return the number of tokens that a server reports. Raises ValueError, TypeError or OverflowError if it
+    is none.
+    """
     number = int(value)  # type: ignore[call-overload]
     if not 0 <= number <= _MOST_TOKENS:
         raise ValueError
@@ -224,7 +230,9 @@ def token_count(value: object) -> int:
 
 
 def _reason(reply: Reply) -> tuple[str, str]:
-    """Return the explanation in an error response, and its codes; "" if the server sent none."""
+    """Return the explanation in an error response, and its codes; "" for codes that the server did not
+    send.
+    """
     try:
         body = json.loads(reply.content)
         error = body.get("error") or body.get("detail") or body.get("message")
@@ -237,5 +245,5 @@ def _reason(reply: Reply) -> tuple[str, str]:
 
 
 def _word(value: object) -> str:
-    """Return a text or number as text, and "" for any other value."""
+    """Return a text or a whole number as text; "" for any other value."""
     return str(value) if isinstance(value, str | int) else ""

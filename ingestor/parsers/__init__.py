@@ -1,1 +1,1 @@
-"""Bytes to text with structure: one file per kind."""
+"""Parsers, which read the bytes of a file into a document of text and blocks: one file per format."""

@@ -1,8 +1,8 @@
-"""Source code: the functions, classes and statements that tree-sitter's grammars see, as blocks.
+"""Source code: the functions, classes and statements that tree-sitter's grammars recognise become blocks.
 
 A function is a block with the comments before it, and so is a small class. In a larger class each method is a
-block, with its dotted name. Statements that belong to the same are a block together while they are small. The
-document's text is the source.
+block, with its dotted name. Neighbouring statements of one function or class, or of none, share a block while
+they are small. The document's text is the source.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,9 +20,9 @@ _SMALL = 800  # characters of a unit that is not opened, and of statements that 
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document.
+    """Read source code as a document whose blocks are its functions, classes and statements.
 
-    Raises BadDocument if the content is not text, NoGrammar when it is no known language.
+    Raises BadDocument if the content is not text, and NoGrammar if no grammar for its language is installed.
     """
     text, kind = decode(blob.data), content_type(blob)
     language = code_language(kind) or ""
@@ -37,7 +37,7 @@ def _blocks(text: str, language: str) -> Iterator[Block]:
 
 
 def _join(units: Iterable[Unit]) -> Iterator[Unit]:
-    """Join neighbours without a name of their own."""
+    """Join neighbouring units of the same function or class, or of none, up to ``_SMALL`` characters."""
     last: Unit | None = None
     for unit in units:
         if last and last.symbol == unit.symbol and unit.end - last.start <= _SMALL:

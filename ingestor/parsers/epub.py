@@ -1,4 +1,4 @@
-"""EPUB books: the chapters in reading order, each read as the HTML page that it is."""
+"""EPUB books: the chapters in reading order, each read as an HTML page."""
 
 from dataclasses import replace
 from posixpath import dirname, normpath
@@ -23,7 +23,7 @@ _SUFFIXES = (".xhtml", ".html", ".htm")
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if it is damaged, protected or a bomb."""
+    """Read a book as a document. Raises BadDocument if the file is damaged, protected or a zip bomb."""
     package = Package(blob.data)
     name = _book(package)
     book = package.xml(name)
@@ -52,7 +52,7 @@ def parse(blob: Blob) -> Document:
 
 
 def _book(package: Package) -> str:
-    """Return the part that lists the chapters."""
+    """Return the name of the part (``.opf``) that lists the chapters. Raises BadDocument if there is none."""
     roots = (root for root in package.optional(_CONTAINER).iter() if root.tag.endswith("}rootfile"))
     listed = [root.get("full-path", "") for root in roots]
     books = [name for name in [*listed, *package.names] if name.endswith(".opf") and name in package]
@@ -62,7 +62,11 @@ def _book(package: Package) -> str:
 
 
 def _chapters(package: Package, book: Element, name: str) -> list[str]:
-    """Return the pages in reading order; all pages if the book's own list is of no use."""
+    """Return the names of the parts that hold the chapters, in reading order.
+
+    ``book``: root of the part ``name``, which lists the chapters. If the list names no existing part, all
+    HTML parts are returned. Raises BadDocument if a chapter is encrypted.
+    """
     folder = dirname(name)
     pages = {
         item.get("id", ""): normpath(f"{folder}/{unquote(item.get('href', ''))}").lstrip("/")

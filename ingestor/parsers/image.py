@@ -1,7 +1,7 @@
 """Pictures of text (PNG, JPEG, TIFF, BMP, WebP, GIF), read by OCR where rapidocr is installed.
 
-A page of a TIFF is a page. Blocks are found as on a scanned page of a PDF. A picture in which OCR finds
-nothing is an empty document.
+Every page of a TIFF is a page of the document. Blocks are found as on a scanned page of a PDF. A picture in
+which OCR finds no text becomes an empty document.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ _PAGES = 1000
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document.
+    """Read the text in a picture by OCR.
 
-    Raises BadDocument if it is damaged or far too large, or rapidocr is not installed.
+    Raises BadDocument if the picture is damaged or far too large, or if rapidocr is not installed.
     """
     from ingestor.parsers.pdf.layout import compose  # slow to import
 

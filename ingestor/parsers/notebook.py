@@ -1,8 +1,8 @@
-"""Jupyter notebooks: the prose of Markdown cells with its headings, code, and the text that code printed.
+"""Jupyter notebooks: the prose and headings of Markdown cells, code, and the text that the code printed.
 
-The Markdown parser reads Markdown cells, so headings and lists of a notebook are blocks as in any other
-document. The parser of reStructuredText reads raw cells, as nbsphinx does. Outputs are cut, pictures and HTML
-left out.
+The Markdown parser reads Markdown cells, so headings and lists of a notebook become blocks as in any other
+document. The parser of reStructuredText reads raw cells, as nbsphinx does. Long outputs are truncated;
+pictures and HTML among the outputs are left out.
 """
 
 import json
@@ -34,7 +34,7 @@ class NotebookOptions(Options):
 
 
 def parse(blob: Blob, options: NotebookOptions) -> Document:
-    """Parse a document. Raises BadDocument if it is no notebook."""
+    """Read a notebook as a document. Raises BadDocument if the content is no notebook."""
     try:
         notebook = json.loads(decode(blob.data) or "{}")
     except (ValueError, RecursionError) as error:
@@ -74,7 +74,7 @@ def parse(blob: Blob, options: NotebookOptions) -> Document:
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the cells of a notebook of any version; before version 4 cells are in worksheets."""
+    """Yield the cells of a notebook. In formats before version 4, cells are inside worksheets."""
     sheets = [notebook, *_list(notebook.get("worksheets"))]
     for sheet in sheets:
         yield from (cell for cell in _list(_as_mapping(sheet).get("cells")) if isinstance(cell, Mapping))
@@ -91,7 +91,7 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a string, or of the lines that Jupyter keeps instead."""
+    """Return a text of the notebook, which Jupyter stores as a string or as a list of lines."""
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""

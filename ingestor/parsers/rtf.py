@@ -1,11 +1,12 @@
 r"""Rich Text Format: headings, lists, tables, code, quotes, links, footnotes.
 
-The library anydoc reads it. Before, hidden and deleted text is taken out, and a ``\*`` that begins no
-destination. Numbers of headings, raised numbers and tabs are written as text; headings get the outline level
-of their style.
+The library anydoc reads the document. Before that, its source is rewritten: hidden and deleted text is
+removed, and so is a ``\*`` that begins no destination. Numbers of headings, superscript numbers and tabs are
+written as text, and headings get the outline level of their style.
 
-[Microsoft, Rich Text Format Specification 1.9.1] A group inherits what was set before it, and what it sets
-ends with it. Some groups are destinations, which hold no text of the document.
+A group in braces inherits the settings made before it, and its own settings end with it. Some groups are
+destinations, such as the table of fonts, which hold no text of the document [Microsoft, Rich Text Format
+Specification 1.9.1].
 """
 
 import re
@@ -50,7 +51,10 @@ _DATES = (("creatim", "created"), ("revtim", "modified"))
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """State that a group inherits. ``hidden``: the rule by which the group's text is left out."""
+    """The settings that a group inherits. ``hidden``: reason why its text is left out; "" for visible text.
+
+    ``silent``: whether the group is a destination without text of the document.
+    """
 
     silent: bool = False
     hidden: str = ""
@@ -58,7 +62,7 @@ class _State:
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument."""
+    """Read an RTF file as a document. Raises BadDocument if the file is damaged or too large."""
     source = blob.data.decode("latin-1")  # 7 bits; all other characters are in a code page that it names
     flow, raw_words = read_rtf(source)
     about = dict(_about(source))
@@ -71,9 +75,9 @@ def parse(blob: Blob) -> Document:
 
 
 def read_rtf(source: str) -> tuple[Flow, int]:
-    """Return the blocks, and the number of words in the source. ``source``: its bytes as Latin-1.
+    """Return the blocks of an RTF document, and the number of words in its source.
 
-    Raises BadDocument.
+    ``source``: its bytes, decoded as Latin-1. Raises BadDocument if it is damaged or too large.
     """
     preparation = _Preparation(source)
     for token in _tokens(source):
@@ -84,7 +88,10 @@ def read_rtf(source: str) -> tuple[Flow, int]:
 
 
 class _Preparation:
-    """Writes the source anew, token by token. A byte in a code page counts as a letter."""
+    """Rewrites the source of an RTF document for anydoc, token by token.
+
+    In word counts, a character that the source escapes counts as a letter.
+    """
 
     def __init__(self, source: str) -> None:
         self.out: list[str] = []
@@ -125,7 +132,9 @@ class _Preparation:
             self._number, self._number_depth = [], len(self._outer)
 
     def _end_group(self) -> None:
-        """Write the number of a heading or item once more as text: the library drops that of headings."""
+        """End a group. A number of a heading or list item is repeated as marked text, since anydoc drops it
+        in headings.
+        """
         self._state = self._outer.pop() if self._outer else self._state
         self.out.append("}")
         if self._number is not None and len(self._outer) < self._number_depth:
@@ -182,7 +191,7 @@ class _Preparation:
 
 
 def _tokens(source: str) -> Iterator[re.Match[str]]:
-    r"""Yield tokens without the bytes that follow a ``\bin``."""
+    r"""Yield the tokens of a source, without the binary data that follows a ``\bin``."""
     at = 0
     while at < len(source):
         for token in _TOKEN.finditer(source, at):
@@ -199,7 +208,10 @@ def _unicode(text: str) -> str:
 
 
 def _styles(source: str) -> dict[str, tuple[int | None, str]]:
-    """Return the outline level of each style, from 0, by its name, and its mark. The library knows others."""
+    """Return the outline level and the mark of each paragraph style, by the number of the style.
+
+    The level counts from 0; None for a style that is no heading.
+    """
     begin = source.find(r"{\stylesheet")
     known: dict[str, tuple[int | None, str]] = {}
     for match in _STYLE.finditer(source, begin, begin + _STYLES) if begin >= 0 else ():
@@ -226,7 +238,7 @@ def _about(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _decode(text: str, encoding: str) -> str:
-    """Text whose characters stand as bytes or numbers."""
+    """Decode the escaped characters of a text: bytes in ``encoding``, and Unicode numbers."""
     parts = re.split(r"\\u(-?\d{1,6}) ?(?:\\'..|[^\\])?", text)
     parts[1::2] = [chr(int(number) & 0xFFFF) for number in parts[1::2]]
     for at in range(0, len(parts), 2):

@@ -1,6 +1,6 @@
-"""Subtitles (.srt and .vtt): spoken text, with its start time as ``page_label``.
+"""Subtitles (.srt and .vtt): the spoken text, in paragraphs with their start time as ``page_label``.
 
-A pause begins a new paragraph, and a block is at most a minute long; within it each cue is a line.
+A pause begins a new paragraph, and a paragraph is at most a minute long. Each cue is a line of its paragraph.
 """
 
 import re
@@ -33,7 +33,7 @@ class _Cue:
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read subtitles as a document. Raises BadDocument if the content is not text."""
     text = re.sub(r"\r\n?", "\n", decode(blob.data))
     composer = Composer()
     for part in _parts(_cues(text)):
@@ -45,9 +45,9 @@ def parse(blob: Blob) -> Document:
 
 
 def _cues(text: str) -> Iterator[_Cue]:
-    """Yield the text under each line of times, up to the first blank line.
+    """Yield the text below each line of times, up to the first blank line.
 
-    Captions that roll show the lines of the cue before once more; these are left out.
+    Captions that scroll repeat the lines of the previous cue; the repeated lines are left out.
     """
     times = list(_CUE.finditer(text))
     shown, over = list[str](), 0.0  # lines of the cue before, and when it ended

@@ -1,4 +1,6 @@
-"""Plain text, code and configuration: the document is the decoded source, its blocks are paragraphs."""
+"""Plain text, and code or configuration without a parser of its own; the blocks are paragraphs of the
+source.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ _GAP = re.compile(r"(?>\r\n?|\n)(?:[^\S\r\n]*+(?>\r\n?|\n))++")
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read plain text as a document. Raises BadDocument if the content is not text."""
     text, kind = decode(blob.data), content_type(blob)
     language = code_language(kind)
     role = "code" if language else "paragraph"
@@ -24,7 +26,9 @@ def parse(blob: Blob) -> Document:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans between blank lines, each from the start of a line to its last visible character."""
+    """Yield (start, end) of each paragraph between blank lines: from a line's start to its last visible
+    character.
+    """
     start = 0
     for gap in _GAP.finditer(text):
         yield from trim(text, start, gap.start())
@@ -33,9 +37,9 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def trim(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the span less blank lines before it and whitespace behind it, unless nothing is left.
+    """Yield the span without blank lines at its start and white space at its end; nothing for an empty span.
 
-    The indentation of the first line stays, for it means something in code and lists.
+    The indentation of the first line is kept, because it has a meaning in code and lists.
     """
     body = text[start:end].rstrip()
     if body:

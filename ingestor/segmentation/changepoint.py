@@ -1,10 +1,10 @@
 """Change points: cuts with the least variance inside the chunks, under a penalty for every chunk. Pure.
 
 The method is kernel change-point detection with a linear kernel [Harchaoui & Cappé 2007; Arlot, Celisse &
-Harchaoui 2019]. Dynamic programming [as in PELT, Killick et al. 2012] solves it exactly, with a limit of the
-chunk's size. Unit i of the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A chunk
-of K tokens costs its token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty.
-All numbers are integers.
+Harchaoui 2019]. Dynamic programming [as in PELT, Killick et al. 2012] solves it exactly, with a limit on the
+size of a chunk. Unit i of the text has k_i tokens and a unit vector x_i, which is smoothed with its
+neighbours'. A chunk of K tokens costs its token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 /
+K, plus the penalty. All numbers are integers.
 
 Each cut has a weight that multiplies its penalty, so that a cut costs less at a border of the text's
 structure. A weight is a whole number of thousandths. A penalty times a weight is rounded down once, the same
@@ -13,9 +13,9 @@ in every run.
 The penalty decides how large chunks are. It is a point of a geometric grid; the index of the point is the
 *level*. A document contributes [its tokens, its chunks at level 0, at level 1, ...] to its collection.
 Contributions add up in any order and can be subtracted. The collection's level is the first at which its mean
-chunk has the target size, or the previous level, whichever is nearer. So the level depends on the set of
-documents alone. A document is cut again only when the level leaves the range in which its cuts stay the same.
-That range results from comparing cuts, so it is right for any weights.
+chunk has the target size, or the previous level, whichever is nearer to the target. So the level depends only
+on the set of documents. A document is cut again only when the level leaves the range in which its cuts stay
+the same. This range is found by comparing cuts, so it is right for any weights.
 
 With equal weights, the number of chunks never grows from one level to the next. With other weights it may:
 two cheap cuts can replace an expensive one.
@@ -56,20 +56,22 @@ _SECTION = 0.3  # price for each further section that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
-    """Return penalties in the units of the scatter. 1 is the scatter of 30 tokens that sum to nothing."""
+    """Return penalties in the units of the scatter. The penalty 1 is the scatter of 30 tokens whose vectors
+    sum to zero.
+    """
     return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
 
 
 @cache
 def grid() -> Integers:
-    """Return the penalties of all levels."""
+    """Return the penalty of each level."""
     prices = penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
     prices.flags.writeable = False
     return prices
 
 
 def smooth(units: Fixed) -> Fixed:
-    """Return each vector plus half of either neighbour, scaled to unit length; shape (n, dimensions)."""
+    """Return each vector plus half of each neighbour, scaled to unit length; shape (n, dimensions)."""
     result = np.empty(units.shape, np.int32)
     for part in blocks(len(units)):
         total = 2 * units[part].astype(np.int64)
@@ -81,10 +83,10 @@ def smooth(units: Fixed) -> Fixed:
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
-    """Return the scatter of each possible chunk; shape (n, widest).
+    """Return the scatter of each possible chunk; shape (n, units of the widest chunk).
 
-    ``[i, s - 1]`` is the scatter of the s units that end with unit i. Units over ``most`` tokens together are
-    no possible chunk, unless the chunk is a single unit.
+    ``[i, s - 1]`` is the scatter of the s units that end with unit i. A chunk of several units with over
+    ``most`` tokens is impossible, and costs more than any other.
     """
     widest = _widest(tokens, most)
     mass = sums_of_runs(tokens, widest)
@@ -97,7 +99,8 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 
 
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
-    """Return the costs of chunks, with a price for separating bound units and for crossing sections.
+    """Return the costs of chunks plus prices for separating units that belong together and for crossing
+    sections.
 
     ``costs``: result of ``scatter``. ``bound``: for each unit, whether it belongs to the next. ``begins``:
     for each unit, whether a section begins with it.
@@ -113,7 +116,7 @@ def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -
 
 
 def _widest(tokens: Integers, most: int) -> int:
-    """Return the greatest number of neighbours with at most ``most`` tokens together; at least 1."""
+    """Return the largest number of consecutive units with at most ``most`` tokens together; at least 1."""
     sums = np.concatenate([[0], np.cumsum(tokens)])
     first = np.searchsorted(sums, sums[1:] - most)
     return max(1, int((np.arange(1, len(sums)) - first).max(initial=1)))
@@ -121,9 +124,9 @@ def _widest(tokens: Integers, most: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solutions:
-    """The best cuts for each of several penalties.
+    """The best cuts of a document for each of several penalties.
 
-    ``sizes[i, p]``: number of units in the last chunk of the first i + 1 units, for penalty p.
+    ``sizes[i, p]``: number of units in the last chunk, if the first i + 1 units are cut with penalty p.
     """
 
     sizes: npt.NDArray[np.unsignedinteger]
@@ -145,18 +148,18 @@ class Solutions:
 
 @cache
 def solve_undivided() -> Solutions:
-    """Return the solutions for a document of one unit: one chunk at every level."""
+    """Return the solutions for a document of one unit: a single chunk at every level."""
     sizes = np.ones((1, LEVELS), np.uint8)
     sizes.flags.writeable = False
     return Solutions(sizes)
 
 
 def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
-    """Return the cuts of least total cost for each penalty.
+    """Return, for each penalty, the cuts of least total cost.
 
     Of equal costs, the shorter last chunk wins, then the shorter chunk before it. ``costs``: see ``scatter``.
-    ``weights``: weight of a cut after each unit, in units of 1 / WHOLE; default: WHOLE. A long document has
-    many thousand units, so only recent totals are stored, and sizes in as few bytes as possible.
+    ``weights``: weight of a cut after each unit, in thousandths (1 / WHOLE); None for 1. A long document has
+    many thousand units, so only recent totals are kept, and sizes take as few bytes as possible.
     """
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
@@ -177,9 +180,9 @@ def solve(costs: Integers, penalties: Integers, weights: Integers | None = None)
 
 
 def contribution(tokens: Integers, solutions: Solutions) -> Sums:
-    """Return a document's addend to its collection's sums; shape (1 + LEVELS,).
+    """Return a document's contribution to the sums of its collection; shape (1 + LEVELS,).
 
-    These are its tokens, and its number of chunks at each level.
+    It consists of the number of tokens, and the number of chunks at each level.
     """
     return np.concatenate([[tokens.sum()], solutions.counts()])
 
@@ -187,8 +190,8 @@ def contribution(tokens: Integers, solutions: Solutions) -> Sums:
 def level(total: Sums, target: int) -> int:
     """Return the level at which the collection's mean chunk is nearest to ``target`` tokens.
 
-    Compared are the first level at which it has that size, and the level before. ``total``: sum of all
-    contributions.
+    Two levels are compared: the first at which the mean chunk has the target size, and the one before.
+    ``total``: sum of all contributions.
     """
     tokens, *counts = total.tolist()
     above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
@@ -198,7 +201,9 @@ def level(total: Sums, target: int) -> int:
 
 
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
-    """Return the first and the last level of the range around level ``at`` in which the cuts are the same."""
+    """Return the first and the last level, around level ``at``, between which a document's cuts stay the
+    same.
+    """
     if len(solutions.sizes) == 1:
         return 0, solutions.sizes.shape[1] - 1
     lasts = np.array(solutions.cuts(at), dtype=np.intp) - 1

@@ -1,25 +1,28 @@
-"""Exact mean similarity of a collection's pieces, and the cuts of documents that follow from it. Pure.
+"""Exact mean similarity of the pieces of a collection, and the best cuts of a document for this mean. Pure.
 
 The method is ClusterSemanticChunker [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
 Chroma technical report, 2024]. A segment of s <= L consecutive pieces has the reward 2 (sum of e_i . e_j - m)
 over its pairs. Here m is the mean of e_i . e_j over all pairs of the collection. The segmentation with the
 greatest total reward is chosen. The report does not define how m changes when documents are added or removed.
-Here:
+This module defines:
 
 *State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (segmentation/fixed_point.py).
-Contributions add up in any order, and can be subtracted. So the state depends on the set of documents alone.
+Contributions add up to [N, Q, S] in any order, and can be subtracted. So the state depends only on the set of
+documents.
 
-*Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, rounded down to a multiple of 2^-36.
+*Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, rounded down to a multiple of 2^-36. M is this
+number of multiples.
 
 *Cuts.* Rewards are integers. With A = 2 (sum of products) and B = sum of s (s - 1), a segmentation has the
 reward A 2^8 - M B. Of equal totals, the shorter last segment wins, then the shorter segment before it.
 
-*Interval.* Each segmentation is a straight line in M. So the best total is their upper envelope, which is
-convex, and one segmentation stays best on a closed interval of integers. Newton steps from outside find the
-interval.
+*Interval.* As a function of M, the reward of each segmentation is a straight line. So the best total is the
+upper envelope of these lines, which is convex, and one segmentation stays best on a closed interval of
+integers. Newton steps from outside find the interval.
 
-The same cuts are best on all of the interval. Strictly inside, the current line touches no rival's unless
-both are the same line. Among segmentations of one line the order does not depend on M.
+The same cuts are best on all of the interval. Strictly inside, the current line touches no other
+segmentation's unless both are the same line. Among segmentations with one line, the order does not depend on
+M.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,14 +53,16 @@ Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the las
 
 
 def contribution(pieces: Fixed) -> Sums:
-    """Return a document's addend to its collection's sums, see *State* above; shape (2 + dimensions,)."""
+    """Return a document's contribution to the sums of its collection (see *State* above); shape (2 +
+    dimensions,).
+    """
     return np.concatenate([[len(pieces), squares(pieces).sum()], pieces.sum(axis=0)])
 
 
 def mean(total: Sums) -> int:
-    """Return the mean product of two different pieces, in units of 2^-36, rounded down.
+    """Return the mean product of two different pieces, in units of 2^-36, rounded down; 0 for fewer than two.
 
-    0 if there are fewer than two pieces. ``total``: sum of all contributions.
+    ``total``: sum of all contributions.
     """
     pieces, square = int(total[0]), int(total[1])
     if pieces < 2:
@@ -68,29 +73,30 @@ def mean(total: Sums) -> int:
 
 
 def segments(cuts: Cuts) -> Iterator[Segment]:
-    """Return the segments in order."""
+    """Return the segments between the cuts, in order."""
     return zip((0, *cuts), cuts, strict=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """Dynamic programme of one document, which needs O(n L) memory, and O(n L) time for each mean.
+    """The dynamic programme that finds a document's best cuts. It takes O(n L) memory, and O(n L) time for
+    each mean.
 
-    ``gains[i, s - 1]``: A of the segment of s pieces that ends with piece i. ``allowed``: the same shape;
-    whether the segment may be chosen, as a single piece always may.
+    ``gains[i, s - 1]``: the value A of the segment of s pieces that ends with piece i. ``allowed``: in the
+    same shape, whether the segment may be chosen; a single piece always may.
     """
 
     gains: Integers
     allowed: npt.NDArray[np.bool_]
 
     def cuts(self, value: int) -> Cuts:
-        """Return the best segmentation for a mean of ``value``, in units of 2^-36."""
+        """Return the best cuts if the mean is ``value``, in units of 2^-36."""
         return walk_back(self._last_sizes(value))
 
     def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return the least and the greatest mean for which ``cuts`` are the best.
+        """Return the least and the greatest mean for which the same cuts are the best.
 
-        ``cuts``: those of ``value``.
+        ``cuts``: the best cuts for the mean ``value``.
         """
         if not cuts:
             return -FARTHEST, FARTHEST
@@ -98,7 +104,9 @@ class Programme:
         return self._edge(below, value, cuts), self._edge(above, value, cuts)
 
     def _edge(self, bound: int, value: int, cuts: Cuts) -> int:
-        """Return the farthest mean, from ``value`` towards ``bound``, for which the cuts are the best."""
+        """Return the mean farthest from ``value``, in the direction of ``bound``, for which ``cuts`` are
+        still the best.
+        """
         gain, pairs = self._line(cuts)
         while (rival := self.cuts(bound)) != cuts:
             assert bound != value, "these are not the cuts of value"
@@ -112,10 +120,10 @@ class Programme:
         return bound
 
     def _outer_bounds(self, value: int, cuts: Cuts) -> tuple[int, int]:
-        """Return a lower and an upper bound of the interval, so that ``_edge`` starts near the result.
+        """Return bounds below and above the interval of ``cuts``, so that ``_edge`` starts near its result.
 
-        They follow from rivals of ``cuts``. A rival equals ``cuts`` from the end of a segment on. A segment
-        of any size ends there, with the best cuts before it.
+        They follow from rivals of ``cuts``. A rival equals ``cuts`` from the end of some segment on. There it
+        has a segment of any other size, and before that the best cuts.
         """
         ends, sizes = np.array(cuts)[:, None], np.arange(1, self.gains.shape[1] + 1)
         gain, pairs = self._prefix_lines(value)
@@ -130,7 +138,9 @@ class Programme:
         )
 
     def _prefix_lines(self, value: int) -> tuple[Integers, Integers]:
-        """Return A and B of the best segmentation of the first i pieces; shapes (n + 1,)."""
+        """Return the values A and B of the best segmentation of the first i pieces, for each i; shapes (n +
+        1,).
+        """
         sizes = self._last_sizes(value)
         gains = self.gains[np.arange(len(sizes)), np.array(sizes) - 1].tolist()
         gain, pairs = [0], [0]
@@ -140,7 +150,9 @@ class Programme:
         return np.array(gain), np.array(pairs)
 
     def _line(self, cuts: Cuts) -> tuple[int, int]:
-        """Return A and B of a segmentation, of which its reward consists; see *Cuts* above."""
+        """Return the values A and B of a segmentation, which give its reward for any mean (see *Cuts*
+        above).
+        """
         ends = np.array(cuts)
         sizes = np.diff(ends, prepend=0)
         return int(self.gains[ends - 1, sizes - 1].sum()), int((sizes * (sizes - 1)).sum())
@@ -154,7 +166,8 @@ class Programme:
 def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None = None) -> Programme:
     """Return the dynamic programme of a document. Raises ValueError if n L is 2^25 or more.
 
-    ``longest``: L, in pieces. ``allowed``: segments that may be chosen, shape (n, at least L); None: all.
+    ``longest``: L, the most pieces of a segment. ``allowed``: segments that may be chosen, shape (n, at least
+    L); None for all.
     """
     longest = max(1, min(longest, len(pieces)))
     if len(pieces) * longest >= _LARGEST:
@@ -164,10 +177,10 @@ def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None
 
 
 def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
-    """Return the size of the last segment in the best segmentation of the first i pieces, for i = 1 to n.
+    """Return, for i = 1 to n, the size of the last segment in the best segmentation of the first i pieces.
 
-    The greatest total reward is best; of equal totals, the shorter last segment, then the shorter one before.
-    ``rewards[i][s - 1]``: reward of the segment of s pieces that ends with piece i.
+    The greatest total reward is best. Of equal totals, the shorter last segment wins, then the shorter one
+    before. ``rewards[i][s - 1]``: reward of the segment of s pieces that ends with piece i.
     """
     best, sizes = [0], []
     for row in rewards:
@@ -178,7 +191,7 @@ def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
 
 
 def walk_back(sizes: Sequence[int]) -> Cuts:
-    """Return the ends of all segments. ``sizes``: size of the last segment of the first 1 to n pieces."""
+    """Return the ends of all segments, found from the last one back. ``sizes``: result of ``last_sizes``."""
     ends, end = [], len(sizes)
     while end:
         ends.append(end)

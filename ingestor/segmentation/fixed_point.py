@@ -1,8 +1,8 @@
-"""Vectors as integers, whose sums and products are equal in any order and on any machine. Pure.
+"""Vectors as integers, whose sums and products are the same in any order and on any machine. Pure.
 
 A coordinate is a multiple of 2^-14. The product of two unit vectors, and every partial sum of it, is then an
-integer of 29 bits (Cauchy-Schwarz), so int32 is enough. BLAS is not used: its float sums depend on shapes and
-threads. Integers are exact, and as fast along a band.
+integer of 29 bits (Cauchy-Schwarz), so int32 is enough. BLAS is not used, because its float sums depend on
+shapes and threads. Integers are exact, and just as fast for products of rows near one another.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,9 @@ _BLOCK = 256  # rows that stay in the processor's cache
 
 
 def to_fixed(vectors: Vectors) -> Fixed:
-    """Return unit vectors, or zeros, rounded to fixed point. Raises ValueError for longer vectors and NaN."""
+    """Return unit vectors, or zeros, rounded to fixed point. Raises ValueError for longer vectors and for
+    NaN.
+    """
     rows = np.empty(vectors.shape, np.int32)
     for part in blocks(len(vectors)):
         scaled = vectors[part] * np.float32(SCALE)
@@ -35,7 +37,9 @@ def to_fixed(vectors: Vectors) -> Fixed:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Yield slices that together cover ``rows`` rows, so that intermediate results stay small."""
+    """Yield slices that together cover ``rows`` rows. Work on one slice after the other keeps its results
+    small.
+    """
     return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 
@@ -51,7 +55,7 @@ def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 
 def unit(rows: Integers) -> Fixed:
-    """Return each row scaled to unit length, in fixed point; a zero row stays zero."""
+    """Return each row scaled to unit length, in fixed point; a row of zeros stays zero."""
     scaled_rows = np.empty(rows.shape, np.int32)
     for part in blocks(len(rows)):
         scaled_rows[part] = np.rint(directions(rows[part]) * SCALE)
@@ -59,7 +63,7 @@ def unit(rows: Integers) -> Fixed:
 
 
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
-    """Return each row scaled to unit length, in floats; a zero row stays zero.
+    """Return each row scaled to unit length, as floats; a row of zeros stays zero.
 
     Coordinates are first shifted so that the largest has at most 24 bits, and no square overflows.
     """
@@ -87,10 +91,10 @@ def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
 
 
 def sums_within(alone: Integers, lagged: Integers) -> Integers:
-    """Return sums over the rows, and the pairs of rows, of each segment; shape (n, lags + 1).
+    """Return, for each segment, the sum over its rows and over the pairs of its rows; shape (n, lags + 1).
 
-    ``[i, s - 1]`` is the sum for the s rows that end with row i. ``alone[i]``: addend of row i.
-    ``lagged[i, t - 1]``: addend of the pair (i, i - t). Segments that would begin before row 0 are undefined.
+    ``[i, s - 1]`` is the sum for the s rows that end with row i. ``alone[i]``: addend of row i. ``lagged[i, t
+    - 1]``: addend of the pair (i, i - t). Segments that would begin before row 0 are undefined.
     """
     n, lags = lagged.shape
     within = np.zeros((n, lags + 1), dtype=np.int64)
@@ -102,7 +106,7 @@ def sums_within(alone: Integers, lagged: Integers) -> Integers:
 
 
 def sums_of_runs(values: Integers, widest: int) -> Integers:
-    """Return the sum of each run of 1 to ``widest`` values; shape (n, widest).
+    """Return the sum of each run of 1 to ``widest`` consecutive values; shape (n, widest).
 
     ``[i, s - 1]`` is the sum of the s values that end with value i, or of all values up to i if there are
     fewer.

@@ -1,7 +1,8 @@
-"""Vectors of chunks, averaged from vectors of their parts and mixed with those of neighbours. Pure.
+"""Vectors of chunks: averages of the vectors of their parts, mixed with those of neighbouring chunks. Pure.
 
-All arithmetic is in integers up to one rounding of each coordinate. So vectors are equal bit for bit on any
-machine, for any number of rows. Results are like embedders' vectors: of unit length, exact in float16.
+All arithmetic is in integers until each coordinate is rounded once at the end. So vectors are equal bit for
+bit on any machine, for any number of rows. Results are like those of embedders: of unit length, exact in
+float16.
 """
 
 from collections.abc import Sequence
@@ -19,10 +20,11 @@ _SHARES = 1024  # neighbours count in multiples of 1/1024
 def pool(
     units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
 ) -> Vectors:
-    """Return the token-weighted mean of each chunk's units as unit vectors; shape (chunks, dimensions).
+    """Return the mean of each chunk's units, weighted by tokens, as a unit vector; shape (chunks,
+    dimensions).
 
-    ``members``: units of each chunk, at least one. ``besides``: weighted vectors to add, a row for each
-    chunk. A chunk whose sum is zero gets the vector of its last unit.
+    ``members``: units of each chunk, at least one. ``besides``: a weighted vector to add for each chunk; None
+    for none. A chunk whose sum is zero gets the vector of its last unit.
     """
     sums = sum_by_weight(units, tokens, members)
     if besides is not None:
@@ -31,7 +33,9 @@ def pool(
 
 
 def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
-    """Return the sum of each chunk's unit vectors, times the units' tokens; shape (chunks, dimensions)."""
+    """Return the sum of the units' vectors in each chunk, times the units' tokens; shape (chunks,
+    dimensions).
+    """
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):
         np.matmul(tokens[first:end], units[first:end], out=sums[row])
@@ -39,10 +43,10 @@ def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
 
 
 def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] = ()) -> Vectors:
-    """Return the vectors, each with a share of its neighbours, scaled to unit length.
+    """Return each vector with a share of its neighbours added, scaled to unit length.
 
     Direct neighbours are added ``weight`` times, and those beyond them half as much. A row whose sum is zero
-    stays unchanged. ``apart``: the places, such as section and page, of each row's start and of its end; a
+    stays unchanged. ``apart``: the place, such as (section, page), of each row's start and of its end. A
     neighbour in another place is not added.
     """
     if not weight:
@@ -59,7 +63,7 @@ def mix(vectors: Vectors, weight: float, apart: Sequence[tuple[object, object]] 
 def _between(
     apart: Sequence[tuple[object, object]], distance: int, pairs: int, weight: float
 ) -> npt.NDArray[np.int32]:
-    """Return the share that two rows at ``distance`` add of each other; shape (pairs,).
+    """Return the share that each two rows at ``distance`` add to each other; shape (pairs,).
 
     The unit is 1 / _SHARES. The share is 0 for rows in different places.
     """
@@ -70,7 +74,9 @@ def _between(
 
 
 def _round(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
-    """Return rows as unit vectors that are exact in float16. ``otherwise``: replaces rows of zeros."""
+    """Return rows as unit vectors that are exact in float16. ``otherwise``: rows to use in place of rows of
+    zeros.
+    """
     rounded = np.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
         row = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])

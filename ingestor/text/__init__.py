@@ -1,1 +1,1 @@
-"""Spans of a text: sentences, sections, tokens, limits. Pure."""
+"""Functions over spans of a text: sentences, sections, tokens and limits of size. Pure."""

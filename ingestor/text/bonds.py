@@ -1,10 +1,10 @@
 """Finds leads, which are text that belongs to the text after it, and keeps them from ending a chunk. Pure.
 
-``leads`` finds leads by a document's blocks. Leads are headings, labels and comments, terms of definitions, a
-sentence before a table or list, and a table's caption, units and header. ``settle`` is the last step of every
-strategy whose chunks follow the text. It applies the limits, and moves leads from a chunk's end to the next
-chunk. ``bonds`` reports the cuts that a strategy should avoid. They are cuts after a lead, after a colon,
-after a comment in code, and inside a sentence that fits.
+``leads`` finds the leads of a document by its blocks. They are headings, labels and comments, terms of
+definitions, a sentence that introduces a table or list, and a table's caption, units and header. ``settle``
+is the last step of every strategy whose chunks follow the text. It applies the limits of size, and moves
+leads from a chunk's end to the next chunk. ``bonds`` reports where a strategy should not cut. These places
+are after a lead, after a colon, after a comment in code, and inside a sentence short enough to stay whole.
 """
 
 import re
@@ -51,15 +51,15 @@ _NOT_PROSE = frozenset(("code", "table", "math", "figure", "front_matter", "prop
 
 
 def announces(text: str, span: Span, following: Span) -> bool:
-    """Return whether a trimmed span ends a line with a colon, and the next span begins another line."""
+    """Return whether a span ends with a colon, and the next span begins on another line. Both are trimmed."""
     gap = text[span[1] : following[0]]
     return text.endswith(_COLONS, *span) and ("\n" in gap or "\r" in gap)
 
 
 def bonds(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: int) -> list[bool]:
-    """Return, for each of the ordered, trimmed spans, whether it belongs to the next; False for the last.
+    """Return for each span whether it should stay together with the next one; False for the last span.
 
-    ``longest``: tokens of the longest sentence that stays whole.
+    ``spans``: in order, and trimmed. ``longest``: number of tokens up to which a sentence stays whole.
     """
     text, blocks = document.text, document.blocks
     starts = [block.start for block in blocks]
@@ -86,9 +86,10 @@ def settle(
     maximum: int | None,
     within: Callable[[Span], bool] = lambda span: True,
 ) -> list[Span]:
-    """Return the spans within the limits (see ``limit``); no span ends with a lead whose body fits.
+    """Return the spans within the limits (see ``limit``), none of which ends with a lead.
 
-    ``within``: returns whether a span keeps a strategy's own limit that is not in tokens.
+    A lead is moved to the next span, unless it does not fit there. ``within``: returns whether a span keeps a
+    limit of the strategy that is not in tokens.
     """
     tails = document if isinstance(document, Tails) else Tails(document)
     document, text = tails.document, tails.document.text
@@ -116,7 +117,7 @@ def settle(
 
 
 def leads(document: Document) -> list[Span]:
-    """Return the spans that belong to the text after them: trimmed, in order, not nested."""
+    """Return the leads of a document as trimmed spans, in order, none inside another."""
     text, blocks = document.text, document.blocks
     marked = [*label_spans(document), *_terms(document)]
     for at, block in enumerate(blocks):
@@ -136,7 +137,9 @@ def leads(document: Document) -> list[Span]:
 
 
 def _terms(document: Document) -> Iterator[Span]:
-    """Yield terms of definitions that only the layout shows, and requests of manual pages."""
+    """Yield terms of definitions that only the layout shows, and macros of manual pages that begin
+    something.
+    """
     text, blocks = document.text, document.blocks
     if document.content_type == "text/troff":
         yield from (match.span() for match in _TROFF.finditer(text))
@@ -157,9 +160,10 @@ def _terms(document: Document) -> Iterator[Span]:
 
 
 def _defines(before: int, line: str, following: str) -> bool:
-    """Return whether a line is a term, and the next one its definition: deeper, or marked by colons.
+    """Return whether a line is a term, and the next one its definition, which is indented or marked by
+    colons.
 
-    ``before``: indentation of the line before; -1 if that is blank.
+    ``before``: indentation of the line before; -1 if that line is blank.
     """
     words, indent = line.strip(), _indentation(line)
     if not words or len(words) > _LONGEST_TERM or 0 <= before <= indent or not following.strip():
@@ -176,7 +180,11 @@ def _indentation(line: str) -> int:
 
 
 def _labels(document: Document, table: int) -> Iterator[Span]:
-    """Yield caption and units: lines above a table that end no sentence, or the parser's caption."""
+    """Yield the spans of the caption and the units above a table, which is block number ``table``.
+
+    They are paragraphs directly above it: short lines that end no sentence, or the caption that the parser
+    found.
+    """
     blocks, text = document.blocks, document.text
     for block in reversed(blocks[max(table - _LABELS, 0) : table]):
         words = text[block.start : block.end].strip()
@@ -189,7 +197,10 @@ def _labels(document: Document, table: int) -> Iterator[Span]:
 
 
 def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
-    """Return the last sentence of a block if it introduces the next block, which is of that ``kind``."""
+    """Return the last sentence of a block if it introduces the next block; [] otherwise.
+
+    ``kind``: kind of the next block.
+    """
     text = document.text
     if block.kind in _NOT_PROSE or block.kind in ("heading", "definition", *LEADING) or kind == "heading":
         return []
@@ -203,9 +214,10 @@ def _introduction(document: Document, block: Block, kind: str) -> list[Span]:
 
 
 def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span], bool]) -> list[Span]:
-    """Divide a span near its middle into two that fit: between blocks, else rows or sentences, else words.
+    """Divide a span near its middle into two parts for which ``fits`` is true; [] if that is impossible.
 
-    Return an empty list if the span begins with a lead that leaves no room.
+    A cut between blocks is preferred, then one between rows or sentences, then one between words. No cut
+    follows a lead.
     """
     text, (start, end) = document.text, span
     blocks = document.blocks[max(owner(tails.blocks, start), 0) : owner(tails.blocks, end - 1) + 1]
@@ -229,7 +241,7 @@ def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span
 
 
 class Tails:
-    """Leads of a document, ready for bisection; ``settle`` accepts them instead of a document."""
+    """The leads of a document, prepared for fast search; ``settle`` accepts them instead of a document."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.leads = document, leads(document)
@@ -238,7 +250,11 @@ class Tails:
         self._starts = [start for start, _ in self.leads]
 
     def begins(self, span: Span) -> list[int]:
-        """Return the starts of the leads with or inside which a trimmed span ends; the outermost first."""
+        """Return the starts of the leads that end a span, from the first on; [] if the span does not end with
+        a lead.
+
+        The span is trimmed, and may end inside a lead.
+        """
         at, starts = span[1], list[int]()
         while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
             start, end = self.leads[place]
@@ -250,7 +266,7 @@ class Tails:
 
 
 class _Sentences:
-    """Sentences of a document, searched only around requested places."""
+    """The sentences of a document, found only in the paragraphs for which they are needed."""
 
     def __init__(self, document: Document, tokens: "Tokens", longest: int) -> None:
         self._document, self._tokens, self._longest = document, tokens, longest
@@ -259,7 +275,7 @@ class _Sentences:
         self._of = lru_cache(maxsize=4)(self._split)
 
     def holds(self, at: int) -> bool:
-        """Return whether a cut at ``at`` would split a sentence."""
+        """Return whether a cut at offset ``at`` would split a sentence that is short enough to stay whole."""
         place = owner(self._starts, at)
         if place < 0 or not self._starts[place] < at < self._paragraphs[place][1]:
             return False

@@ -1,10 +1,10 @@
-"""Code as nested units, by tree-sitter's syntax trees, or by blank lines and indentation without them.
+"""Divides code into nested units by tree-sitter's syntax trees; without a grammar, at blank lines.
 
 A unit is a function, a class or a statement, with the comments and attributes before it. Another version of a
-grammar may cut elsewhere, so ``versions`` is part of recipes.
+grammar may find other units, so ``versions`` is part of recipes.
 
-``groups`` leaves functions whole. ``statements`` opens large units down to their statements, and reports the
-signatures of the opened functions and classes.
+``groups`` leaves functions whole. ``statements`` divides large functions into their statements as well, and
+reports the signatures of the functions and classes that it divided.
 """
 
 import re
@@ -55,9 +55,10 @@ _Part = tuple[int, Any]  # start of a node, with keywords before it, and the nod
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of code.
+    """A unit of code. ``symbol``: dotted name of the function or class that it is or belongs to; None for
+    none.
 
-    ``symbol``: dotted name of the function or class, if any; both names for a head and more.
+    A unit that joins the first line of a definition with the first statement inside has the names of both.
     """
 
     start: int
@@ -67,9 +68,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A function or class whose parts are units.
-
-    ``start``: start of its own text, after the comments.
+    """A function or class that is divided into units. ``start``: where its own text begins, after the
+    comments.
     """
 
     start: int
@@ -78,23 +78,25 @@ class Opened:
 
 
 class NoGrammar(LookupError):
-    """Error: no grammar is installed for a language."""
+    """Error: no grammar is installed for the language of the code."""
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
-    """Return units in order, in groups whose members may be packed together; units leave no gaps.
+    """Return the units of a text in groups; only units of the same group may share a chunk. Units leave no
+    gaps.
 
-    A unit that does not fit is opened, and its parts are a group. A function, or a unit without parts, is
-    alone in its group. Raises NoGrammar.
+    ``fits``: returns whether a span is small enough for one unit. A larger unit is divided, and its parts are
+    a group. A large function, or a large unit without parts, is alone in its group. Raises NoGrammar.
     """
     return _walk(text, language, fits, None)
 
 
 def statements(text: str, language: str, fits: Fits) -> tuple[list[list[Unit]], list[Opened]]:
-    """Return groups like ``groups``, with functions opened, too, and the opened units, outermost first.
+    """Return groups as ``groups`` does, but with large functions divided, and all the units that were
+    divided.
 
     The statements of a function are one group. The line that opens a block stays with the first statement
-    inside if both fit. Raises NoGrammar.
+    inside if both fit. The divided units are listed outermost first. Raises NoGrammar.
     """
     opened: list[Opened] = []
     return _walk(text, language, fits, opened), opened
@@ -109,14 +111,14 @@ def _walk(text: str, language: str, fits: Fits, opened: list[Opened] | None) -> 
 
 
 def groups_by_layout(text: str) -> list[list[Unit]]:
-    """Return a single group: stretches that begin after a blank line with a line that is not indented."""
+    """Return a single group of units, each of which begins with an unindented line after a blank line."""
     cuts = [0, *(match.end() for match in _TOP.finditer(text)), len(text)]
     return [[Unit(start, end) for start, end in pairwise(cuts)]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A node together with the comments and the like before it."""
+    """A node of the syntax tree, together with the comments and attributes before it."""
 
     start: int
     end: int
@@ -125,7 +127,9 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk over a syntax tree. ``opened``: collects opened functions and classes; None keeps functions."""
+    """A walk over a syntax tree. ``opened``: collects the divided functions and classes; None leaves
+    functions whole.
+    """
 
     code_points: "npt.NDArray[np.int64] | None"  # by byte offset; None if both are equal
     text: str
@@ -173,14 +177,16 @@ class _Walk:
             yield run
 
     def _own_line(self, item: "_Item") -> int | None:
-        """Return where the first line of a node begins, if the node fits without the comments before it."""
+        """Return the start of a node's first line if the node is small enough without the comments before it;
+        else None.
+        """
         start, _ = self._span(item.node)
         line = self.text.rfind("\n", 0, start) + 1
         apart = line > item.start and not self.text[line:start].strip()
         return line if apart and self.fits((line, item.end)) else None
 
     def _note(self, node: Any) -> None:
-        """Record the signature of an opened definition."""
+        """Record the signature of a function or class that is divided."""
         own = _definition(node)
         holder = own if own.child_by_field_name("body") else own.child_by_field_name("value")
         body = holder.child_by_field_name("body") if holder is not None else None
@@ -191,7 +197,7 @@ class _Walk:
         self.opened.append(Opened(start, end, signature))
 
     def _items(self, nodes: Sequence[_Part], span: Span) -> Iterator[_Item]:
-        """Yield items that cover the span; each ends at the start of the next."""
+        """Yield items that cover the span without gaps. A comment or the like joins the node after it."""
         if self.opened is not None:
             nodes = [*self._without_remarks(nodes)]
         begin = span[0]
@@ -203,18 +209,22 @@ class _Walk:
             begin = end
 
     def _without_remarks(self, nodes: Sequence[_Part]) -> Iterator[_Part]:
-        """Yield the nodes without comments that end the line of the node before."""
+        """Yield the nodes except comments at the end of another node's line, which belong to that node."""
         ends = [-1, *(self._span(node)[1] for _, node in nodes)]
         for (start, node), end in zip(nodes, ends, strict=False):
             if end < 0 or "\n" in self.text[end:start] or "comment" not in node.type:
                 yield start, node
 
     def _leads(self, node: Any, start: int, end: int) -> bool:
-        """Return whether a node belongs to the next one, which begins at ``end``."""
+        """Return whether a node, such as a comment, belongs to the next node, which begins at ``end``."""
         return bool(_LEADING.search(node.type)) or "\n" not in self.text[start:end]
 
     def _parts(self, node: Any) -> list[_Part]:
-        """Return the parts of a node that does not fit: members of a class, entries of a table."""
+        """Return the parts into which to divide a node that is too large: members of a class, entries of a
+        table.
+
+        Return [] if it has no parts, or is only too large because of the comments before it.
+        """
         if self.fits(self._span(node)):  # only the comments before it are too long
             return []
         own, parts = _definition(node), self.places([node])
@@ -248,7 +258,7 @@ def _symbol(node: Any) -> str | None:
 
 
 def _definition(node: Any) -> Any:
-    """Return the definition inside decorators, exports and templates; other nodes as they are."""
+    """Return the definition inside a decorator, export or template; any other node unchanged."""
     for _ in range(_DEEPEST):
         inner = next(filter(None, map(node.child_by_field_name, _INNER)), None)
         if inner is None and node.type in ("template_declaration", "lexical_declaration"):
@@ -279,7 +289,7 @@ def grammar(language: str) -> Any:
 
 
 def versions() -> str:
-    """Return the versions of tree-sitter and of every grammar."""
+    """Return the installed versions of tree-sitter and of every grammar, as part of a recipe."""
     names = sorted({"tree_sitter", *(module for module, _ in GRAMMARS.values())})
     return ", ".join(f"{name} {metadata.version(name)}" for name in names)
 

@@ -1,7 +1,7 @@
-"""Context lines in front of a chunk: title, author and date, section or table, and a table's header. Pure.
+"""Builds the context lines in front of a chunk: title, section or table, and a table's header. Pure.
 
-Models and the lexical index read the lines with the chunk's text; the stored text is the bare span. The lines
-come from the document, not from its file's name, so that a rename embeds nothing.
+Models and the index of words read these lines with the chunk's text; the stored text is the bare span. The
+lines come from the document, not from the name of its file, so that renaming a file embeds nothing again.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ _LONGEST = 240  # characters of a line; a longer line would outweigh the chunk
 
 
 def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[Lines]:
-    """Return the lines in front of each chunk, the most general first.
+    """Return the context lines of each chunk, the most general line first.
 
-    ``title``: the document's title. ``headings``: also the signatures of a chunk of code, else the caption of
-    its table, else the headings above the chunk. The header of a table precedes chunks that begin below it in
-    any case.
+    ``context``: which lines. ``title`` gives the document's title. ``headings`` adds the signatures around a
+    chunk of code, else the caption of its table, else the headings above it. In any case, a chunk that begins
+    below the header of a table gets this header.
     """
     sections = _sections(document, chunks) if context == "headings" else [""] * len(chunks)
     title = "" if context == "none" else " ".join((document.title or "").split())
@@ -34,7 +34,7 @@ def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> l
 
 
 def in_front(lines: Lines, text: str) -> str:
-    """Put the lines in front of a text."""
+    """Return a text with the context lines in front, each on a line of its own."""
     return "\n".join((*lines, text))
 
 
@@ -60,7 +60,10 @@ def _caption(table: Block | None) -> str:
 
 
 def _without(title: str, section: str) -> str:
-    """Return the innermost headings that fit into a line, without the title at their start."""
+    """Return the path of headings without the document's title at its start, shortened to fit into a line.
+
+    The outermost headings are dropped first. ``section``: the path, such as "A > B".
+    """
     if section == title or section.startswith(f"{title} > "):
         section = section[len(title) + 3 :]
     parts = section.split(" > ")

@@ -1,13 +1,13 @@
-"""Applies limits in tokens to spans, and finds borders between tokens. Pure.
+"""Applies limits in tokens to spans, and finds places at which a text can be tokenized in parts. Pure.
 
-``maximum`` holds for every span, counted by its own text. A longer span is cut after a sentence, else at
-whitespace, if possible in the second half of the text that fits. ``minimum`` is a best effort: a smaller span
-joins the next span, else the previous one, unless both exceed the maximum.
+``maximum`` holds for every span, by the tokens of its own text. A longer span is cut after a sentence, else
+at white space, if possible in the second half of the text that fits. ``minimum`` is a best effort: a smaller
+span is joined with the next span, else with the previous one, unless both together exceed the maximum.
 
-A text is counted by itself, because token counts of its parts do not add up. A code point has at most four
-tokens, so a maximum of four or more can be kept. Every tiktoken encoding has a border of tokens before a
-space between two words, and after the newline that ends a line. The text between two borders has the same
-tokens in any context.
+The text of a span is counted by itself, because the counts of its parts do not add up. A code point has at
+most four tokens, so any maximum from four on can be kept. In every tiktoken encoding, a token ends before a
+space between two words, and after the newline that ends a line. Such a place is a *border*: the text between
+two borders has the same tokens in any context.
 """
 
 import re
@@ -23,7 +23,9 @@ _BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the text in parts that are fast to encode; parts end at borders unless borders are rare."""
+    """Yield the text in pieces that are fast to tokenize. They end at borders, unless borders are too far
+    apart.
+    """
     start = 0
     while len(text) - start > _PIECE:
         border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
@@ -44,9 +46,9 @@ SMALLEST = 4  # tokens that one code point can have
 def limit(
     text: str, spans: Iterable[Span], tokens: "Tokens", minimum: int | None, maximum: int | None
 ) -> list[Span]:
-    """Return the spans, trimmed and within the limits.
+    """Return the spans trimmed and within the limits, by dividing and joining them.
 
-    Spans are ordered; a span inside the previous span is omitted.
+    ``spans``: in order; a span inside the previous span is omitted.
     """
     kept = _beyond(trim_all(text, spans))
     if maximum is not None:
@@ -59,18 +61,18 @@ def limit(
 
 
 def count(text: str, span: Span, tokens: "Tokens") -> int:
-    """Count the tokens of the span's text."""
+    """Count the tokens of a span's text."""
     return tokens.count(text[span[0] : span[1]])
 
 
 def windows(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Yield trimmed windows of at most ``size`` tokens; each repeats ``overlap`` tokens of the previous
-    window.
+    """Yield windows of at most ``size`` tokens, trimmed. Each repeats the last ``overlap`` tokens of the
+    previous one.
 
-    ``soft``: windows preferably end at whitespace. A window shrinks if its own text counts more tokens, or if
-    it would split a user-perceived character.
+    ``soft``: whether windows end at white space if possible. A window shrinks if its own text has more tokens
+    than in its context, or if it would split a user-perceived character.
     """
     span = trim(text, span)
     ruler = Ruler(text, span, tokens)
@@ -89,7 +91,9 @@ def windows(
 
 
 class Ruler:
-    """The token edges of a span, measured once."""
+    """The token edges of a span: the offsets at which its tokens begin, computed once for many
+    measurements.
+    """
 
     def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
         start, self.end = span
@@ -97,28 +101,35 @@ class Ruler:
         self.text, self.tokens = text, tokens
 
     def index(self, at: int) -> int:
-        """Count the tokens that begin before ``at``."""
+        """Count the tokens that begin before offset ``at``."""
         return bisect_left(self.edges, at)
 
     def size(self, span: Span) -> int:
-        """Count the tokens of a span, as the whole text is tokenized."""
+        """Count the tokens of a span as they are in the whole text."""
         return self.index(span[1]) - self.index(span[0])
 
     def at(self, index: int) -> int:
-        """Return where the token of an index begins; the text's end for an index beyond the last."""
+        """Return the offset at which token number ``index`` begins; the end of the text beyond the last
+        token.
+        """
         return self.edges[index] if index < len(self.edges) else self.end
 
     def past(self, start: int, size: int) -> int:
-        """Return the first token edge at least ``size`` tokens after ``start``; else the end.
+        """Return the first token edge that is at least ``size`` tokens after ``start``; the end if there is
+        none.
 
-        Several tokens may begin at one character, so an index is no distance.
+        Several tokens may begin inside one character, so the difference of two indices is not a number of
+        tokens.
         """
         edge = self.at(self.index(start) + size)
         enough = self.size((start, edge)) >= size
         return edge if enough or edge == self.end else self.at(bisect_right(self.edges, edge))
 
     def fit(self, start: int, size: int, soft: bool) -> int:
-        """Return the furthest good end for a window of ``size`` tokens from ``start``."""
+        """Return the best end, as far as possible from ``start``, of a window with at most ``size`` tokens.
+
+        ``soft``: whether a window ends at white space if possible.
+        """
         end = self._edge(self.index(start) + size, start, soft)
         while end > start + 1:
             excess = count(self.text, trim(self.text, (start, end)), self.tokens) - size
@@ -128,14 +139,16 @@ class Ruler:
         return end
 
     def back(self, end: int, overlap: int) -> int:
-        """Return the start of a window that repeats ``overlap`` tokens before ``end``."""
+        """Return the start of a window that repeats the ``overlap`` tokens before ``end``."""
         if not overlap:
             return end
         edge = self.at(max(self.index(end) - overlap, 0))
         return boundary(self.text, edge, -1)
 
     def _edge(self, index: int, start: int, soft: bool) -> int:
-        """Return the token edge of that index, moved back to a good place to cut above ``start``."""
+        """Return the offset of token number ``index``, moved back to a good place for a cut after
+        ``start``.
+        """
         if index >= len(self.edges):
             return self.end
         edge = max(self.at(max(index, 0)), start + 1)
@@ -145,13 +158,13 @@ class Ruler:
 
 
 def _beyond(spans: list[Span]) -> list[Span]:
-    """Return the spans that end after all previous spans."""
+    """Return the spans that end after all previous spans, so that no span is inside another."""
     reached = accumulate((end for _, end in spans), max, initial=-1)
     return [span for span, before in zip(spans, reached, strict=False) if span[1] > before]
 
 
 def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:
-    """Cut spans over the maximum, then drop nested parts: overlapping spans may give nested parts."""
+    """Cut the spans that exceed the maximum into windows, and drop windows that are inside another span."""
     counts = tokens.counts([text[start:end] for start, end in spans])
     kept: list[Span] = []
     for span, size in zip(spans, counts, strict=True):
@@ -182,7 +195,7 @@ def _join_back(text: str, kept: list[_Sized], tokens: "Tokens", minimum: int, ma
 def _join_if_fits(
     text: str, first: _Sized, second: _Sized, tokens: "Tokens", minimum: int, maximum: int | None
 ) -> _Sized | None:
-    """Join two spans if the result keeps the maximum; return it with its size."""
+    """Return two spans joined, with the number of tokens; None if together they exceed the maximum."""
     both = union(first[0], second[0])
     size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # rarely below the real count
     if size >= minimum:
@@ -198,13 +211,14 @@ def pack(
     most: int | None = None,
     overlap: int = 0,
 ) -> Iterator[Span]:
-    """Yield windows of up to ``most`` units; each begins ``overlap`` units before the previous window's end.
+    """Yield windows of up to ``most`` units and ``max_tokens`` tokens. Each repeats the previous one's last
+    units.
 
-    Sizes are sums over the units with the whitespace before each. Sums are not exact: pass the result through
-    ``limit`` to enforce a limit.
+    ``overlap``: number of units to repeat; fewer are repeated if a new unit needs the room. A unit over the
+    limit is a window by itself.
 
-    A window ends early rather than exceed ``max_tokens``, and repeats fewer units if the new unit needs the
-    room. A unit that exceeds the limit is a window by itself.
+    Tokens are summed over units, each with the white space before it. Such a sum is not exact: pass the
+    result through ``limit`` to enforce a limit.
     """
     sums = list(accumulate(sizes(text, units, tokens), initial=0))
     room = sums[-1] if max_tokens is None else max_tokens
@@ -221,6 +235,6 @@ def pack(
 
 
 def sizes(text: str, units: Sequence[Span], tokens: "Tokens") -> list[int]:
-    """Count the tokens of each unit with the whitespace before it, as words are encoded in a text."""
+    """Count the tokens of each unit, with the white space before it, as in running text."""
     starts = [start for start, _ in units[:1]] + [end for _, end in units[:-1]]
     return tokens.counts([text[start:end] for start, (_, end) in zip(starts, units, strict=True)])

@@ -1,8 +1,9 @@
-"""Divides data in nested blocks (JSON, YAML, XML) into units, by indentation.
+"""Divides nested data (JSON, YAML, XML) into units by indentation.
 
-A block is a line with the deeper lines after it and the line that closes it. A block that does not fit is
-opened: its first line goes with the first block inside, its last line with the last block. A long line of
-JSON or XML, as programs write them, is opened at its elements in the same way. Each element counts as a line.
+A block is a line with the more indented lines after it, and the line that closes it. A block that is too
+large is divided: its first line goes with the first block inside, its last line with the last block. A long
+line of JSON or XML, as programs write them, is divided at its elements in the same way. Each element counts
+as a line.
 """
 
 import re
@@ -26,9 +27,10 @@ _Open = Callable[[str, Span], Iterator[_Line]]  # returns the elements of a line
 
 
 def groups_by_indentation(text: str, language: str, fits: Fits) -> list[list[Unit]]:
-    """Return groups of units that may share a chunk, in order; units cover the text.
+    """Return the units of a text in groups, in order; only units of the same group may share a chunk.
 
-    A unit without inner blocks may exceed the limit.
+    ``fits``: returns whether a span is small enough for one unit. A larger unit remains if it has no inner
+    blocks. Units leave no gaps.
     """
     lines = [(match.start(), len(match[1])) for match in _LINE.finditer(text)]
     return list(_Walk(text, fits, INDENTED[language]).groups(lines, (0, len(text)), 0))
@@ -41,9 +43,9 @@ class _Walk:
     def groups(
         self, lines: Sequence[_Line], span: Span, depth: int, *, within: bool = False
     ) -> Iterator[list[Unit]]:
-        """Yield groups of neighbouring blocks, opening each block that does not fit.
+        """Yield groups of neighbouring blocks; a block that is too large is divided into groups of its own.
 
-        ``lines``: lines in the span that may begin a block. ``within``: whether they are elements of one
+        ``lines``: lines in the span that may begin a block. ``within``: whether they are elements of one long
         line.
         """
         run: list[Unit] = []
@@ -63,7 +65,7 @@ class _Walk:
 
 
 def _blocks(lines: Sequence[_Line], span: Span) -> Iterator[tuple[Span, Sequence[_Line]]]:
-    """Yield each line with the lines inside it."""
+    """Yield the span of each least indented line with the lines inside it, and these lines."""
     least = min((indent for _, indent in lines), default=0)
     begins = [index for index, (_, indent) in enumerate(lines) if indent == least] or [0]
     starts = [span[0], *(lines[index][0] for index in begins[1:]), span[1]]
@@ -72,7 +74,7 @@ def _blocks(lines: Sequence[_Line], span: Span) -> Iterator[tuple[Span, Sequence
 
 
 def _of_json(text: str, span: Span) -> Iterator[_Line]:
-    """Yield the places after an opening bracket or a comma, each with its depth."""
+    """Yield (start, depth) of each value, or key with its value, in a line of JSON."""
     depth = 0
     for mark in _JSON.finditer(text, *span):
         sign = text[mark.start()]
@@ -82,7 +84,10 @@ def _of_json(text: str, span: Span) -> Iterator[_Line]:
 
 
 def _of_xml(text: str, span: Span) -> Iterator[_Line]:
-    """Yield elements that begin right behind a tag; an element between words is part of its sentence."""
+    """Yield (start, depth) of each XML element that begins directly after another tag.
+
+    An element between words is part of a sentence, and is not a block.
+    """
     depth = 0
     for tag in _XML.finditer(text, *span):
         start, end = tag.span()

@@ -1,8 +1,8 @@
-"""Outline of a document: section, page, lines and blocks of any span. Pure.
+"""The outline of a document: it finds the section, the lines and the blocks of any span. Pure.
 
 A section begins with its heading, or with the labels and comments directly before the heading. A position
 belongs to the last section that begins at or before it. An ``Outline`` is built once for each document, in
-linear time; each query is a bisection.
+linear time; each query is a binary search.
 """
 
 import re
@@ -23,9 +23,11 @@ _NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and the text under it up to the next heading; all None before the first heading.
+    """A heading, and its path through the headings above. All fields are empty for text before the first
+    heading.
 
-    ``number`` is the document's own ("2.1"), else its parent's and its place among its siblings.
+    ``number``: the number in the heading ("2.1"); else the number of the section above, and a count within
+    that section.
     """
 
     title: str | None = None
@@ -36,7 +38,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A document's lines, blocks and sections, ready for bisection."""
+    """The starts of a document's lines, blocks and sections, prepared for binary search."""
 
     text: str
     blocks: Sequence[Block]
@@ -46,22 +48,24 @@ class Outline:
     sections: Sequence[Section]  # the section before all headings, then one for each heading
 
     def line(self, position: int) -> int:
-        """Return the number, from 1, of the line that contains ``position``."""
+        """Return the number, from 1, of the line that contains a position."""
         return bisect_right(self.lines, position)
 
     def section(self, position: int) -> int:
-        """Return the index in ``sections`` of the section that contains ``position``."""
+        """Return the index, in ``sections``, of the section that contains a position."""
         return bisect_right(self.section_starts, position)
 
     def shares(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield, in order, the index of each section and the number of the span's characters in it."""
+        """Yield, for each section that a span touches, its index and the number of the span's characters in
+        it.
+        """
         for index in range(self.section(start), self.section(max(start, end - 1)) + 1):
             low = self.section_starts[index - 1] if index else 0
             high = self.section_starts[index] if index < len(self.section_starts) else len(self.text)
             yield index, min(end, high) - max(start, low)
 
     def between(self, start: int, end: int) -> Iterator[Block]:
-        """Yield the blocks that share a character with the span, which must not be empty, in order."""
+        """Yield the blocks that overlap with a span, in order. The span must not be empty."""
         first = max(0, bisect_right(self.block_starts, start) - 1)
         for index in range(first, len(self.blocks)):
             block = self.blocks[index]
@@ -71,17 +75,21 @@ class Outline:
                 yield block
 
     def first_visible(self, start: int, end: int) -> int:
-        """Return the first position of the span that is not whitespace; ``start`` if all is whitespace."""
+        """Return the position of the span's first character that is no white space; ``start`` if there is
+        none.
+        """
         match = _VISIBLE.search(self.text, start, end)
         return match.start() if match else start
 
     def section_of(self, chunk: Chunk) -> int:
-        """Return the section with most of the chunk's characters; of equal sections the first."""
+        """Return the index of the section that has most of a chunk's characters; the first of several such
+        sections.
+        """
         shares = self.shares_of(chunk)
         return max(shares, key=lambda index: (shares[index], -index))
 
     def shares_of(self, chunk: Chunk) -> Counter[int]:
-        """Count the characters of a chunk in each section."""
+        """Count the characters of a chunk in each section, by the index of the section."""
         shares = Counter[int]()
         for start, end in chunk.spans or ((chunk.start, chunk.end),):
             for index, characters in self.shares(self.first_visible(start, end), end):
@@ -104,13 +112,15 @@ def outline(document: Document) -> Outline:
 
 
 def _lines(document: Document) -> list[int]:
-    """Return where each line of the file begins in the text."""
+    """Return the offset of each line of the file, as opposed to line breaks that only decoding made."""
     inner = frozenset(document.inner_breaks)
     return [start for start in line_starts(document.text) if start - 1 not in inner]
 
 
 def section_openings(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
-    """Yield the first block of each section (a label, a comment or the heading) and the section's heading."""
+    """Yield, for each section, its first block (a label, a comment or the heading itself), and its
+    heading.
+    """
     first: Block | None = None
     for block in blocks:
         first = first or block
@@ -121,18 +131,20 @@ def section_openings(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
 
 
 def line_starts(text: str) -> list[int]:
-    r"""Return where each line begins; lines end with ``\n``, ``\r\n`` or ``\r``, as editors count them."""
+    r"""Return the offset of each line. Lines end with ``\n``, ``\r\n`` or ``\r``, as editors count them."""
     return [0, *(end.end() for end in _LINE_END.finditer(text))]
 
 
 def heading_number(title: str) -> str | None:
-    """Return ``2.1`` for ``2.1 Methods``; None for a title without a number."""
+    """Return the number at the start of a title, such as "2.1" in "2.1 Methods"; None if it has none."""
     match = _NUMBER.match(title)
     return match[1] if match else None
 
 
 def sections(headings: Iterable[Block]) -> Iterator[Section]:
-    """Yield a section for each heading. Skipped levels (1, then 3) do not matter: only nesting counts."""
+    """Yield a section for each heading. A skipped level (1, then 3) makes no difference: only the nesting
+    counts.
+    """
     enclosing: list[tuple[int, Section]] = []  # (level, section), outermost first
     children = [0]  # number of headings in each of them up to now; children[0] is the document's
     for heading in headings:
@@ -155,6 +167,6 @@ def sections(headings: Iterable[Block]) -> Iterator[Section]:
 
 
 def _visible_start(text: str, block: Block) -> int:
-    """Return the start of a block's visible text: a chunk may begin behind a heading's indentation."""
+    """Return the start of a block's visible text, because a chunk may begin after a heading's indentation."""
     match = _VISIBLE.search(text, block.start, block.end)
     return match.start() if match else block.start

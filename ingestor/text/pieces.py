@@ -2,13 +2,14 @@
 
 A text is split at blank lines, ends of lines, ends of sentences, wraps of lines, clauses and words, in that
 order. A part that is too large is split at the next finer border, and small neighbours are packed up to the
-size. A long line without a final mark, with no list item after it, counts as wrapped: the line's end is no
-border. [The recursive splitter of Chroma's technical report, 2024, extended by sentences and clauses.]
+size. The end of a long line counts as a wrap, not as an end, if it has no final mark and no list item
+follows. The method is the recursive splitter of Chroma's technical report, 2024, extended by sentences and
+clauses.
 
-*Resynchronisation.* Greedy packing has a state: after a shortened line, every later pack may shift. So a pack
-also ends at content-defined cuts, as in backup programs: the few characters before decide, about every 256
-tokens. An edit changes the pieces up to the next such cut at most. Nothing else reaches beyond the paragraph,
-line or sentence that is split.
+*Resynchronisation.* Greedy packing would spread every edit: after a shortened line, all later packs may
+shift. So a pack also ends where the few characters before demand it, about every 256 tokens, as in backup
+programs. An edit then changes pieces only up to the next such place. Apart from that, pieces depend only on
+the paragraph, line or sentence that is split.
 """
 
 import re
@@ -54,9 +55,10 @@ def pieces(
     tables: Sequence[Span] = (),
     rows: int = 0,
 ) -> list[Span]:
-    """Return trimmed, ordered pieces of at most ``size`` tokens; only whitespace is omitted.
+    """Return pieces of at most ``size`` tokens, trimmed and in order. Only white space is omitted.
 
-    No piece crosses one of the ascending ``breaks``. ``language``: see text/sentences.py.
+    No piece crosses one of the ascending ``breaks``. ``language``: see text/sentences.py. ``tables``: spans
+    in which pieces may have up to ``rows`` tokens.
     """
 
     def divide(span: Span, level: int, most: int) -> Iterator[Span]:
@@ -79,7 +81,9 @@ def pieces(
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
-    """Yield where the parts of one level begin."""
+    """Yield the offsets at which the parts of a span begin. ``level``: 0 for blank lines, and so on to
+    words.
+    """
     if level == _FINEST:
         return _marks(text, span)
     if ends := _ENDS[level]:
@@ -88,7 +92,7 @@ def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[i
 
 
 def _marks(text: str, span: Span) -> Iterator[int]:
-    """Yield places in a text without spaces, about every 16 code points; the 4 before a place decide it."""
+    """Yield places to cut in text without spaces, about every 16 code points; the 4 before a place decide."""
     codes = np.frombuffer(text[span[0] : span[1]].encode("utf-32-le", "surrogatepass"), np.uint32)
     width = len(_MIXERS)
     if len(codes) <= width:
@@ -100,7 +104,7 @@ def _marks(text: str, span: Span) -> Iterator[int]:
 
 
 def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
-    """Count the tokens of each part with the whitespace before it, as in a longer text."""
+    """Count the tokens of each part, with the white space before it, as in running text."""
     ends = [start + len(text[start:end].rstrip()) for start, end in parts]
     return tokens.counts([text[a:b] for a, b in zip([parts[0][0], *ends], ends, strict=False)])
 
@@ -120,6 +124,9 @@ def _pack(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[S
 
 
 def _ends_here(text: str, at: int, count: int) -> bool:
-    """Return whether a pack whose last part has ``count`` tokens ends here by a content-defined cut."""
+    """Return whether a pack must end at offset ``at``, by the characters before it.
+
+    ``count``: tokens of the pack's last part; the longer the part, the more likely the pack ends.
+    """
     before = text[max(at - _DECIDING, 0) : at].encode("utf-8", "surrogatepass")
     return crc32(before) % _APART < count

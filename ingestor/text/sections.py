@@ -1,12 +1,12 @@
-"""Sections of a document, and anchors, at which an algorithm that reads in windows restarts. Pure.
+"""Sections of a document, and anchors, at which an algorithm that reads a text in windows restarts. Pure.
 
-Headings are those of the parser, with the labels and comments before them.
+Headings are those that the parser found, with the labels and comments before them.
 
-If each window begins where the last one ended, an edit shifts all later windows. So the text is first divided
-at *anchors*: parts that outrank all others within a reach before and after. An anchor depends on that
-neighbourhood only, so an edit affects no anchor beyond the reach. Two anchors are more than a reach apart,
-two reaches on average; among equal parts there is no anchor. [Local maximum chunking: Bjørner, Blass &
-Gurevich, 2010.]
+If each window began where the last one ended, an edit would shift all later windows. So the text is first
+divided at *anchors*: parts whose rank exceeds that of all others within some distance, the *reach*, on both
+sides. An anchor depends only on its neighbourhood, so an edit affects no anchor beyond the reach. Two anchors
+are more than a reach apart, two reaches on average; among equal parts there is no anchor. [Local maximum
+chunking: Bjørner, Blass & Gurevich, 2010.]
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,7 +23,7 @@ from ingestor.text.spans import Span, owner, split, trim_all
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading's span with the labels before it, and its level; 1 is the outermost."""
+    """The span of a heading with the labels before it, and the heading's level; 1 is the outermost."""
 
     start: int
     end: int
@@ -31,16 +31,16 @@ class Heading:
 
 
 def headings(document: Document) -> list[Heading]:
-    """Return the headings in order."""
+    """Return the headings of a document in order."""
     openings = section_openings(document.blocks)
     return [Heading(first.start, heading.end, heading.level) for first, heading in openings]
 
 
 def sections(document: Document, depth: int) -> list[Span]:
-    """Return the whole text, cut at every heading down to level ``depth``.
+    """Return the sections of a document as spans: its text, cut before every heading of the first ``depth``
+    levels.
 
-    A section without a body joins the next. Only levels of this document count: 1 is the outermost one that
-    occurs.
+    Only levels that occur in the document count. A section without text of its own is joined with the next.
     """
     text, marked = document.text, headings(document)
     deepest = sorted({heading.level for heading in marked})[:depth]
@@ -49,9 +49,9 @@ def sections(document: Document, depth: int) -> list[Span]:
 
 
 def label_spans(document: Document) -> list[Span]:
-    """Return the spans that belong to the text after them, in order.
+    """Return, in order, the spans of headings, and of labels and comments before other blocks.
 
-    They are headings, and labels and comments before other blocks.
+    Such a span belongs to the text after it.
     """
     above = [(heading.start, heading.end) for heading in headings(document)]
     others = [(block.start, block.end) for block in document.blocks if block.kind in LEADING]
@@ -64,9 +64,9 @@ def _within(spans: Sequence[Span], at: int, span: Span) -> bool:
 
 
 def units(document: Document) -> list[Span]:
-    """Return the parts of sections: blocks with the labels before them, each up to the next block.
+    """Return the units of which sections consist: each block with the labels before it, up to the next block.
 
-    If the document has no blocks, the parts are paragraphs.
+    If the document has no blocks, the units are its paragraphs.
     """
     text, blocks = document.text, document.blocks
     before = ["", *(block.kind for block in blocks)]
@@ -77,7 +77,10 @@ def units(document: Document) -> list[Span]:
 
 
 def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
-    """Yield parts that contain one of the ascending ``bodies``; other parts are joined to the next part."""
+    """Yield the parts in which a body begins; another part is joined with the next one.
+
+    ``bodies``: starts of the texts under headings, ascending.
+    """
     begin = parts[0][0]
     for start, end in parts:
         if owner(bodies, end - 1) > owner(bodies, start - 1) or end == parts[-1][1]:
@@ -86,7 +89,7 @@ def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
 
 
 def _bodies(text: str, marked: Sequence[Heading]) -> list[int]:
-    """Return the starts of texts between one heading and the next, or before the first."""
+    """Return the starts of the texts between one heading and the next, and before the first heading."""
     gaps = zip(
         [0, *(heading.end for heading in marked)],
         [*(heading.start for heading in marked), len(text)],
@@ -100,7 +103,11 @@ _OUTERMOST = 100  # above the number of levels of headings in any format
 
 
 def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], reach: int) -> list[Span]:
-    """Return runs [first, end) of the parts, divided at anchors. ``reach``: in the units of ``sizes``."""
+    """Divide the parts of a text at anchors, and return each stretch as numbers of parts [first, end).
+
+    ``sizes``: size of each part. ``reach``: distance, in the same unit, within which an anchor has the
+    highest rank.
+    """
     if not parts:
         return []
     places = anchors(ranks(document, parts), sizes, reach)
@@ -109,7 +116,10 @@ def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], r
 
 
 def ranks(document: Document, parts: Sequence[Span]) -> list[Rank]:
-    """Rank the parts: outer headings, inner headings, paragraphs, all others; equal ones by content."""
+    """Return the rank of each part: outer headings, inner headings, starts of paragraphs, all others.
+
+    Parts of the same kind are ranked by a checksum of their text.
+    """
     levels = {heading.start: _OUTERMOST - heading.level for heading in headings(document)}
     starts = {start: 1 for start, _ in paragraphs(document.text)} | levels
     text = document.text
@@ -120,9 +130,9 @@ def ranks(document: Document, parts: Sequence[Span]) -> list[Rank]:
 
 
 def anchors(ranks: Sequence[Rank], sizes: Sequence[int], reach: int) -> list[int]:
-    """Return ascending positions that outrank all others beginning within ``reach``.
+    """Return, ascending, the numbers of parts that outrank all other parts beginning within ``reach``.
 
-    Positions nearer than ``reach`` to either end are left out.
+    Parts nearer than ``reach`` to either end of the text are left out.
     """
     *begins, total = accumulate(sizes, initial=0)
     places = []

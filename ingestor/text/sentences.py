@@ -1,9 +1,9 @@
-"""Sentences and paragraphs as exact spans. Pure, linear, deterministic.
+"""Finds sentences and paragraphs as exact spans. Pure, linear, deterministic.
 
-A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence. Only a
-paragraph's own text decides where its sentences end, so an edit changes the sentences of one paragraph only.
-The library ``sentencex`` (rule based, many languages) splits a paragraph. A long paragraph is passed through
-a window, because the time for text that is not ASCII is quadratic.
+A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence. Only the text
+of a paragraph decides where its sentences end, so an edit changes the sentences of one paragraph only. The
+library ``sentencex`` (rules for many languages) splits a paragraph. A long paragraph is passed through in
+windows, because the library's time is quadratic for text that is not ASCII.
 """
 
 import re
@@ -23,14 +23,17 @@ _END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++["'(\[«“
 
 
 def paragraphs(text: str, span: Span | None = None) -> list[Span]:
-    """Return the trimmed stretches between blank lines, of the whole text or of a span."""
+    """Return the paragraphs of a text, or of a span of it, trimmed: the text between blank lines."""
     start, end = span or (0, len(text))
     cuts = (match.end() for match in _BLANK.finditer(text, start, end))
     return trim_all(text, split((start, end), cuts))
 
 
 def sentences(text: str, span: Span | None = None, language: str | None = None) -> list[Span]:
-    """Return the trimmed sentences. ``language``: BCP 47 tag; None for English rules."""
+    """Return the sentences of a text, or of a span of it, trimmed.
+
+    ``language``: BCP 47 tag of the language; None for the rules of English.
+    """
     code = (language or "en").partition("-")[0].lower()
     return [
         sentence
@@ -48,9 +51,10 @@ def _line_cuts(text: str, span: Span) -> Iterator[int]:
 
 
 def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
-    """Yield boundaries in order; none is inside the mark of a list item, a heading or a table row.
+    """Yield the offsets at which sentences begin inside a span, in order, none inside the mark of a list
+    item.
 
-    A sentence longer than the window continues until its end.
+    A sentence longer than the window continues in the next one.
     """
     at, end = span
     mark = _MARKED.match(text, at, end)
@@ -64,7 +68,7 @@ def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
 
 
 def _starts(text: str, language: str) -> list[int]:
-    """Return where the second and later sentences of a short text begin."""
+    """Return the offsets at which the second and later sentences of a short text begin."""
     try:
         starts = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
         return [_after_markup(text, at) for at in starts[1:]]
@@ -73,6 +77,8 @@ def _starts(text: str, language: str) -> list[int]:
 
 
 def _after_markup(text: str, at: int) -> int:
-    """Return the place after marks that close emphasis: after a full stop they belong to the sentence."""
+    """Return the offset after marks that end emphasis at ``at``: after a full stop they belong to the
+    sentence.
+    """
     match = _CLOSING.match(text, at)
     return match.end() if match and not text[at - 1].isspace() else at

@@ -1,7 +1,8 @@
-"""Spans of a text: half-open pairs of code-point offsets. Pure.
+r"""Operations on spans of a text, which are half-open pairs of code-point offsets. Pure.
 
-A *boundary* is a place between two extended grapheme clusters of Unicode (UAX 29), found by ``regex``'s
-``\\X``. A cut at a boundary splits no user-perceived character, except a cluster longer than 32 code points.
+A *boundary* is a place between two extended grapheme clusters of Unicode (UAX 29), found by the ``\X`` of the
+library ``regex``. A cut at a boundary splits no user-perceived character, except a cluster longer than 32
+code points.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,7 +24,9 @@ _ENDS = frozenset(".!?…")
 
 
 def trim(text: str, span: Span) -> Span:
-    """Trim the whitespace at both ends of a span; return an empty span at its start if all is whitespace."""
+    """Return a span without the white space at both ends; an empty span at its start if all is white
+    space.
+    """
     start, end = span
     if start < end and not (text[start].isspace() or text[end - 1].isspace()):
         return span
@@ -36,29 +39,29 @@ def trim(text: str, span: Span) -> Span:
 
 
 def trim_all(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Trim every span; drop spans of whitespace only."""
+    """Return the spans trimmed, without those of white space only."""
     cut = (trim(text, span) for span in spans)
     return [(start, end) for start, end in cut if end > start]
 
 
 def union(first: Span, second: Span) -> Span:
-    """Return the span from the start of the first to the end of both."""
+    """Return the span from the first span's start, or the second's if earlier, to the later end."""
     return min(first[0], second[0]), max(first[1], second[1])
 
 
 def between(edges: Sequence[int]) -> list[Span]:
-    """Return the spans between consecutive edges."""
+    """Return the spans between consecutive offsets."""
     return list(pairwise(edges))
 
 
 def split(span: Span, cuts: Iterable[int]) -> list[Span]:
-    """Return the span cut at the ascending ``cuts`` that lie inside it."""
+    """Return the parts of a span between those of the ascending ``cuts`` that lie inside the span."""
     inside = [cut for cut in cuts if span[0] < cut < span[1]]
     return between([span[0], *inside, span[1]])
 
 
 def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
-    """Return the ordered spans that meet ``whole``, clipped to ``whole``."""
+    """Return the spans that overlap with ``whole``, cut off at its ends. ``spans``: in order."""
     start, end = whole
     first = bisect_right(spans, start, key=itemgetter(1))
     last = bisect_left(spans, end, key=itemgetter(0))
@@ -66,7 +69,7 @@ def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
 
 
 def owner(starts: Sequence[int], at: int) -> int:
-    """Return the number of the range that contains ``at``; -1 before the first.
+    """Return the number of the range that contains the offset ``at``; -1 before the first range.
 
     ``starts``: starts of the ranges, ascending.
     """
@@ -74,12 +77,14 @@ def owner(starts: Sequence[int], at: int) -> int:
 
 
 def chunks(text: str, spans: Iterable[Span], extra: tuple[tuple[str, Scalar], ...] = ()) -> tuple[Chunk, ...]:
-    """Return a chunk for each span, in order."""
+    """Return a chunk for each span, in order, with the metadata ``extra``."""
     return tuple(Chunk(start, end, text[start:end], extra=extra) for start, end in spans)
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Return whether ``text`` may be cut before the code point ``at``; its ends are boundaries."""
+    """Return whether a text may be cut before the code point at ``at``. Both ends of the text are
+    boundaries.
+    """
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]
@@ -94,7 +99,7 @@ def is_boundary(text: str, at: int) -> bool:
 
 
 def boundary(text: str, at: int, low: int) -> int:
-    """Return the last boundary at or before ``at`` and above ``low``; ``at`` if no boundary is near."""
+    """Return the last boundary at or before ``at`` and after ``low``; ``at`` itself if none is near."""
     for place in range(at, max(low, at - _PATIENCE), -1):
         if is_boundary(text, place):
             return place
@@ -102,9 +107,9 @@ def boundary(text: str, at: int, low: int) -> int:
 
 
 def break_before(text: str, end: int, low: int) -> int | None:
-    """Return the last end of a sentence at or before ``end`` and above ``low``, else the last end of a word.
+    """Return the last end of a sentence after ``low`` and at or before ``end``; else the last end of a word.
 
-    The result is a boundary, or None.
+    The result is a boundary; None if the range has no end of a word.
     """
     between_words = None
     for at in range(end, low, -1):
@@ -120,7 +125,10 @@ def break_before(text: str, end: int, low: int) -> int | None:
 def by_characters(
     text: str, span: Span, size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Yield windows of at most ``size`` code points, untrimmed. ``soft``: end between words if possible."""
+    """Yield windows of at most ``size`` code points, not trimmed. Each repeats the last ``overlap`` ones.
+
+    ``soft``: whether windows end between words if possible.
+    """
     start, covered = span[0], span[0]
     while covered < span[1]:
         end = min(start + size, span[1])
@@ -135,7 +143,7 @@ def by_characters(
 
 
 def clusters(text: str, span: Span) -> Iterator[int]:
-    """Yield the boundaries of the span with its ends; consecutive ones are at most _PATIENCE apart."""
+    """Yield the boundaries in a span, and its ends. A cluster over 32 code points is divided."""
     start, end = span
     yield start
     for match in _CLUSTER.finditer(text, start, end):

@@ -1,7 +1,7 @@
-"""Finds the header of a table for chunks that begin further down in the table. Pure.
+"""Finds the header of a table for each chunk that begins further down in the table. Pure.
 
-A row of a long table means little without its column names. A chunk's text is the bare span; the embedded
-text has the header in front.
+A row of a long table means little without the names of its columns. So the embedded text of such a chunk has
+the header in front, while the chunk's own text is the bare span.
 """
 
 import re
@@ -17,7 +17,9 @@ _RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, 
 
 
 def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """Return the table header for each chunk; "" if the chunk does not begin below a table's header."""
+    """Return the table header for each chunk; "" for a chunk that does not begin below the header of a
+    table.
+    """
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
     places = [owner(starts, chunk.start) for chunk in chunks]
@@ -29,23 +31,27 @@ def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
 
 
 def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
-    """Return the header if the chunk begins below the header, inside the table, else "".
+    """Return the header if the chunk begins inside the table and below its header; "" otherwise.
 
-    ``end``: end of the table's header. Chunks of several spans and rewritten chunks get no header.
+    ``end``: end of the header. Chunks of several spans and rewritten chunks get no header.
     """
     below = end <= chunk.start < table.end
     return header if below and not (chunk.spans or chunk.rewritten) else ""
 
 
 def _header(text: str, table: Block) -> tuple[int, str]:
-    """Return the end of a table's header, and its text; "" if the text is too long."""
+    """Return the end of a table's header, and the text of the header; "" if the text is too long."""
     end = header_end(text, table)
     header = text[table.start : end].rstrip()
     return end, header if len(header) <= _LONGEST else ""
 
 
 def header_end(text: str, table: Block) -> int:
-    """Return the end of the header: by the parser, else of the first line with the rule below it."""
+    """Return the end of a table's header.
+
+    The parser may have counted its rows. Otherwise, it ends after the first rule among the first lines, or
+    after one line.
+    """
     if table.header_rows is not None:
         at = table.start
         for _ in range(table.header_rows):

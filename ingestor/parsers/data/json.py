@@ -1,7 +1,7 @@
-"""JSON and JSON Lines: blocks that follow the structure and know their path, such as ``users[3].name``.
+"""JSON and JSON Lines: blocks follow the structure and carry their path, such as ``users[3].name``.
 
-The text is the source with its strings decoded, and is not checked: JSON with comments, or cut off, is read
-all the same. Every line of JSON Lines is a block.
+The text is the source with its strings decoded. It is not validated, so JSON with comments and truncated JSON
+are read as well. Every line of JSON Lines is a block.
 """
 
 import re
@@ -23,7 +23,7 @@ _LONGEST = 80  # characters of a key in a path
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read JSON or JSON Lines as a document. Raises BadDocument if the content is not text."""
     text, kind = decode(blob.data), content_type(blob)
     blocks = tuple(_lines(text) if kind == _LINES else _blocks(text))
     strings = _STRING.finditer(text) if "\\" in text else ()

@@ -1,11 +1,13 @@
-"""Nested data as blocks, and its text with escapes decoded.
+r"""Turns nested data (JSON, XML, YAML, TOML) into blocks, and decodes the escapes in its text.
 
-A part that is too large for one block is opened, and its parts become blocks. The parser of a format reports
-where nodes begin and end. Nothing here recurses, and nodes deeper than a few levels are never opened, so any
-nesting takes linear time. Small neighbours share a block.
+A node is a value, an element or a table, with its text. A node that is too large for one block is opened: its
+children become blocks. The parser of a format reports where nodes begin and end. Nothing here recurses, and
+nodes deeper than a few levels are never opened, so any nesting takes linear time. Small neighbours share a
+block.
 
-An edit is (start, end, replacement). A line break that an escape means (``\\n`` in JSON) breaks a line of the
-text, but no line of the file. ``inner_breaks`` lists such breaks, so that line numbers stay the file's.
+An edit is (start, end, replacement) and replaces a part of the source, such as an escape. A decoded escape
+may be a line break (``\n`` in JSON), which is no line break of the file. ``Document.inner_breaks`` lists
+these, so that line numbers remain those of the file.
 """
 
 import re
@@ -42,7 +44,9 @@ class Node:
 
 
 class Cutter:
-    """Builder of blocks from nodes, which are entered and left in the order of the text."""
+    """Builder of blocks from nodes: a parser calls ``enter`` and ``leave`` for each node, in the order of the
+    text.
+    """
 
     def __init__(self) -> None:
         self.node = Node(0, "")
@@ -55,7 +59,7 @@ class Cutter:
             self.node = Node(start, name, self.node)
 
     def leave(self, end: int) -> None:
-        """End the innermost node; more ends than beginnings are ignored."""
+        """End the innermost open node at offset ``end``. The call has no effect if no node is open."""
         node, parent = self.node, self.node.parent
         if self._deeper:
             self._deeper -= 1
@@ -71,7 +75,7 @@ class Cutter:
 
     @property
     def depth(self) -> int:
-        """Return the number of open nodes, without those that are too deep to be opened."""
+        """Return the number of open nodes, not counting those nested too deep to be opened."""
         depth, node = 0, self.node
         while node.parent is not None:
             depth, node = depth + 1, node.parent
@@ -91,7 +95,10 @@ class Cutter:
 
 
 def blocks(text: str, cuts: list[tuple[int, str]], language: str) -> Iterator[Block]:
-    """Yield the blocks between cuts. ``cuts``: start and path of each block, ascending."""
+    """Divide a text into blocks. ``cuts``: (start, path) of each block, in ascending order.
+
+    Text before the first cut is a block without a path.
+    """
     kept = cuts if cuts and not text[: cuts[0][0]].strip() else [(0, ""), *cuts]
     for (begin, path), (end, _) in pairwise([*kept, (len(text), "")]):
         for start, last in trim(text, begin, end):
@@ -112,7 +119,7 @@ _SIGNS |= {"t": "\t", "_": "\xa0", "\n": "\n", "\r": "\r"}
 
 
 def escapes(text: str, start: int, end: int) -> Iterator[Edit]:
-    """Yield the escapes of JSON, YAML and TOML in a string that lies between ``start`` and ``end``."""
+    """Yield an edit for each escape of JSON, YAML or TOML in the string from ``start`` to ``end``."""
     for match in _ESCAPE.finditer(text, start, end):
         four, low, eight, two, new_line, sign = match.groups()
         if four and low and 0xD800 <= int(four, 16) < 0xDC00:
@@ -125,7 +132,11 @@ def escapes(text: str, start: int, end: int) -> Iterator[Edit]:
 
 
 def character(point: int) -> str:
-    """Return the character of that number; a space for a control, U+FFFD where there is no character."""
+    """Return the character with a code point, or a harmless substitute.
+
+    A line break becomes a newline, another control character a space, and a number that is no character
+    U+FFFD.
+    """
     if point in (0x0A, 0x0D):
         return "\n"
     if point < 0x20 or 0x7F <= point < 0xA0:
@@ -138,7 +149,10 @@ def unescape(text: str) -> str:
 
 
 def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
-    """Apply edits to a document, sorted and without overlap. Blocks that become empty are dropped."""
+    """Return the document with its text edited and its blocks moved accordingly.
+
+    ``edits``: in ascending order, without overlap. Blocks that become empty are dropped.
+    """
     made = [edit for edit in edits if document.text[edit[0] : edit[1]] != edit[2]]
     if not made:
         return document

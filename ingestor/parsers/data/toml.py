@@ -1,4 +1,6 @@
-"""TOML and INI files: a block for each table (``[section]``), with its name as path; strings are decoded."""
+"""TOML and INI files: each table (``[section]``) is a block with the table's name as path; strings are
+decoded.
+"""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ _NEAR = 2000  # characters before a table in which its comments may begin
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read TOML, INI or Java properties as a document. Raises BadDocument if the content is not text."""
     text, kind = decode(blob.data), content_type(blob)
     language = "toml" if kind == "application/toml" else "ini"
     document = Document(text, tuple(blocks(text, list(_tables(text)), language)), kind)
@@ -33,7 +35,7 @@ def parse(blob: Blob) -> Document:
 
 
 def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
-    """Yield edits that resolve the escapes in TOML's strings and in Java's properties."""
+    """Yield edits that decode the escapes in strings of TOML, and in the values of Java properties files."""
     if language == "toml":
         for string in _STRING.finditer(text):
             if string[0][0] == '"':
@@ -44,7 +46,7 @@ def _escapes(text: str, name: str, language: str) -> Iterator[Edit]:
 
 
 def _tables(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each table begins, with the comments right before it."""
+    """Yield (start, name) of each table. The comments directly before a table belong to it."""
     after = 0
     for table in _TABLE.finditer(text):
         if table["name"]:

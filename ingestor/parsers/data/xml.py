@@ -1,8 +1,8 @@
-"""XML: blocks that follow the elements and know their path, such as ``catalog/book[2]``.
+"""XML: blocks follow the elements and carry their path, such as ``catalog/book[2]``.
 
-The text is the source with its references to characters decoded. Tags are found by their form alone: no DTD
-is read, no entity is expanded, nothing is fetched. A document that is not well-formed is read all the same.
-Books (DocBook, FictionBook) and exports of wikis are read as paragraphs of their words, without tags.
+The text is the source with its character references decoded. Tags are found by their form alone: no DTD is
+read, no entity is expanded, nothing is fetched. A document that is not well-formed is read as well. Books
+(DocBook, FictionBook) and exports of wikis are read as paragraphs of text, without tags.
 """
 
 import re
@@ -50,7 +50,7 @@ _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read XML as a document. Raises BadDocument if the content is not text."""
     encoding = _ENCODING.search(blob.data, 0, _HEAD)
     text = decode(blob.data, encoding[1].decode("ascii", "replace") if encoding else None)
     kind = content_type(blob)
@@ -74,9 +74,10 @@ def parse(blob: Blob) -> Document:
 
 
 def _edits(text: str, *, bare: bool) -> Iterator[Edit]:
-    """Yield edits: characters for references, nothing for pictures and, if ``bare``, for tags.
+    """Yield the edits that turn the source into its text: decode references, remove embedded pictures.
 
-    The end of a paragraph becomes a blank line then, and tags next to each other a space.
+    ``bare``: also remove the tags. The end of a paragraph then becomes a blank line, and neighbouring tags
+    become a space.
     """
     for match in (_TAGS if bare else _MARKUP).finditer(text):
         start, end, kind = *match.span(), match.lastgroup

@@ -1,7 +1,7 @@
-"""YAML: a block for each entry, by indentation; one that is large is opened.
+"""YAML: each entry is a block, found by its indentation; a large entry is divided into its own entries.
 
-The text is the source with quoted scalars decoded, and is not checked. Block scalars are indented, so what
-is in them is never taken for an entry of the level above.
+The text is the source with quoted scalars decoded, and is not validated. The lines of a block scalar are
+indented, so none of them is mistaken for an entry of the level above.
 """
 
 import re
@@ -23,14 +23,16 @@ _DEEPEST = 500  # flow collections in each other; libyaml looks through all open
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read YAML as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     document = Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
     return apply_edits(document, _escapes(text)) if _ESCAPED.search(text) else document
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Yield edits that resolve the escapes of quoted scalars, up to text that is no YAML or is too deep."""
+    """Yield edits that decode the escapes of quoted scalars. They end where the text is invalid or nested too
+    deep.
+    """
     import yaml  # slow to import
 
     opening = yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken

@@ -1,1 +1,1 @@
-"""HTML."""
+"""Parser of HTML pages."""

@@ -1,11 +1,13 @@
-"""The tree of an HTML page, reduced to what a reader sees: nothing hidden, inline elements as text.
+"""The tree of an HTML page, reduced to the text that a reader sees.
 
-Inner elements are removed before outer ones, because removing an element frees all that it holds.
+Hidden elements are removed, and inline elements become text. Inner elements are removed before outer ones,
+because removing an element frees all elements inside it.
 
-Tags are checked before the tree is built. Measured on selectolax 1.0.2: 100,000 nested ``div`` take a minute,
-and 200,000 attributes of one tag take two. A thousand formatting tags left open are repeated inside every
-paragraph that follows. ``check`` estimates the stack of open elements in linear time, rather too high.
-Elements that may be left open by the rules of HTML do not count; tags inside scripts and comments do.
+Tags are checked before the tree is built, because some pages take the library far too long. Measured on
+selectolax 1.0.2: 100,000 nested ``div`` take a minute, and 200,000 attributes of one tag take two. A thousand
+formatting tags left open are repeated inside every paragraph that follows. ``check`` estimates the number of
+open elements in linear time. Elements that HTML allows to stay open are not counted, tags inside scripts and
+comments are: the estimate may be too high.
 """
 
 import re
@@ -63,13 +65,16 @@ _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
 class HtmlPage:
-    """A page as text. ``main``: only the main content. ``links``: addresses of links are kept.
+    """An HTML page, reduced to the text that a reader sees.
 
-    ``left_out``: numbers of words left out, by rule.
+    ``main``: leave out whatever surrounds the main content. ``links``: keep the addresses of links.
+    ``left_out``: number of words left out, by reason.
     """
 
     def __init__(self, source: str, *, main: bool, links: bool) -> None:
-        """Build the tree. Raises BadDocument if the tags are tangled beyond reason."""
+        """Parse the page and reduce its tree. Raises BadDocument if the tags exceed a limit (see
+        ``check``).
+        """
         from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
         self._source, self._names = source, check(source)
@@ -97,9 +102,10 @@ class HtmlPage:
         return self.tree.body or self.tree.root
 
     def content(self) -> list[Node]:
-        """Return the element that is marked as the main content, among headings 1 outside of it; else all.
+        """Return the elements of the main content: the element marked as such, and headings 1 outside of it.
 
-        The words of all else count as left out.
+        Return the whole page if no element, or more than one, is marked, or if the marked one is nearly
+        empty. The words of all other elements count as left out.
         """
         root = self.root
         for marked in ("main, [role=main]", "article"):
@@ -120,19 +126,26 @@ class HtmlPage:
         return [root]
 
     def _each(self, *selectors: str) -> Iterator[Node]:
-        """Return the elements that fit, the last first, so that each can be removed or replaced."""
+        """Return the elements that match one of the selectors, each before the elements that contain it.
+
+        So each can be removed or replaced, although this frees all elements inside it.
+        """
         present = [one for one in selectors if self._may_occur(one)]
         nodes = reversed(self.tree.css(", ".join(present))) if present else ()
         return iter({node.mem_id: node for node in nodes}.values())
 
     def _may_occur(self, selector: str) -> bool:
-        """Return whether a selector may match, by its first word: searching the tree takes long."""
+        """Return whether the page contains the selector's first word. If not, a slow search of the tree is
+        avoided.
+        """
         first = _FIRST.search(selector)
         assert first is not None
         return first[0] in (self._names if first.start() == 0 else self._source)
 
     def _leave_out(self, *, main: bool) -> None:
-        """Take away what is struck out or hidden, and, for ``main``, what surrounds the content."""
+        """Remove struck-out and hidden elements, and if ``main`` navigation and the like. Count the words
+        removed.
+        """
         titled = set[int]()  # elements around headings 1
         for heading in self.tree.css("h1") if main else ():
             node = heading.parent
@@ -161,7 +174,9 @@ class HtmlPage:
             node.decompose()
 
     def _replace(self, links: bool) -> None:
-        """Put text in place of formulas, pictures, readings, raised numbers and, if asked for, links."""
+        """Replace formulas, pictures, ruby readings and superscript numbers by text, and if ``links`` also
+        links.
+        """
         for math in self._each("math"):
             noted = math.css_first("annotation[encoding*=tex]")
             in_tex = math.attributes.get("alttext") or (noted.text() if noted else "")
@@ -189,7 +204,7 @@ class HtmlPage:
 
 
 def _selectors(names: Iterable[str]) -> Iterator[str]:
-    """Return elements that have one of these as a class or as their id."""
+    """Yield CSS selectors of the elements that have one of the names as a class or as their id."""
     return (f"{mark}{name}" for name in names for mark in ".#")
 
 
@@ -198,7 +213,10 @@ def _class_names(attributes: Mapping[str, str | None]) -> list[str]:
 
 
 def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) -> bool:
-    """Return whether an element surrounds the content: navigation, or the like without a heading 1 in it."""
+    """Return whether an element surrounds the main content, as navigation, a sidebar or a footer does.
+
+    ``titled``: whether the element holds a heading 1; such an element counts only if it is navigation.
+    """
     if tag == "main":
         return False
     role = attributes.get("role")
@@ -209,7 +227,7 @@ def _surrounds(tag: str, attributes: Mapping[str, str | None], *, titled: bool) 
 
 
 def styles(attributes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the properties that the attribute ``style`` sets."""
+    """Return the CSS properties that an element's ``style`` attribute sets, in lower case."""
     rules = (attributes.get("style") or "").lower().split(";")
     pairs = (declaration.partition(":") for declaration in rules)
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -223,7 +241,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def raw_words(node: Node) -> int:
-    """Count the words below a node; a soft hyphen divides no word."""
+    """Count the words in an element's text. A soft hyphen does not separate words."""
     return count_words(node.text(separator=" ").replace("\xad", ""))
 
 
@@ -238,7 +256,9 @@ def _in_tex(description: str) -> str:
 
 
 def _formula(math: Node) -> str:
-    """Return a formula that has no TeX annotation as a line; its bare text if it is nested too deep."""
+    """Return a MathML formula without TeX annotation as a line of text; unformatted if it is nested too
+    deep.
+    """
     root = Element("math")
     todo = [(math, root, 0)]
     while todo:
@@ -257,7 +277,7 @@ def _formula(math: Node) -> str:
 
 
 def _figure_of(picture: Node) -> Node | None:
-    """Return the figure that holds the picture, if it stands near."""
+    """Return the ``figure`` element around a picture, at most five levels above; None if there is none."""
     node = picture.parent
     for _ in range(5):
         if node is None or node.tag == "figure":
@@ -267,7 +287,7 @@ def _figure_of(picture: Node) -> Node | None:
 
 
 def _set_behind(ruby: Node) -> None:
-    """Move the readings of a ruby annotation behind its characters, in brackets."""
+    """Move the readings in a ``ruby`` element behind the characters that they explain, in parentheses."""
     readings: list[str] = []
     for part in [child for child in children(ruby) if child.tag in ("rp", "rt", "rtc")]:
         text = part.text()
@@ -283,9 +303,10 @@ def _set_behind(ruby: Node) -> None:
 
 
 def _with_title(content: Node) -> Node:
-    """Return the innermost element around the content that holds a heading 1, unless that is the whole page.
+    """Return the innermost element around the content that holds a heading 1; else the content itself.
 
-    JSDoc puts the title before the article, and both into one element.
+    JSDoc, for example, puts the title before the article, and both into one element. The whole page is never
+    returned.
     """
     node = content
     while node is not None and node.tag not in ("body", "html"):
@@ -296,7 +317,9 @@ def _with_title(content: Node) -> Node:
 
 
 def _lead(heading: Node) -> Node:
-    """Return the element around a heading that introduces the page with it, else the heading."""
+    """Return the heading's parent if that is the page's header, which may hold a subtitle; else the
+    heading.
+    """
     around = heading.parent
     named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
     return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading
@@ -324,7 +347,10 @@ _HTML = _FORMATTING | words(
 
 
 def check(source: str) -> frozenset[str]:
-    """Check the tags of a source, and return their names. Raises BadDocument beyond a limit."""
+    """Return the names of all tags in an HTML source.
+
+    Raises BadDocument if the nesting, the attributes of a tag or the open formatting tags exceed a limit.
+    """
     elements = formatting = repeated = 0  # open at this tag; of formatting ones, the sum over all tags
     foreign, names = False, set[str]()
     for tags, (end, name, rest) in enumerate(_TAG.findall(source)):

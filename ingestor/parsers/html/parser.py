@@ -1,9 +1,9 @@
-"""HTML: the text a reader sees, with headings, lists, tables and code.
+"""HTML pages: the text that a reader sees, with headings, lists, tables and code.
 
-``selectolax`` makes the tree as browsers do, whatever the markup; ``page`` reduces it to what is read. One
-pass without recursion makes the blocks: block-level elements end the paragraph that is being collected, and
-all else adds to it. A list is one block unless it holds code, tables or headings. In that case its items are
-walked through, like the cells of a table that serves the layout.
+The library ``selectolax`` builds the tree as browsers do, even from faulty markup. page.py reduces the tree
+to the text that is read. Then one pass without recursion makes the blocks. A block-level element ends the
+paragraph that is being collected; other elements add to it. A list is one block, unless it holds code, tables
+or headings. In that case its items become blocks, and so do the cells of a table that serves only the layout.
 """
 
 import re
@@ -67,9 +67,9 @@ class HtmlOptions(Options):
 
 
 def parse(blob: Blob, options: HtmlOptions) -> Document:
-    """Parse a document.
+    """Read an HTML page as a document.
 
-    Raises BadDocument if the content is not text, or its tags are tangled beyond reason.
+    Raises BadDocument if the content is not text, or its tags exceed a limit.
     """
     sent = _DECLARED.search(blob.content_type or "")
     in_page = None if sent else _CHARSET.search(blob.data, 0, _HEAD)
@@ -80,7 +80,10 @@ def parse(blob: Blob, options: HtmlOptions) -> Document:
 
 
 def read_page(source: str, options: HtmlOptions, content_type: str = "text/html") -> Document:
-    """Read a page's main content, or the whole page if none is recognised. Raises BadDocument."""
+    """Read a page's main content, or the whole page if ``options`` ask for it or no main content is found.
+
+    Raises BadDocument if the tags exceed a limit.
+    """
     composer, main = Composer(), options.mode == "main"
     page, raw = add_page(composer, source, main=main, links=options.links)
     if not composer.blocks and main:
@@ -112,9 +115,10 @@ def read_page(source: str, options: HtmlOptions, content_type: str = "text/html"
 def add_page(
     composer: Composer, source: str, *, main: bool = False, links: bool = False
 ) -> tuple[HtmlPage, int]:
-    """Add the blocks of a page. Return the page, and its number of words, with those that are left out.
+    """Add the blocks of a page to ``composer``. Return the page and its number of words, also those left out.
 
-    ``main``: only the main content. ``links``: with addresses of links. Raises BadDocument.
+    ``main``: add only the main content. ``links``: keep the addresses of links. Raises BadDocument if the
+    tags exceed a limit.
     """
     page = HtmlPage(source, main=main, links=links)
     nodes = page.content() if main else [page.root]
@@ -135,7 +139,7 @@ class _Walk:
         self._marks: dict[int, str] = {}  # of items of numbered lists
 
     def walk(self, root: Node) -> None:
-        """Add the blocks of the tree below ``root``, and of itself."""
+        """Add the blocks of an element and of all elements inside it."""
         self._inspect(root)
         todo: list[Node | str] = [root]  # a str: an element ends here
         while todo:
@@ -159,7 +163,9 @@ class _Walk:
         self._end_paragraph()
 
     def _inspect(self, root: Node) -> None:
-        """Find the elements whose content makes them several blocks, and tables with header cells."""
+        """Find the elements that must be divided into blocks, tables with header cells, and the numbers of
+        items.
+        """
         holders, headed = set[int](), set[int]()
         for inner in root.css("pre, table, h1, h2, h3, h4, h5, h6, figure"):
             node = inner.parent
@@ -184,7 +190,7 @@ class _Walk:
         self._mark = "" if text else self._mark
 
     def _add_whole(self, node: Node, tag: str) -> bool:
-        """Add an element if it is a single block. Return whether it is."""
+        """Add an element as one block if that is possible. Return whether it was added."""
         if tag in _HEADINGS:
             title = _line(node)
             self._composer.add(
@@ -223,7 +229,7 @@ class _Walk:
         )
 
     def _list(self, root: Node) -> str:
-        """Return the items of a list, a line each, indented by level."""
+        """Return a list as text: a line for each item, indented by the level of the item."""
         lines: list[tuple[str, list[str]]] = [("", [])]  # an item's mark, and the parts of its text
         depth, todo = 0, _last_first(root)
         while todo:
@@ -253,7 +259,7 @@ class _Walk:
 
 
 def _last_first(node: Node) -> list[Node | str]:
-    """Return the children of a node, last first, as a stack takes them."""
+    """Return the children of a node in reverse order, so that a stack pops them in the order of the page."""
     nodes: list[Node | str] = []
     child = node.last_child
     while child is not None:
@@ -263,7 +269,7 @@ def _last_first(node: Node) -> list[Node | str]:
 
 
 def _text(root: Node) -> str:
-    """Return the text below a node, with a space between blocks."""
+    """Return the text of an element, with a space between the block-level elements inside it."""
     parts: list[str] = []
     todo = _last_first(root)
     while todo:
@@ -287,7 +293,10 @@ def _line(node: Node) -> str:
 
 
 def _rows(table: Node) -> list[list[list[Node]]]:
-    """Return the cells of a table's own rows, by part of the table: no cell reaches beyond its part."""
+    """Return a table's cells by part (``thead``, ``tbody`` or ``tfoot``) and row, without nested tables.
+
+    A cell may span rows, but only within its part, so parts are laid out separately.
+    """
     parts = [child for child in children(table) if child.tag in _TABLE_PARTS]
     rows = [[row for row in children(part) if row.tag == "tr"] for part in parts]
     return [[[cell for cell in children(row) if cell.tag in ("td", "th")] for row in part] for part in rows]
@@ -306,7 +315,9 @@ def _whole(text: str | None, default: int) -> int:
 
 
 def _marks(root: Node) -> dict[int, str]:
-    """Return the numbers of items, as they are shown, by the item's identity."""
+    """Return the number in front of each item of the numbered lists below ``root``, by the item's
+    ``mem_id``.
+    """
     marks: dict[int, str] = {}
     for numbered in root.css("ol"):
         items = [child for child in children(numbered) if child.tag == "li"]
@@ -323,7 +334,9 @@ def _marks(root: Node) -> dict[int, str]:
 
 
 def _language(pre: Node) -> str | None:
-    """Return the language of code, named by a class of ``pre``, its ``code`` or its ancestors."""
+    """Return the language of code, as a class of the ``pre`` element, its ``code`` or its parents names
+    it.
+    """
     near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
     classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
     named = (match[1].lower() for match in _LANGUAGE.finditer(classes))

@@ -1,1 +1,1 @@
-"""E-mail."""
+"""Parser of e-mail messages."""

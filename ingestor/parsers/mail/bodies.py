@@ -1,4 +1,4 @@
-"""Rules for mails of all formats: the choice of a body, people's names, and the blocks of a letter."""
+"""Rules for mails of all formats: which body is read, how people are named, and which blocks a mail has."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,10 @@ _NEW = 0.2  # share of distinct words from which on another body says more
 
 @dataclass(frozen=True, slots=True)
 class MailBody:
-    """Body of a mail. ``page``: the HTML page, if any. ``problem``: reason why HTML could not be read."""
+    """A body of a mail. ``page``: the document read from HTML; None for plain text.
+
+    ``problem``: the error that was raised if the HTML could not be read.
+    """
 
     text: str
     page: Document | None = None
@@ -26,7 +29,10 @@ class MailBody:
 
 
 def html_body(source: str) -> MailBody:
-    """Return the body of an HTML page, without text if it cannot be read: an alternative may exist."""
+    """Read an HTML body.
+
+    If this fails, return a body without text that holds the error: the mail may have an alternative body.
+    """
     try:
         page = read_page(source, HtmlOptions(mode="full"))
     except BadDocument as error:
@@ -35,7 +41,10 @@ def html_body(source: str) -> MailBody:
 
 
 def best(alternatives: Sequence[Sequence[MailBody]]) -> Sequence[MailBody]:
-    """Choose the first alternative, unless a later alternative has more words."""
+    """Return the first alternative that has text, unless a later one has many words that the first lacks.
+
+    An alternative consists of one or more bodies.
+    """
     chosen: Sequence[MailBody] = ()
     for bodies in alternatives:
         if not chosen or not _is_filled(chosen) or _says_more(bodies, chosen):
@@ -46,9 +55,10 @@ def best(alternatives: Sequence[Sequence[MailBody]]) -> Sequence[MailBody]:
 def add_letter(
     composer: Composer, subject: str, people: Mapping[str, str], bodies: Sequence[MailBody]
 ) -> int:
-    """Add subject, people and bodies; quoted lines of plain text are quotes. Returns how many words.
+    """Add the blocks of a mail to ``composer``, and return the number of words in the mail.
 
-    HTML without words beyond the plain text before it is dropped. Raises BadDocument when no body can be
+    ``people``: names by role (From, To, Cc). Quoted lines of plain text become ``quote`` blocks. An HTML body
+    with hardly any word that the plain text before it lacks is omitted. Raises BadDocument if no body can be
     read.
     """
     composer.heading(subject, 1)
@@ -87,7 +97,10 @@ def _says_more(bodies: Sequence[MailBody], others: Sequence[MailBody]) -> bool:
 
 
 def paragraphs(body: str) -> Iterator[tuple[str, str]]:
-    """Yield (kind of block, text): runs of quoted lines, and of others up to a blank line."""
+    """Yield the kind and the text of each block in a plain-text body.
+
+    Consecutive quoted lines are one ``quote``; other lines are paragraphs, which end at a blank line.
+    """
     kind, run = "paragraph", list[str]()
     for line in body.splitlines():
         now = "quote" if _QUOTED.match(line) else "paragraph"
@@ -99,5 +112,5 @@ def paragraphs(body: str) -> Iterator[tuple[str, str]]:
 
 
 def format_address(name: str, address: str) -> str:
-    """Return ``Ada <ada@example.org>``, or the known part of it."""
+    """Return ``Ada <ada@example.org>``, or only the name or the address if the other is missing."""
     return f"{name} <{address}>" if name and address else name or address

@@ -1,7 +1,7 @@
-"""E-mail messages as the standard library reads them: headers, bodies and attachments.
+"""Reads the headers, bodies and attachments of a mail through Python's standard library.
 
-Malformed headers and parts are read as far as possible. Only a message that is nested beyond reason is
-refused.
+Malformed headers and parts are read as far as possible. Only a message with far too many or too deeply nested
+parts is refused.
 """
 
 import re
@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 
 
 def read(data: bytes) -> "Message[str, str]":
-    """Read a message with its parts. Raises BadDocument."""
+    """Parse a message with its parts. Raises BadDocument if it has too many parts, or they are nested too
+    deep.
+    """
     if data.lower().count(b"boundary=") > _BOUNDARIES:
         raise BadDocument(f"a mail of more than {_BOUNDARIES:,} nested parts; exclude it")
     try:
@@ -45,7 +47,7 @@ def read(data: bytes) -> "Message[str, str]":
 
 
 def _attempt(function: Callable[[], _T], default: _T) -> _T:
-    """Return the function's result, or the default if the mail is too malformed for it."""
+    """Return the result of ``function``, or ``default`` if the mail is so malformed that the call fails."""
     try:
         return function()
     except _MALFORMED:
@@ -56,13 +58,13 @@ def _attempt(function: Callable[[], _T], default: _T) -> _T:
 
 
 def header(message: "Message[str, str]", name: str) -> str:
-    """Return a header in one line of readable text; "" if it is missing."""
+    """Return the value of a header as one line of decoded text; "" if the message lacks the header."""
     values = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
     return " ".join(_decode(next(values, "")[:_LONGEST]).split())
 
 
 def _decode(value: str) -> str:
-    """Return encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
+    """Decode a header: encoded words (RFC 2047) and bare UTF-8 become text, invalid bytes become U+FFFD."""
     value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def decode_words() -> str:
@@ -79,13 +81,13 @@ def _decode(value: str) -> str:
 
 
 def addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
-    """Return (name, address) of each person in a header."""
+    """Return the name and the address of each person in a header; one of the two may be ""."""
     pairs: list[tuple[str, str]] = _attempt(lambda: getaddresses([header(message, name)]), [])
     return [pair for pair in pairs if any(pair)]
 
 
 def date(message: "Message[str, str]") -> str:
-    """Return the date in ISO 8601 with the sender's offset; unchanged if it cannot be understood."""
+    """Return the header ``Date`` in ISO 8601 with the sender's offset; unchanged if it cannot be parsed."""
     written = header(message, "Date")
     return _attempt(lambda: parsedate_to_datetime(written).isoformat(), written)
 
@@ -101,9 +103,9 @@ class Attachment:
 
 
 def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
-    """Return texts that are no attachments, the best of alternatives. Parts nested too deep are left out.
+    """Return the bodies in a part of a message, but only the best of several alternatives.
 
-    Raises BadDocument if a plain part is not text.
+    Attachments, and parts nested too deep, are left out. Raises BadDocument if a plain-text part is not text.
     """
     payload = part.get_payload()
     kind = part.get_content_type()
@@ -118,7 +120,9 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
 
 
 def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
-    """Yield attachments, including messages, but without inline pictures and cryptographic signatures."""
+    """Yield the attachments of a message, also attached messages. Inline media and signatures are left
+    out.
+    """
     for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
         kind = part.get_content_type()
         is_shown = part.get_content_disposition() != "attachment" or part.get("Content-ID") is not None
@@ -129,7 +133,9 @@ def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
 
 
 def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
-    """Yield parts that hold no parts, in order; an attached message counts as one."""
+    """Yield the parts of a message that contain no further parts, in order. Attached messages are not
+    opened.
+    """
     todo = [message]
     while todo:
         part = todo.pop()
@@ -151,7 +157,7 @@ def _name(part: "Message[str, str]") -> str:
 
 
 def _payload(part: "Message[str, str]") -> bytes:
-    """Return the bytes of a part, or of the message that is attached as this part; b"" if malformed."""
+    """Return the decoded bytes of a part, or the source of an attached message; b"" if it is malformed."""
     parts = part.get_payload()
     inner = parts[0] if isinstance(parts, list) and parts else None
     if part.get_content_type() == "message/rfc822" and isinstance(inner, Message):

@@ -1,7 +1,7 @@
-"""E-mail: subject, people, and the best body; quoted lines are ``quote`` blocks.
+"""E-mail: the subject, the people and the best body become blocks; quoted lines are ``quote`` blocks.
 
-Plain text is preferred to its HTML alternative, unless the HTML has more. Parts beside each other are all
-read. Attachments are documents of their own (see ingestor/archives/unpack.py).
+Plain text is preferred to its HTML alternative, unless the HTML has many more words. Parts that are no
+alternatives are all read. Attachments become documents of their own (see ingestor/archives/unpack.py).
 """
 
 from ingestor.model import Blob, Document
@@ -12,7 +12,9 @@ from ingestor.parsers.shared.plugin import parser_plugin
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a mail. Raises BadDocument if its body is not text, or it is nested beyond reason."""
+    """Read a mail as a document. Raises BadDocument if its body is not text, or its parts are nested too
+    deep.
+    """
     message = mail.read(blob.data)
     subject, composer = mail.header(message, "Subject"), Composer()
     people = {name: mail.addresses(message, name) for name in ("From", "To", "Cc")}

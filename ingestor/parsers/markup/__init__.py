@@ -1,1 +1,1 @@
-"""Markup that people write by hand."""
+"""Parsers of markup languages that people write by hand, such as Markdown."""

@@ -1,7 +1,8 @@
-"""AsciiDoc: sections, delimited blocks, tables and lists, as blocks of the source.
+"""AsciiDoc: sections, delimited blocks, tables and lists become blocks; the document's text is the source.
 
 Titles are ``== Title``, or underlined as in older documents. A block's attributes (``[source,python]``) and
-its title (``.Title``) are on the lines before it and belong to it; before a heading they are a label.
+its title (``.Title``) are on the lines before it, and belong to the block. Before a heading they are a
+``label``.
 """
 
 import re
@@ -31,7 +32,7 @@ _ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read AsciiDoc as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     lines = lines_of(text)
     parsed = tuple(blocks(lines, _Rules(lines)))
@@ -65,7 +66,9 @@ class _Rules:
         return None
 
     def _block_with_attributes(self, at: int) -> FoundBlock | None:
-        """Return a block with the lines of attributes before it, or attributes of the document."""
+        """Return the block that begins with lines of attributes, or the document's attributes as
+        ``front_matter``.
+        """
         lines = self._lines
         if _ENTRY.fullmatch(lines.rows[at]):
             return FoundBlock("front_matter", lines.while_(at, lambda row: bool(_ENTRY.fullmatch(row))))
@@ -83,7 +86,12 @@ class _Rules:
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
     def _read_fence(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
-        """Return the block up to the line that repeats the delimiter, or to the document's end."""
+        """Return the delimited block that opens at line ``body``, whose text is ``row``; None for no
+        delimiter.
+
+        The block ends with the line that repeats the delimiter, or with the document. Of a block that holds
+        other blocks, only the delimiter is returned.
+        """
         fence = _FENCE.fullmatch(row)
         if not fence:
             return None
@@ -95,7 +103,9 @@ class _Rules:
         return FoundBlock(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
 
     def _loose(self, at: int, row: str) -> FoundBlock | None:
-        """Return the block at a row that has no delimiters: a rule, a list or indented literal text."""
+        """Return the rule, the list or the indented literal text that begins at line ``at``; None for other
+        text.
+        """
         if row in ("'''", "---", "***", "<<<"):
             return FoundBlock("rule", at + 1)
         if _ITEM.match(row):
@@ -105,7 +115,10 @@ class _Rules:
         return None
 
     def _items(self, at: int) -> int:
-        """Return the end of a list, with the blocks that a ``+`` joins to its items."""
+        """Return the number of the line after the list that begins at line ``at``.
+
+        Blocks that a line ``+`` joins to an item belong to the list.
+        """
         lines = self._lines
         while True:
             while lines.row(at):
@@ -118,7 +131,10 @@ class _Rules:
 
 
 def _about(lines: Lines) -> dict[str, str]:
-    """Return the header: title, author, revision and attributes, up to the first blank line."""
+    """Return the metadata in a document's header, which ends at the first blank line.
+
+    Names are title, author, date and language.
+    """
     at = lines.while_(0, lambda row: not row or row.startswith("//"))
     title = _HEADING.fullmatch(lines.row(at))
     rows = (

@@ -1,8 +1,8 @@
-"""The YAML between two ``---`` lines, or TOML between ``+++``, that may open a Markdown file. Pure.
+"""Front matter: YAML between two lines ``---``, or TOML between ``+++``, that may open a Markdown file. Pure.
 
-Title, author, date, tags and language are taken. YAML is read as plain strings, so that a date or a version
-stays as it was written. Invalid YAML is front matter all the same if its first line looks like ``key:``. Then
-its lines are read one by one.
+Title, author, date, tags and language are used. All YAML values are read as strings, so that a date or a
+version stays as it was written. Invalid YAML still counts as front matter if its first line looks like
+``key:``. Then its lines are read one by one.
 """
 
 import re
@@ -34,7 +34,7 @@ class FrontMatter:
 
 
 def front_matter(text: str) -> FrontMatter | None:
-    """Return the front matter with which ``text`` opens, if any. Never raises."""
+    """Return the front matter that opens a text; None if the text has none. Never raises."""
     match, fields = _match(text)
     if match is None or fields is None:
         return None
@@ -52,7 +52,10 @@ def front_matter(text: str) -> FrontMatter | None:
 
 
 def fields_of(text: str) -> Mapping[Any, Any] | None:
-    """Return all fields of the front matter that ``text`` opens with, YAML's as texts. Never raises."""
+    """Return all fields of the front matter that opens a text; None if the text has none. Never raises.
+
+    Values in YAML are strings, or lists and mappings of strings.
+    """
     return _match(text)[1]
 
 
@@ -67,7 +70,10 @@ def _match(text: str) -> tuple[re.Match[str] | None, Mapping[Any, Any] | None]:
 
 
 def _fields(source: str) -> Mapping[Any, Any]:
-    """Return the mapping, or an empty one. BaseLoader makes strings, lists and mappings, and runs no tags."""
+    """Parse YAML into a mapping. If it is invalid, use its lines of the form ``name: value``.
+
+    BaseLoader makes strings, lists and mappings only, and ignores tags, so no object is ever constructed.
+    """
     try:
         loaded = yaml.load(source, Loader=yaml.BaseLoader)  # noqa: S506 - safer than SafeLoader
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
@@ -76,7 +82,7 @@ def _fields(source: str) -> Mapping[Any, Any]:
 
 
 def _toml(source: str) -> Mapping[str, Any] | None:
-    """Return the mapping; None if the source is no TOML."""
+    """Parse TOML into a mapping; return None if the source is invalid."""
     try:
         return tomllib.loads(source)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -84,12 +90,12 @@ def _toml(source: str) -> Mapping[str, Any] | None:
 
 
 def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
-    """Return the first field that is not empty."""
+    """Return the first named field that is not empty, as one line of text; None if all are empty."""
     return next(filter(None, (_scalar(fields.get(name)) for name in names)), None)
 
 
 def _scalar(value: Any) -> str | None:
-    """Return a value as one line of text.
+    """Return the value of a field as one line of text; None if it is empty.
 
     Lists are read one level deep only, because aliases can nest lists without end.
     """

@@ -1,7 +1,8 @@
-"""LaTeX: sectioning commands and environments, as blocks of the source.
+r"""LaTeX: sectioning commands and environments become blocks; the document's text is the source.
 
-Environments are paired in one pass before the lines are read, so a missing ``\\end`` costs nothing. Those
-whose content is prose (``document``, ``abstract``, a theorem) are not blocks: what is in them is.
+Environments are paired in one pass before the lines are read, so a missing ``\end`` costs no further search.
+An environment of prose (``document``, ``abstract``, a theorem) is not a block itself: its content becomes
+blocks.
 """
 
 import re
@@ -64,7 +65,7 @@ _LONGEST = 1000  # characters of an argument that are read
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read LaTeX as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     lines = lines_of(text)
     return markup_document(text, blocks(lines, _Rules(lines)), "text/x-tex", _about(text))
@@ -101,7 +102,7 @@ class _Rules:
         return None
 
     def _alone(self, at: int) -> bool:
-        """Return whether the line holds only commands, outside a paragraph."""
+        """Return whether a line outside a paragraph holds only commands that name or prepare what follows."""
         above = self._lines.row(at - 1)
         opens = not above or bool(_SECTION.match(above))
         return opens and bool(_ALONE.fullmatch(self._lines.rows[at]))
@@ -119,9 +120,9 @@ class _Rules:
 
 
 def argument(text: str, at: int) -> tuple[str, int]:
-    """Return the text between the brace at ``at`` and its partner, and the partner's place.
+    """Return the text in the braces that open at offset ``at``, and the offset of the closing brace.
 
-    A brace without a partner gives the rest of the line, and 0.
+    Return the rest of the line and 0 if the closing brace is missing or too far away.
     """
     depth = 0
     for brace in _BRACE.finditer(text, at, at + _LONGEST):
@@ -132,14 +133,14 @@ def argument(text: str, at: int) -> tuple[str, int]:
 
 
 def plain(markup: str) -> str:
-    """Return a title without commands, without following nested arguments."""
+    """Return a title as plain text: accents are decoded, commands and footnotes are removed."""
     text = decode_accents(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
     text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
     return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
 
 
 def _about(text: str) -> dict[str, str]:
-    """Return the title, author and date that the document gives first."""
+    """Return the document's title, author and date, each from the first command that states it."""
     about: dict[str, str] = {}
     for command in _ABOUT.finditer(text):
         about.setdefault(command[1], plain(argument(text, command.end())[0]))
@@ -147,8 +148,9 @@ def _about(text: str) -> dict[str, str]:
 
 
 def _pairs(lines: Lines) -> dict[int, int]:
-    """Map the line on which an environment begins to the line on which it ends; the outermost of a line
-    counts.
+    r"""Map the line of each ``\begin`` to the line of the matching ``\end``.
+
+    If several environments begin on one line, the end of the longest counts.
     """
     ends: dict[int, int] = {}
     open_: list[tuple[str, int]] = []
@@ -175,7 +177,7 @@ def _pairs(lines: Lines) -> dict[int, int]:
 
 
 def decode_accents(markup: str) -> str:
-    """Replace commands for accents and special letters by the characters that they print."""
+    """Replace the commands for accents and special letters by the characters that they print."""
     accented = _ACCENT.sub(_accent, markup)
     return _LETTER.sub(lambda match: _LETTERS[match[1]], accented)
 

@@ -1,8 +1,9 @@
-"""Blocks of markup whose structure shows at the beginning of lines.
+"""Finds the blocks of markup languages in which the beginning of a line shows the structure.
 
-The document's text is the source, and blocks are ranges of its lines. A format is a rule that returns the
-block that begins at a line, if any. Other lines are paragraphs up to a blank line. The rule is called once
-for each line. A rule that reads ahead returns all that it has read as a block, so parsing takes linear time.
+The document's text is the source, and a block is a range of lines. A format has a rule: a function that
+returns the block that begins at a line, or None. Lines in no such block are paragraphs, which end at a blank
+line. The rule is called once for each line. A rule that reads ahead returns all lines that it has read as a
+block, so parsing takes linear time.
 """
 
 from bisect import bisect_right
@@ -20,9 +21,9 @@ _LONGEST = 1000  # characters of a line that can mean something
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of a text. ``rows``: their beginnings, without trailing white space; "" is a blank line.
+    """The lines of a text. ``rows``: the beginning of each line without trailing white space; "" if blank.
 
-    ``starts``: offsets of the lines, and the end of the text.
+    ``starts``: the offset at which each line starts, then the length of the text.
     """
 
     text: str
@@ -30,21 +31,24 @@ class Lines:
     starts: list[int]
 
     def row(self, at: int) -> str:
-        """Return a line's beginning; "" beyond both ends."""
+        """Return the beginning of line ``at``; "" if the text has no such line."""
         return self.rows[at] if 0 <= at < len(self.rows) else ""
 
     def line(self, position: int) -> int:
-        """Return the line that holds the character at ``position``."""
+        """Return the number of the line that holds the character at ``position``."""
         return bisect_right(self.starts, position) - 1
 
     def while_(self, at: int, holds: Callable[[str], bool]) -> int:
-        """Return the first line from ``at`` on for which ``holds`` is false."""
+        """Return the number of the first line, from line ``at`` on, for which ``holds`` returns false."""
         while at < len(self.rows) and holds(self.rows[at]):
             at += 1
         return at
 
     def past_indented(self, at: int, more_than: int) -> int:
-        """Return the line after the further indented ones from ``at`` on; blank ones may lie between."""
+        """Skip lines indented by more than ``more_than``, and blank lines between them, from line ``at`` on.
+
+        Return the number of the line after the last line skipped.
+        """
         end = at
         while at < len(self.rows) and (not self.rows[at] or indent(self.rows[at]) > more_than):
             at += 1
@@ -57,9 +61,9 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class FoundBlock:
-    """A block that begins at the examined line and ends before the line ``end``.
+    """A block that a rule found at the line that it examined. ``end``: number of the line after the block.
 
-    ``stop``: end of the block in its last line, if a paragraph follows on the same line.
+    ``stop``: offset at which the block ends in its last line, if a paragraph follows on that line.
     """
 
     kind: str
@@ -79,7 +83,7 @@ def markup_document(
 ) -> Document:
     """Return a document whose text is the source.
 
-    ``about``: metadata by name (title, author, date, language). ``title``: for a document without that name.
+    ``about``: metadata by name (title, author, date, language). ``title``: used if ``about`` has no title.
     """
     return build_document(
         text,
@@ -101,7 +105,7 @@ def lines_of(text: str) -> Lines:
 
 
 def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
-    """Yield the blocks in order; together they hold all visible text."""
+    """Yield the blocks that ``rule`` finds, and paragraphs of all other lines, in order."""
     at, block = 0, None
     while at < len(lines.rows):
         if not lines.rows[at]:

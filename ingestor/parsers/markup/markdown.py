@@ -1,8 +1,8 @@
-"""Markdown: CommonMark with tables and front matter, as blocks of the source.
+"""Markdown: CommonMark with tables and front matter becomes blocks; the document's text is the source.
 
-Only the top level counts: a list with all that is nested in it is one block, and so is a quote. The
-document's text is the decoded source, so every block's span is exact; ``pyromark`` (pulldown-cmark, in
-Rust) says which bytes a block takes. Blocks begin at the start of a line.
+Only the top level makes blocks: a list with everything nested in it is one block, and so is a quote.
+``pyromark`` (pulldown-cmark, in Rust) finds the bytes of each block, so offsets are exact. Every block begins
+at the start of a line.
 """
 
 import re
@@ -41,7 +41,7 @@ _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} be
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read Markdown as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     front = front_matter(text)
     head = (Block("front_matter", 0, front.visible_end),) if front else ()
@@ -59,10 +59,10 @@ def parse(blob: Blob) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A block of the top level. ``start``, ``end``: offsets in bytes.
+    """A top-level element of a Markdown text. ``start``, ``end``: offsets in bytes.
 
-    ``name``, ``about``: pulldown-cmark's name of the block, and its data. ``words``: texts in the block; the
-    last is an empty string if code or a tag ends the block.
+    ``name``, ``about``: the element's name and data as pulldown-cmark gives them. ``words``: the texts inside
+    the element; the last one is "" if code or a tag ends the element.
     """
 
     start: int
@@ -73,7 +73,7 @@ class _Element:
 
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
-    """Yield the blocks from ``start`` on, which is where a line begins."""
+    """Yield the blocks of a text from offset ``start`` on, which must be the start of a line."""
     # pulldown-cmark takes no lone carriage return for the end of a line, and a tab behind a fence hides the
     # fence from it. The length stays the same.
     source = _BEHIND_MARKS.sub(lambda match: " " * len(match[0]), _NEWLINE.sub("\n", text[start:]))
@@ -90,7 +90,10 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
 
 
 def _in_order(elements: list[_Element], size: int) -> Iterator[_Element]:
-    """Yield blocks by their start, without definitions inside other blocks, then an empty one at the end."""
+    """Yield the elements in the order of the text, then an empty element at its end, offset ``size``.
+
+    Definitions inside other elements are left out.
+    """
     end = 0
     for one in sorted(elements, key=lambda one: one.start):
         if one.start >= end:
@@ -100,7 +103,7 @@ def _in_order(elements: list[_Element], size: int) -> Iterator[_Element]:
 
 
 def _definitions(source: str) -> Iterator[_Element]:
-    """Yield the definitions of links, the first of each."""
+    """Yield the link definitions in a source; if a name is defined more than once, the first definition."""
     from pyromark import Options as Dialect
     from pyromark import reference_definitions
 
@@ -158,13 +161,17 @@ def _block(text: str, start: int, end: int, element: _Element) -> Block:
 
 
 def _title(words: Sequence[str]) -> str:
-    """Return the text that a reader of the rendered heading sees, in one line."""
+    """Return the text of a heading on one line, as a reader of the rendered page sees it."""
     title = " ".join("".join(words).split())
     return (_ATTRIBUTES.sub("", title) if words and words[-1] else title)[:_TITLE]
 
 
 def _as_label(text: str, block: Block) -> Block:
-    """Turn comments and anchors outside paragraphs into blocks of their own kinds."""
+    """Change the kind of a block to ``comment`` if it holds only comments, to ``label`` if it holds anchors
+    too.
+
+    Return other blocks unchanged.
+    """
     if block.kind not in ("html", "paragraph") or text[block.start] not in " \t<(":
         return block
     source = text[block.start : block.end]

@@ -1,4 +1,4 @@
-"""Org: headlines, ``#+BEGIN_…`` blocks, tables, lists and drawers, as blocks of the source."""
+"""Org: headlines, ``#+BEGIN_…`` blocks, tables, lists and drawers become blocks; the text is the source."""
 
 import re
 
@@ -30,7 +30,7 @@ _CODE = ("src", "export")  # their argument is a language
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read an Org file as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     lines = lines_of(text)
     rules = _Rules(lines)
@@ -40,7 +40,7 @@ def parse(blob: Blob) -> Document:
 
 
 class _Rules:
-    """Rules of Org. ``about``: metadata from the document's keywords."""
+    """The rule of Org (see lines.py). ``about``: metadata from the document's ``#+KEYWORD:`` lines."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -92,7 +92,10 @@ class _Rules:
         return FoundBlock("front_matter", end)
 
     def _end(self, at: int, mark: str) -> int | None:
-        """Return the line after the next ``mark``; None if there is none, which is determined only once."""
+        """Return the number of the line after the next line ``mark``; None if there is no such line.
+
+        A mark that was not found is remembered, so that it is searched for only once.
+        """
         if mark in self._no_end:
             return None
         end = self._lines.while_(at + 1, lambda row: row.strip().lower() != mark)
@@ -102,7 +105,10 @@ class _Rules:
         return end + 1
 
     def _items(self, at: int) -> int:
-        """Return the end of a list: a line that is not indented and no item, or two blank lines."""
+        """Return the number of the line after the list that begins at line ``at``.
+
+        The list ends at two blank lines, or before a line that is neither an item nor indented like its text.
+        """
         lines = self._lines
         outer = indent(lines.rows[at])
         while True:

@@ -1,9 +1,10 @@
-"""reStructuredText: sections, directives, literal blocks, tables and lists, as blocks of the source.
+"""reStructuredText: sections, directives, literal blocks, tables and lists become blocks of the source.
 
 Sections are underlined titles; their levels follow from the order in which styles of underlines appear
-(docutils, "reStructuredText Markup Specification", sections). A directive whose body is prose, such as a note
-or the description of a function, gives a block for its first lines only. The body has its own blocks. A
-directive that has no body and shows nothing (``.. setting:: DEBUG``) labels what follows, as ``.. _name:``.
+(docutils, "reStructuredText Markup Specification", sections). Some directives hold prose, such as a note or
+the description of a function. Such a directive gives a block for its first lines only, and its body gives
+further blocks. A directive without body that shows nothing (``.. setting:: DEBUG``) is a ``label``, like ``..
+_name:``.
 """
 
 import re
@@ -56,7 +57,7 @@ _ABOUT |= {"lang": "language", "language": "language"}
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document. Raises BadDocument if the content is not text."""
+    """Read reStructuredText as a document. Raises BadDocument if the content is not text."""
     text = decode(blob.data)
     parsed = read(text, {})
     about = {_ABOUT[key]: value for key, value in _about(text, parsed).items() if key in _ABOUT}
@@ -70,14 +71,14 @@ Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whet
 def read(text: str, styles: Styles) -> tuple[Block, ...]:
     """Return the blocks of a text.
 
-    ``styles``: heading styles seen in earlier parts of the same document; new styles are added.
+    ``styles``: level of each heading style in earlier parts of the same document. New styles are added to it.
     """
     lines = lines_of(text)
     return tuple(blocks(lines, _Rules(lines, styles)))
 
 
 class _Rules:
-    """Rules for the block that begins at a line. The language that was set last is remembered."""
+    """The rule of reStructuredText (see lines.py). It remembers the language that ``highlight`` last set."""
 
     def __init__(self, lines: Lines, styles: Styles) -> None:
         self._lines = lines
@@ -112,7 +113,9 @@ class _Rules:
         return FoundBlock("heading", end, level, plain(title))
 
     def _literal(self, at: int, row: str) -> FoundBlock | None:
-        """Return an indented block under a paragraph that ends with two colons, or a doctest."""
+        """Return a doctest, or the indented block under a paragraph that ends with two colons; None for
+        neither.
+        """
         if row.lstrip().startswith(">>> "):
             return FoundBlock("code", self._lines.while_(at, bool), language="python")
         above = at - 1
@@ -163,7 +166,10 @@ class _Rules:
         return FoundBlock("definition", head, symbol=symbol or None)
 
     def _head(self, at: int, outer: int) -> int:
-        """Return the line after a directive's head: its first line, its options and indented lines."""
+        """Return the number of the line after a directive's first lines, which end at a blank line.
+
+        ``outer``: indentation of the directive. Its options and indented lines belong to its head.
+        """
         return self._lines.while_(at + 1, lambda row: bool(row) and indent(row) > outer)
 
     def _plain(self, at: int, row: str) -> FoundBlock | None:
@@ -180,7 +186,9 @@ class _Rules:
         return None
 
     def _simple_table(self, at: int) -> int:
-        """Return the end of a simple table: a border that a blank line follows."""
+        """Return the number of the line after a simple table, which ends with a border before a blank
+        line.
+        """
         end = at + 1
         while end < len(self._lines.rows):
             end += 1
@@ -198,7 +206,7 @@ class _Rules:
 
 
 def plain(markup: str) -> str:
-    """Return a title as readers see it."""
+    """Return a title as readers see it, without roles and other markup."""
     done, at = [], 0
     for role in _ROLE.finditer(markup):
         done += [
@@ -210,7 +218,10 @@ def plain(markup: str) -> str:
 
 
 def _text_of_role(role: str | None, text: str) -> str:
-    """Return the text of a role: a link's text, the last part of a name after ``~``, a numbered paper."""
+    """Return the text that a role shows.
+
+    A link shows its text, ``~a.b.c`` shows only ``c``, and a number in the role ``pep`` shows as "PEP 8".
+    """
     text = _POINTER.sub("", text)
     if text.startswith("~"):
         return text.rpartition(".")[2].lstrip("~")
@@ -222,7 +233,7 @@ def _width(title: str) -> int:
 
 
 def _about(text: str, parsed: tuple[Block, ...]) -> dict[str, str]:
-    """Return the fields before all prose."""
+    """Return the fields of the first field list, by name in lower case, if no prose comes before it."""
     for block in parsed:
         if block.kind == "list" and _FIELD.match(text, block.start):
             pairs = (_FIELD.match(line) for line in text[block.start : block.end].splitlines())

@@ -1,1 +1,1 @@
-"""OpenDocument: ODT, ODS, ODP."""
+"""Parser of OpenDocument files (ODT, ODS, ODP)."""

@@ -1,8 +1,8 @@
-"""Texts and slides of OpenDocument, prepared for anydoc, which reads them afterwards.
+"""Prepares texts and slides of OpenDocument for the library anydoc, which reads them afterwards.
 
-Parts that the library cannot represent are written as text. They are titles, captions, code and quotes by
-their styles, formulas, charts, comments, the beginnings of slides. Hidden and deleted text and pronunciations
-are left out.
+Parts that the library cannot represent are written as text with marks (see office/tree.py). These are titles,
+captions, code and quotes, which their styles show, formulas, charts, comments, and the beginnings of slides.
+Hidden and deleted text and ruby readings are removed.
 """
 
 from collections import Counter
@@ -40,7 +40,9 @@ _IN_LINE = (f"{DRAW}frame", f"{DRAW}a", f"{DRAW}image", f"{DRAW}object")  # no s
 
 @dataclass(slots=True)
 class OdfStyles:
-    """Properties of styles, own or inherited: programs make up styles that inherit from named styles."""
+    """The styles of a document, by name. Properties are inherited: programs derive styles from named
+    styles.
+    """
 
     _parents: dict[str, str] = field(default_factory=dict)
     _shows: dict[str, bool] = field(default_factory=dict)  # text
@@ -63,7 +65,7 @@ class OdfStyles:
                 self._lists[name] = listed
 
     def mark(self, name: str) -> str:
-        """Return the mark of a paragraph of that style."""
+        """Return the mark of a paragraph in the style ``name`` (see ``style_mark``); "" for none."""
         return style_mark([each.replace("_20_", " ") for each in self._chain(name)])
 
     def shows(self, name: str) -> bool:
@@ -73,7 +75,7 @@ class OdfStyles:
         return self._sheets.get(table.get(f"{TABLE}style-name", ""), True)
 
     def numbers(self, name: str) -> bool:
-        """Return whether a heading of that style keeps its number."""
+        """Return whether a heading in the style ``name`` shows its number."""
         return next((self._lists[one] for one in self._chain(name) if one in self._lists), None) != ""
 
     def _chain(self, name: str) -> Iterator[str]:
@@ -86,7 +88,10 @@ class OdfStyles:
 
 @dataclass(slots=True)
 class OdfMarking:
-    """Rewrites elements. ``embedded`` returns the root of an object that the document names."""
+    """Rewrites the elements of a document in place, so that anydoc can represent them.
+
+    ``embedded``: returns the root of an embedded object, such as a chart, by the object's name.
+    """
 
     styles: OdfStyles
     embedded: Callable[[str], Element]
@@ -95,7 +100,7 @@ class OdfMarking:
     left_out: Counter[str] = field(default_factory=Counter)  # words by rule
 
     def rewrite(self, parent: Element) -> None:
-        """Rewrite the content of an element. A child may become text, which moves to its neighbour."""
+        """Rewrite the children of an element. A child that becomes text joins the text in front of it."""
         children = list(parent)
         parent[:] = []
         for child in children:
@@ -137,7 +142,9 @@ class OdfMarking:
             _mark_page(element)
 
     def _rule(self, element: Element) -> str:
-        """Return the rule by which an element is left out; "" if the element is read."""
+        """Return the reason for which an element is left out, such as "hidden text"; "" if the element is
+        read.
+        """
         tag = element.tag
         hidden = element.get(f"{TEXT}is-hidden") == "true"
         if tag == f"{TEXT}section":
@@ -162,7 +169,11 @@ class OdfMarking:
         return (mark,) if parent.tag in _INLINE else tuple(_frame([_paragraph(mark)], parent))
 
     def object_in(self, frame: Element) -> Element | None:
-        """Return the formula or chart in a frame: its own part, or in a flat file in its place."""
+        """Return the formula or the chart in a frame; None if the frame holds neither.
+
+        The frame names a separate part of the package with the object, or in a flat file contains the object
+        itself.
+        """
         for element in frame.iter(f"{DRAW}object"):
             named = element.get(_HREF, "")  # LibreOffice may write an empty paragraph beside the name
             root = self.embedded(named) if named else next(iter(element), None)
@@ -177,7 +188,10 @@ class OdfMarking:
 
 
 def _mark_page(page: Element) -> None:
-    """Mark the title, which the library moves to the front of its slide; without one the front itself."""
+    """Mark the beginning of a slide in its title, which anydoc moves to the front.
+
+    A slide without a title gets a new first paragraph with the mark.
+    """
     frames = (frame for frame in page if frame.get(f"{PRESENTATION}class") == "title")
     title = next((one for frame in frames for one in frame.iter(f"{TEXT}p")), None)
     if title is None:
@@ -187,7 +201,9 @@ def _mark_page(page: Element) -> None:
 
 
 def chart_parts(chart: Element) -> list[Element]:
-    """Return a chart's titles as a paragraph, and its numbers as a table."""
+    """Return the elements that stand for a chart: a paragraph with its titles, and a table with its
+    numbers.
+    """
     titles = (one for one in chart.iter() if one.tag in (f"{CHARTS}title", f"{CHARTS}subtitle"))
     caption = "; ".join(filter(None, (" ".join("".join(title.itertext()).split()) for title in titles)))
     tables = list(chart.iter(f"{TABLE}table"))[:1]
@@ -195,7 +211,7 @@ def chart_parts(chart: Element) -> list[Element]:
 
 
 def comment_of(annotation: Element) -> tuple[str, str]:
-    """Return a comment's author and text."""
+    """Return the author and the text of a comment."""
     author = annotation.find(f"{_DC}creator")
     text = " ".join("".join(paragraph.itertext()) for paragraph in annotation.iter(f"{TEXT}p"))
     return "" if author is None else author.text or "", text
@@ -206,7 +222,7 @@ def count_words(element: Element) -> int:
 
 
 def _apart(element: Element) -> Iterator[str]:
-    """Yield the text of an element, with a space behind each paragraph."""
+    """Yield the pieces of an element's text, with a space behind each paragraph."""
     yield element.text or ""
     for child in element:
         yield from _apart(child)
@@ -228,5 +244,7 @@ def _box(content: Iterable[Element]) -> Element:
 
 
 def _frame(content: list[Element], parent: Element) -> list[Element]:
-    """Return blocks as they are if the parent takes blocks, else in a frame."""
+    """Return elements in the form that their new parent can hold: unchanged in running text, else in a
+    frame.
+    """
     return content if parent.tag in (f"{OFFICE}text", f"{TEXT}section") else [_box(content)]

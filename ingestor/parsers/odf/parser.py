@@ -1,7 +1,7 @@
-"""OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP), also flat.
+"""OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP), zipped or as one flat XML file.
 
-anydoc reads texts and slides. Sheets are read here, row by row, because the library would hold all cells of a
-sheet at once. Sheets and slides become pages.
+The library anydoc reads texts and slides. Sheets are read here, row by row, because anydoc would hold all
+cells of a sheet in memory at once. Sheets and slides become pages.
 """
 
 import re
@@ -48,7 +48,7 @@ class OdfOptions(Options):
 
 
 def parse(blob: Blob, options: OdfOptions) -> Document:
-    """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
+    """Read an OpenDocument file. Raises BadDocument if it is damaged, encrypted or a zip bomb."""
     package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
     if _MANIFEST_PART in package and b"encryption-data" in package.read(_MANIFEST_PART):
         raise BadDocument("is encrypted; save it without a password, or exclude it")
@@ -76,7 +76,7 @@ def parse(blob: Blob, options: OdfOptions) -> Document:
 
 
 class Flat:
-    """A document in one XML file, with the parts of a package."""
+    """An OpenDocument in one XML file, which can be read like a package of parts."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -86,11 +86,11 @@ class Flat:
         return name == _CONTENT
 
     def read(self, name: str) -> bytes:
-        """Return the whole document for every name."""
+        """Return the whole file, whatever part is asked for: it is the only part."""
         return self._data
 
     def optional(self, name: str) -> Element:
-        """Return the metadata or the styles; an empty element for other names, which a flat file lacks."""
+        """Return the metadata or the styles as the root of a part; an empty element for any other part."""
         root = Element("none")
         if wanted := {"meta.xml": f"{OFFICE}meta", "styles.xml": f"{OFFICE}styles"}.get(name):
             group = Element(wanted)
@@ -100,9 +100,10 @@ class Flat:
 
 
 def _type_of(package: Package | Flat) -> str:
-    """Return the content type that a document declares.
+    """Return the content type that a document states in its part ``mimetype``, in its manifest or, if flat,
+    its root.
 
-    The manifest is read for programs that leave the part ``mimetype`` out.
+    The manifest is needed because some programs omit the part ``mimetype``.
     """
     if isinstance(package, Flat):
         match = _MIMETYPE.search(package.read(_CONTENT), 0, _START)
@@ -115,7 +116,10 @@ def _type_of(package: Package | Flat) -> str:
 
 
 def _read_text(package: Package | Flat, content: bytes, options: OdfOptions, *, slides: bool) -> Flow:
-    """Read a text or a presentation."""
+    """Read a text document, or a presentation if ``slides``, with the library anydoc.
+
+    ``content``: bytes of the part with the text.
+    """
     root, styles = xml(content, _CONTENT), package.optional("styles.xml")
     marking = _build_marking(package, styles, options)
     marking.styles.add(root.iter(f"{STYLE}style"))
@@ -163,7 +167,10 @@ def _read_sheet(
     *,
     comments: bool,
 ) -> None:
-    """Read the cells, then what is drawn on the sheet, then comments."""
+    """Add a sheet to ``flow``: its cells, then its drawings, then its comments if ``comments``.
+
+    ``number``: position of the sheet in the document, from 0; it becomes the page.
+    """
     add_sheet(flow.composer, number, sheet.get(f"{TABLE}name", ""), rows_of(sheet))
     for shape in _elements_of_drawings(sheet):
         for frame in shape.iter(f"{DRAW}frame"):
@@ -187,7 +194,9 @@ def _read_sheet(
 
 
 def _elements_of_drawings(sheet: Element) -> Iterator[Element]:
-    """Yield frames, shapes with text and groups of both, the outermost of each."""
+    """Yield the drawn elements of a sheet (frames, shapes, groups) that are not inside another drawn
+    element.
+    """
     inside = set[Element]()
     for element in sheet.iter():
         if element.tag.startswith(DRAW) and element not in inside:
@@ -207,7 +216,7 @@ _VALUES = ("string-value", "date-value", "time-value", "boolean-value", "value")
 
 
 def rows_of(table: Element) -> Iterator[Row]:
-    """Yield each row that holds something, with its number from 1."""
+    """Yield each row of a table that holds text, with the row's number, from 1."""
     number = 1
     for row in _rows(table):
         repeated, texts = _count(row, "rows"), dict(_cells(row))
@@ -217,7 +226,9 @@ def rows_of(table: Element) -> Iterator[Row]:
 
 
 def plain_text(element: Element) -> str:
-    """Return the text of a paragraph, or of paragraphs outside frames, in one line."""
+    """Return the text of an element, such as a cell, on one line, without the text of frames and comments
+    inside.
+    """
     return " ".join("".join(_pieces(element)).split())
 
 
@@ -263,7 +274,9 @@ def _cells(row: Element) -> Iterator[tuple[int, str]]:
 
 
 def _value(cell: Element) -> str:
-    """Return the value of a cell whose program did not write how it is shown."""
+    """Return the stored value of a cell as text, for a cell whose program did not write the displayed
+    text.
+    """
     value = next((text for name in _VALUES if (text := cell.get(f"{OFFICE}{name}"))), "")
     kind = cell.get(f"{OFFICE}value-type")
     if kind == "percentage":

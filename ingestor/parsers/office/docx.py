@@ -1,7 +1,8 @@
 """Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes, charts.
 
-The library anydoc reads them. Before, what it has no place for is written as text: formulas, symbols,
-raised numbers, captions, comments, parts in other formats (altChunk). Hidden text is left out.
+The library anydoc reads the document. Before that, everything that anydoc's tree cannot represent is written
+as text: formulas, symbols, superscript numbers, captions, comments, and parts in other formats (altChunk).
+Hidden text is removed.
 """
 
 import re
@@ -48,9 +49,9 @@ class DocxOptions(Options):
 
 
 def parse(blob: Blob, options: DocxOptions, *, inserts: bool = True) -> Document:
-    """Parse a document; ``inserts``: whether parts in other formats are read.
+    """Read a Word document. ``inserts``: whether to read the parts in other formats that it contains.
 
-    Raises BadDocument if the document is damaged, encrypted or a bomb.
+    Raises BadDocument if the document is damaged, encrypted or a zip bomb.
     """
     package = Package(blob.data)
     part = package.main_part("word/document.xml")
@@ -71,7 +72,9 @@ def parse(blob: Blob, options: DocxOptions, *, inserts: bool = True) -> Document
 
 
 class _Styles:
-    """Names and hidden text of styles, which inherit from each other."""
+    """The styles of a document, by identifier. Properties are inherited from the style on which a style is
+    based.
+    """
 
     def __init__(self, root: Element) -> None:
         self.root = root
@@ -86,7 +89,9 @@ class _Styles:
                 chain[-1].remove(based)
 
     def mark(self, style: str) -> str:
-        """Return the mark of a paragraph of that style; the library knows titles by itself."""
+        """Return the mark of a paragraph in ``style``; "" for none, and for titles, which anydoc recognises
+        itself.
+        """
         if style not in self._marks:
             mark = style_mark([_value(one, "name") for one in self._chain(style)])
             self._marks[style] = "" if mark == TITLE else mark
@@ -99,7 +104,7 @@ class _Styles:
         return self._hides[style]
 
     def indentation(self, paragraph: Element) -> int | None:
-        """Return how far a paragraph is indented, in twentieths of a point; None for an item of a list."""
+        """Return the left indentation of a paragraph in twentieths of a point; None for a list item."""
         properties = paragraph.find(f"{W}pPr")
         own = [] if properties is None else [properties]
         inherited = (style.find(f"{W}pPr") for style in self._chain(_value(properties, "pStyle")))
@@ -121,7 +126,7 @@ class _Styles:
 
 
 class _Marking:
-    """Rewrites the parts that the library reads."""
+    """Rewrites the parts of a document so that anydoc can represent them (see tree.py)."""
 
     def __init__(self, package: Package, part: str, *, comments: bool, inserts: bool) -> None:
         self.asides = Asides()
@@ -162,7 +167,10 @@ class _Marking:
                 term.insert(1 if term[0].tag == f"{W}pPr" else 0, _run(TERM))
 
     def _is_term(self, paragraph: Element, following: Element) -> bool:
-        """Return whether a paragraph is short, ends no sentence, and stands above a deeper paragraph."""
+        """Return whether a paragraph is the term of a definition.
+
+        Such a paragraph is short, ends without a full stop, and is less indented than the ``following`` one.
+        """
         if paragraph.tag != _PARAGRAPH or following.tag != _PARAGRAPH:
             return False
         text = "".join(part.text or "" for part in paragraph.iter(_TEXT)).strip()
@@ -172,7 +180,11 @@ class _Marking:
         return own is not None and other is not None and other >= own + _DEEPER
 
     def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
-        """Return the elements that replace an element. ``before``: the element in front of it."""
+        """Return the elements that replace ``element``. ``before``: the element in front of it, after
+        replacement.
+
+        ``hidden``: whether the style of the paragraph hides its text.
+        """
         tag = element.tag
         if tag == _RUN:
             return self._run(element, hidden=hidden)
@@ -244,7 +256,11 @@ class _Marking:
         return self.asides.comment(comment.get(f"{W}author", ""), text)
 
     def _chunk(self, element: Element) -> list[Element]:
-        """Return a paragraph with the mark of a part in another format, read by the reader of that format."""
+        """Read a part in another format (altChunk). Return a paragraph with a mark, at which its blocks are
+        inserted.
+
+        Return nothing, and report the part as lost, if no parser for it is known.
+        """
         _, name = self._relations.get(element.get(f"{_R}id", ""), ("", ""))
         kind = next((kind for suffixes, kind in _CHUNKS if name.lower().endswith(suffixes)), "")
         if not kind or name not in self._package or not self._inserts:
@@ -260,7 +276,11 @@ class _Marking:
 
 
 def _mark_counting(pattern: Element) -> None:
-    """Replace counting styles that the library does not know by decimals, and mark their places."""
+    """Make anydoc count in decimals wherever a list uses a number style that anydoc does not know.
+
+    ``pattern``: definition of the list. Marks in its texts record the style in which to write each number
+    later.
+    """
     levels = {level.get(f"{W}ilvl", ""): level for level in pattern.iter(f"{W}lvl")}
     styles = {
         str(int(at) + 1): style
@@ -295,13 +315,13 @@ def _read_chunk(blob: Blob, kind: str) -> Document:
 
 
 def _value(element: Element | None, tag: str) -> str:
-    """Return ``w:val`` of the child of that name."""
+    """Return ``w:val`` of the child ``tag`` of an element; "" if the element or the child is missing."""
     child = None if element is None else element.find(f"{W}{tag}")
     return "" if child is None else child.get(f"{W}val", "")
 
 
 def _is_hidden(properties: Element | None) -> bool | None:
-    """Return None if the properties do not say."""
+    """Return whether the properties of a run or a style hide text; None if they do not say."""
     mark = None if properties is None else properties.find(f"{W}vanish")
     return None if mark is None else mark.get(f"{W}val", "1") not in ("0", "false", "off")
 

@@ -1,7 +1,8 @@
-"""Drawings of Office documents: charts, pictures, shapes with text.
+"""Drawings in Office documents: charts, pictures, and shapes with text.
 
-The library anydoc reads charts without the titles of their axes, and chooses among alternatives by the
-prefixes of their namespaces. Both are settled before it reads.
+The library anydoc omits the titles of a chart's axes. Of alternative versions of a drawing, it may choose the
+wrong one, because it looks at the prefixes of their namespaces. Both are corrected in the document before
+anydoc reads.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,10 @@ _AXES = (f"{_CHART}catAx", f"{_CHART}valAx", f"{_CHART}dateAx", f"{_CHART}serAx"
 
 
 def choose_alternatives(root: Element) -> list[Element]:
-    """Put the first of several alternatives in their place; return the others, for old programs."""
+    """Replace each group of alternatives by the content of the first one, in place.
+
+    Return the other alternatives, which are versions of the same drawing for old programs.
+    """
     refused: list[Element] = []
     if next(root.iter(f"{_MC}AlternateContent"), None) is None:
         return refused
@@ -32,7 +36,11 @@ def choose_alternatives(root: Element) -> list[Element]:
 
 
 def mark_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
-    """Return the charts that a part refers to, with the titles of their axes in their own."""
+    """Return the charts that a part refers to, by part name, with the titles of axes added to each chart's
+    own title.
+
+    ``relations``: the part's relations, as ``Package.relations`` returns them.
+    """
     return {
         name: _mark(package.xml(name))
         for kind, name in relations.values()
@@ -55,12 +63,12 @@ def _mark(root: Element) -> Element:
 
 
 def chart_of(element: Element) -> str:
-    """Return the relation by which an element in a drawing refers to a chart; else nothing."""
+    """Return the identifier of the relation that names an element's chart; "" if the element is no chart."""
     return element.get(f"{_R}id", "") if element.tag == f"{_CHART}chart" else ""
 
 
 def titles(root: Element) -> list[str]:
-    """Return a chart's own title, then the titles of its axes."""
+    """Return the title of a chart, then the titles of its axes. ``root``: root of the chart's part."""
     owners = [root.find(f"{_CHART}chart"), *(axis for tag in _AXES for axis in root.iter(tag))]
     elements = (owner.find(f"{_CHART}title") for owner in owners if owner is not None)
     return [text for title in elements if title is not None and (text := _title(title))]
@@ -72,13 +80,13 @@ def _title(element: Element) -> str:
 
 
 def text(element: Element) -> str:
-    """Return the text of the shapes in an element, a line for each paragraph."""
+    """Return the text of all shapes in an element, with a line for each paragraph."""
     paragraphs = ("".join(t.text or "" for t in p.iter(f"{A}t")) for p in element.iter(f"{A}p"))
     return "\n".join(filter(str.strip, paragraphs))
 
 
 def picture(element: Element) -> tuple[str, str]:
-    """Return the relation of the picture that a drawing shows, and its description."""
+    """Return the identifier of the relation that names a drawing's picture, and the picture's description."""
     blip = next(element.iter(f"{A}blip"), None)
     described = next((one for one in element.iter() if one.tag.endswith("}cNvPr")), None)
     description = "" if described is None else described.get("descr") or described.get("title") or ""
@@ -86,7 +94,7 @@ def picture(element: Element) -> tuple[str, str]:
 
 
 def _round(text: str) -> str:
-    """Drop the digits that binary fractions bring: 0.30000000000000004 is 0.3."""
+    """Round a number to 15 digits, so that 0.30000000000000004 becomes 0.3; return other text unchanged."""
     try:
         return f"{float(text):.15g}"
     except (ValueError, OverflowError):

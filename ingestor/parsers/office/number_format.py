@@ -1,7 +1,7 @@
-"""Numbers as a spreadsheet shows them: currencies, units, leading zeros, percentages, fractions, dates. Pure.
+"""Writes numbers as a spreadsheet shows them: currencies, units, leading zeros, percentages, dates. Pure.
 
-[ECMA-376-1, 18.8.31] A format has up to four sections: for positive numbers, negative ones, zero and text.
-Dates are written as ISO 8601 has them, as exact as the format is.
+A number format has up to four sections: for positive numbers, negative numbers, zero and text [ECMA-376-1,
+18.8.31]. Dates are written in ISO 8601, to the day, minute or second, as the format shows them.
 """
 
 import re
@@ -49,7 +49,10 @@ Part = tuple[Literal["text", "digit", "point", "exponent", "slash"], str]
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A section of a format. ``dates``: its codes for parts of a date. ``scale``: factor of the number."""
+    """A section of a number format. ``dates``: its codes for parts of a date, such as "yyyymmdd".
+
+    ``elapsed``: whether it shows a duration. ``scale``: factor of the number, such as 100 for a percentage.
+    """
 
     parts: tuple[Part, ...]
     dates: str
@@ -61,9 +64,11 @@ class _Section:
 
 
 def formats(styles: Element, from_1904: bool) -> Formats:
-    """Return the writers of a workbook's cell formats by index, and under "" the writer for no format.
+    """Return a function for each cell format of a workbook, by the format's index, that writes a number in
+    it.
 
-    ``styles``: the workbook's part of that name.
+    The key "" has the function for cells without a format. ``styles``: root of the workbook's styles part.
+    ``from_1904``: whether the workbook counts days from 1904.
     """
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
@@ -74,7 +79,10 @@ def formats(styles: Element, from_1904: bool) -> Formats:
 
 @lru_cache(1000)
 def writer(code: str, from_1904: bool = False) -> Writer:
-    """Return a function that writes a number as the format shows it."""
+    """Return a function that writes a number in the number format ``code``.
+
+    ``from_1904``: whether the workbook counts days from 1904, not from 1900.
+    """
     sections = _sections(code) if code.strip() and len(code) <= _LONGEST else []
     if not sections or (len(sections) == 1 and sections[0].general and len(sections[0].parts) == 1):
         return "{:.15g}".format
@@ -95,8 +103,9 @@ def writer(code: str, from_1904: bool = False) -> Writer:
 
 
 def _choose(sections: list[_Section], value: float) -> tuple[_Section, float]:
-    """Return the section for a value, and the number to show: a section for negative numbers replaces the
-    minus.
+    """Return the section that applies to a number, and the number as the section shows it.
+
+    A section for negative numbers shows them without a minus.
     """
     for section in sections[:2]:
         if section.condition:
@@ -161,7 +170,9 @@ def _part(token: re.Match[str]) -> Part | None:
 
 
 def _literal(text: str) -> str:
-    """Return what is quoted, or the sign of a currency: ``[$€-407]``."""
+    """Return the characters that a token shows as they are: quoted text, or the currency sign of
+    ``[$€-407]``.
+    """
     if text.startswith("[$"):
         return text[2:-1].partition("-")[0]
     return text[1:] if text[0] == "\\" else text.strip('"')
@@ -193,7 +204,11 @@ def _number(section: _Section, value: float) -> str:
 
 
 def _decimal(section: _Section, parts: tuple[Part, ...], number: Decimal) -> str:
-    """Put the digits into their places: the first place takes all digits that have none."""
+    """Write a number with the digits, separators and decimals of a section.
+
+    ``parts``: parts of the section from its first to its last digit. The first digit of the section stands
+    for all digits for which it has no place.
+    """
     point = next((at for at, (kind, _) in enumerate(parts) if kind == "point"), len(parts))
     decimals = sum(kind == "digit" for kind, _ in parts[point:])
     try:
@@ -235,7 +250,7 @@ def _scientific(parts: tuple[Part, ...], number: Decimal) -> str:
 
 
 def _fraction(parts: tuple[Part, ...], number: Decimal) -> str:
-    """Write ``1 3/4``, with a whole number in front where the format has a place for it."""
+    """Write a number as ``3/4``, or as ``1 3/4`` if the format has a place for the whole number."""
     slash = next(at for at, (kind, _) in enumerate(parts) if kind == "slash")
     above = "".join(text if kind == "digit" else " " for kind, text in parts[:slash]).split()
     below = "".join(text for _, text in parts[slash + 1 :])

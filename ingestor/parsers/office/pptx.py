@@ -1,7 +1,7 @@
 """Presentations (PPTX): a slide is a page, its title a heading; lists, tables, charts, the speaker's notes.
 
-The library anydoc reads them. Before, what it has no place for is written as text: where slides begin,
-formulas, symbols, raised numbers and comments.
+The library anydoc reads the presentation. Before that, everything that anydoc's tree cannot represent is
+written as text: the beginnings of slides, formulas, symbols, superscript numbers and comments.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class PptxOptions(Options):
 
 
 def parse(blob: Blob, options: PptxOptions) -> Document:
-    """Parse a document. Raises BadDocument if it is damaged, encrypted or a bomb."""
+    """Read a presentation. Raises BadDocument if the file is damaged, encrypted or a zip bomb."""
     package, asides = Package(blob.data), Asides()
     part = package.main_part("ppt/presentation.xml")
     changed: dict[str, Element | bytes] = {}
@@ -61,7 +61,7 @@ def parse(blob: Blob, options: PptxOptions) -> Document:
 
 
 def _slides(package: Package, part: str) -> Iterator[str]:
-    """Yield the slides' parts in the order of the show, hidden ones too."""
+    """Yield the names of the slides' parts in the order of the presentation, including hidden slides."""
     relations = package.relations(part)
     for entry in package.xml(part).iter(f"{_P}sldId"):
         _, name = relations.get(entry.get(f"{_R}id", ""), ("", ""))
@@ -71,7 +71,10 @@ def _slides(package: Package, part: str) -> Iterator[str]:
 
 
 def _mark(slide: Element) -> int:
-    """Write what the library has no place for as text; return the words of dates, footers and numbers."""
+    """Mark the beginning of a slide, and write its formulas, symbols and superscript numbers as text.
+
+    Return the number of words in its date, footer and slide number, which anydoc leaves out.
+    """
     slide.attrib.pop("show", None)
     tree = slide.find(f"{_P}cSld/{_P}spTree")
     if tree is not None:
@@ -95,7 +98,7 @@ def _count(element: Element) -> int:
 
 
 def _rewrite(run: Element) -> None:
-    """Write numbers above the line and characters of symbol fonts as Unicode has them."""
+    """Write a run's superscript number, and its characters of a symbol font, as Unicode characters."""
     properties, text = run.find(f"{A}rPr"), run.find(f"{A}t")
     if properties is None or text is None or not text.text:
         return

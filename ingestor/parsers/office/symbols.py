@@ -1,8 +1,8 @@
-"""Characters of symbol fonts, which have no Unicode of their own in old documents, as Unicode. Pure.
+"""Maps the characters of symbol fonts, which old documents store as private codes, to Unicode. Pure.
 
-Word and others note such a character by its place in the font, often as U+F000 plus that place. Symbol is
-Adobe's Greek and mathematical set [Adobe, Symbol encoding to Unicode 4.0]. Wingdings and its kin have only
-the symbols that people type: arrows, ticks, crosses, bullets, numbers in circles.
+Word and other programs store such a character as its code in the font, often plus U+F000. Symbol is Adobe's
+Greek and mathematical set [Adobe, Symbol encoding to Unicode 4.0]. For the Wingdings fonts, only the symbols
+that people type are known: arrows, ticks, crosses, bullets, numbers in circles.
 """
 
 import re
@@ -45,7 +45,9 @@ _FONTS = {
 
 
 def symbol(font: str, place: int) -> str:
-    """Return the character at that place of a font; U+FFFD for an unknown one of a symbol font."""
+    """Return the Unicode character for the code ``place`` in a font; U+FFFD for an unknown code of a symbol
+    font.
+    """
     known = _FONTS.get(font.lower())
     at = place - _BASE if place >= _BASE else place
     if known is not None:
@@ -54,7 +56,9 @@ def symbol(font: str, place: int) -> str:
 
 
 def readable(text: str, font: str) -> str:
-    """Return the text of a run in that font; private characters of a symbol font become Unicode."""
+    """Return the text of a run set in ``font``, with the private codes of a symbol font as Unicode
+    characters.
+    """
     if font.lower() not in _FONTS or not _PRIVATE.search(text):
         return text
     return _PRIVATE.sub(lambda match: symbol(font, ord(match[0])), text)

@@ -1,8 +1,8 @@
-"""Documents read by the library anydoc: its tree becomes our blocks, in order, with their offsets.
+"""Turns the tree that the library anydoc reads from a document into blocks, in order, with exact offsets.
 
-The tree has no place for some facts: a slide's beginning, a caption, a comment. Each format's file writes
-them into the document as marks before the library reads it, and this file takes them out. Marks are
-noncharacters of Unicode, which documents may not exchange.
+The tree cannot represent some facts: where a slide begins, a caption, a comment. So the parser of each format
+writes such facts into the document as marks before anydoc reads it, and this module removes them again. Marks
+are noncharacters of Unicode, which documents do not contain.
 """
 
 import re
@@ -47,9 +47,10 @@ _FAMILIES = {  # of lists -> the style in which their numbers are written
 
 
 def style_mark(names: Sequence[str]) -> str:
-    """Return the mark of a paragraph by the names of its style and of inherited styles.
+    """Return the mark of a paragraph by its style; "" if the style has no meaning here.
 
-    The whole name must match: "Resources", "Table Source" and "Postcode" are no styles of program code.
+    ``names``: names of the style and of the styles that it inherits from. A whole name must match:
+    "Resources", "Table Source" and "Postcode" are not styles of program code.
     """
     known = [name.strip().lower() for name in names]
     if "title" in known:
@@ -64,18 +65,25 @@ def style_mark(names: Sequence[str]) -> str:
 
 
 def mark_counted(place: str, style: str) -> str:
-    """Mark the place of a decimal that is to be written in another style of Word."""
+    """Return a mark for a number that anydoc will write in decimals, and that is to be shown in another
+    style.
+
+    ``place``: the placeholder of the number, such as ``%1``. ``style``: Word's name of the style.
+    """
     return f"{_COUNTED_AS}{style}:{place}{_END}"
 
 
 def mark_number(text: str) -> str:
-    """Mark the number in front of a heading or an item."""
+    """Return a mark with the number that stands in front of a heading or a list item."""
     return f"{_NUMBER}{text}{_END}"
 
 
 @dataclass(slots=True)
 class Asides:
-    """Collector of notes and other text beside the main text; each call returns the mark of its place."""
+    """Collector of comments and inserted documents, which the tree cannot hold.
+
+    Each method stores one, and returns the mark to write in its place.
+    """
 
     comments: list[tuple[str, str]] = field(default_factory=list)  # author and text
     documents: list[Document] = field(default_factory=list)
@@ -91,7 +99,7 @@ class Asides:
 
 @dataclass(slots=True)
 class _Line:
-    """Text of a paragraph without its marks, and the facts that the marks state."""
+    """The text of a paragraph without its marks, and the facts that the marks state."""
 
     text: str = ""
     marks: str = ""
@@ -101,9 +109,10 @@ class _Line:
 
 
 def read_tree(data: bytes, kind: Format, asides: Asides | None = None, *, slides: bool = False) -> Flow:
-    """Read a document. On ``slides``, which are marked, titles come first. Quotes are the speaker's notes.
+    """Read a document with the library anydoc. ``asides``: comments and documents to insert at their marks.
 
-    Raises BadDocument.
+    ``slides``: whether slides are marked; then titles move to the front of their slide, and quotes are the
+    speaker's notes. Raises BadDocument if the document is damaged, encrypted or too large.
     """
     import anydoc
 
@@ -135,7 +144,7 @@ class _Reader:
         self._asides, self._pictures, self._slides = asides, pictures, slides
 
     def block(self, block: "Block", counted: str = "") -> None:
-        """Add a block to the flow. ``counted``: number of the list item in which a heading stands."""
+        """Add a block of the tree to the flow. ``counted``: number of the list item around a heading."""
         if block.kind in ("heading", "paragraph"):
             self._paragraph(block, counted)
         elif block.list is not None:
@@ -180,7 +189,7 @@ class _Reader:
             self.flow.composer.include(document.text, document.blocks)
 
     def _add(self, line: _Line) -> None:
-        """Add a paragraph as a block of the kind given by its marks, or by a typed bullet or number."""
+        """Add a paragraph as a block. Its marks decide the block's kind, or a typed bullet or number does."""
         typed = _TYPED.match(line.text)
         if TITLE in line.marks:
             self.flow.main_title(line.text)
@@ -199,7 +208,9 @@ class _Reader:
             self.flow.add(kind, line.text.strip())
 
     def _heading(self, block: "Block", line: _Line, number: str) -> None:
-        """Add a heading. The library writes its number as the first of several texts."""
+        """Add a heading. If anydoc gives the number of the heading as its first text, split it from the
+        title.
+        """
         text, level = line.text, (block.level or 1) - (1 if self._slides else 0)
         first = (block.content[0].text or "") if block.content else ""
         shown = _in_style(first)
@@ -212,7 +223,7 @@ class _Reader:
             self.flow.figure(name, description)
 
     def _list(self, listed: "List", level: int) -> None:
-        """Add a list. A heading in it is a numbered heading, and no item."""
+        """Add a list; ``level`` 0 is the outermost. A heading inside an item becomes a numbered heading."""
         style = _FAMILIES.get(listed.marker)
         for at, item in enumerate(listed.items):
             counted = f"{write_number(listed.start + at, style)}." if style else ""
@@ -232,7 +243,11 @@ class _Reader:
                     self.block(block, "" if level else marker.strip("- "))
 
     def _table(self, table: "Table") -> None:
-        """Add a table. A single cell is a frame around blocks, and so is a column that only places them."""
+        """Add a table.
+
+        A table with a single cell, or with one column for layout only, is a frame: the blocks inside it are
+        added instead.
+        """
         grid = table.grid
         cells = [slot.cell for row in grid for slot in row if slot.cell is not None]
         if len(cells) == 1 or (table.kind == "layout" and max(map(len, grid), default=0) == 1):
@@ -244,7 +259,7 @@ class _Reader:
             )
 
     def plain(self, blocks: "Iterable[Block]") -> str:
-        """Return the text of blocks in one line."""
+        """Return the text of blocks on one line."""
         return " ".join(" ".join(chain.from_iterable(map(self._texts, blocks))).split())
 
     def _texts(self, block: "Block") -> Iterator[str]:
@@ -318,7 +333,7 @@ def _pages(blocks: "Iterable[Block]") -> "Iterator[list[Block]]":
 
 
 def _titles_first(page: "Sequence[Block]") -> "list[Block]":
-    """Return the mark of the page, its titles, then the rest in order."""
+    """Return the blocks of a slide: the mark of its beginning, its titles, then the other blocks in order."""
     return [*page[:1], *sorted(page[1:], key=lambda block: block.kind != "heading")]
 
 
@@ -331,6 +346,6 @@ def _in_style(text: str) -> str:
 
 
 def _show_marker(marker: str) -> str:
-    """Return a number or a letter; nothing for a bullet."""
+    """Return the number or letter in front of a list item; "" if the marker is a bullet."""
     marker = marker.strip()
     return marker if any(map(str.isalnum, marker)) and marker not in _ROUND_BULLETS else ""

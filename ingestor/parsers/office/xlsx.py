@@ -1,7 +1,8 @@
-"""Spreadsheets (XLSX): a sheet is a page with its name as heading, its cells are tables as they are shown.
+"""Spreadsheets (XLSX): a sheet is a page with its name as heading, and its cells become tables as displayed.
 
-A blank row ends a table, and the first row of a table is its header. Formulas appear as their last result,
-dates as ISO dates. Empty columns are left out, and hidden sheets unless the option ``hidden_sheets`` is set.
+A blank row ends a table, and the first row of a table is its header. A formula appears as its last result, a
+date in ISO 8601. Empty columns are left out, and so are hidden sheets, unless the option ``hidden_sheets`` is
+set.
 """
 
 import re
@@ -39,7 +40,7 @@ class XlsxOptions(Options):
 
 
 def parse(blob: Blob, options: XlsxOptions) -> Document:
-    """Parse a document. Raises BadDocument if it is damaged, encrypted, a bomb or far too large."""
+    """Read a workbook. Raises BadDocument if the file is damaged, encrypted, a zip bomb or far too large."""
     package = Package(blob.data)
     part = package.main_part("xl/workbook.xml")
     composer, counted = Composer(), dict[str, int]()
@@ -57,7 +58,11 @@ def parse(blob: Blob, options: XlsxOptions) -> Document:
 
 
 def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
-    """Add charts, descriptions of pictures, and texts of shapes."""
+    """Add the charts, the pictures with their descriptions, and the texts of shapes that are drawn on a
+    sheet.
+
+    ``sheet``: name of the sheet's part.
+    """
     for kind, part in package.relations(sheet).values():
         relations = package.relations(part) if kind == "drawing" else {}
         for anchor in package.optional(part if kind == "drawing" else ""):
@@ -83,7 +88,10 @@ def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
 def _sheets(
     package: Package, part: str, composer: Composer, counted: dict[str, int], *, hidden: bool
 ) -> Iterator[tuple[str, str, Iterator[Row]]]:
-    """Yield name, part and rows of each sheet. ``counted`` takes how many cells the part of each has."""
+    """Yield the name, the name of the part, and the rows of each sheet that is to be read.
+
+    The number of cells in each worksheet is stored in ``counted`` by part, also for hidden sheets.
+    """
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
     shared = named.get("sharedStrings", "")
@@ -106,14 +114,16 @@ def _sheets(
 
 
 def _text(item: Element) -> str:
-    """Return the text of an item without how it is pronounced."""
+    """Return the text of a shared or inline string without its phonetic reading."""
     parts = [child for child in item if child.tag != f"{_S}rPh"]
     texts = (text.text or "" for part in (item, *parts) for text in part.findall(f"{_S}t"))
     return _without_escapes("".join(texts))
 
 
 def _without_escapes(text: str) -> str:
-    """Return the characters meant by ``_xHHHH_``, as Excel writes what XML can't hold."""
+    """Replace each escape ``_xHHHH_``, which Excel writes for a character that XML cannot hold, by its
+    character.
+    """
     if "_x" not in text:
         return text
     text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
@@ -133,7 +143,10 @@ def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Texts of cells. ``strings``: shared texts by number, in digits; ``formats``: writers of numbers."""
+    """Turns cells into text. ``strings``: shared texts, by their index in digits.
+
+    ``formats``: functions that write numbers, by the cell's style (see ``number_format.formats``).
+    """
 
     strings: dict[str, str]
     formats: Formats
@@ -151,7 +164,7 @@ class _Cells:
     def _show(self, cell: Element) -> str | None:
         """Return the text that a cell shows; None if the cell has a style, but no value.
 
-        Such a cell is not counted in the raw content either.
+        Cells without a value are not counted in the raw content either.
         """
         kind = cell.get("t", "n")
         if kind == "inlineStr":
@@ -166,7 +179,10 @@ class _Cells:
             return value
 
     def _text_of(self, kind: str, value: str) -> str | None:
-        """Return the text of a cell that holds no number. Raises BadDocument if a shared text is missing."""
+        """Return the text of a cell that holds no number; ``kind``: the cell's type in XML.
+
+        Raises BadDocument if the cell refers to a shared text that is missing.
+        """
         if kind == "s":
             text = self.strings.get(str(parse_integer(value, -1)))
             if text is None:
@@ -181,7 +197,7 @@ class _Cells:
 
 @lru_cache(20_000)  # Excel has 16,384
 def _column(letters: str) -> int:
-    """Return the number of a column; A is 0."""
+    """Return the number of a column from its letters; A is 0."""
     number = 0
     for letter in letters[:4].upper():
         number = number * 26 + ord(letter) - ord("A") + 1

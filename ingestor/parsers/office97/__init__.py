@@ -1,1 +1,1 @@
-"""Files of Office before 2007, and of Outlook."""
+"""Parsers of the binary files of Office before 2007, and of Outlook."""

@@ -1,6 +1,8 @@
-"""Messages of Outlook (.msg): subject, text and people, as of any mail; what is attached to them.
+"""Messages of Outlook (.msg): subject, people and body become the blocks of a mail; attachments are
+extracted.
 
-[MS-OXMSG] Each property is a stream, named by its number and type. [MS-OXRTFCP] Texts may be packed RTF.
+Each property of a message is a stream, named by the property's number and type [MS-OXMSG]. A body in RTF may
+be compressed [MS-OXRTFCP].
 """
 
 import struct
@@ -35,7 +37,7 @@ class Attached:
 
 
 def read(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
-    """Return the blocks of a message, and further fields of its document."""
+    """Return the blocks of a message, and the further fields of its document by name."""
     composer = Composer()
     subject = " ".join(_text(file, _SUBJECT).split())
     name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
@@ -55,7 +57,7 @@ def read(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
 
 
 def attachments(file: Any) -> Iterator[Attached]:
-    """Yield the attached files; messages in messages are left out."""
+    """Yield the files attached to a message. Attached Outlook messages are left out."""
     folders = sorted(
         {entry[0] for entry in file.listdir() if entry[0].lower().startswith("__attach_version1.0_")}
     )
@@ -68,7 +70,7 @@ def attachments(file: Any) -> Iterator[Attached]:
 
 
 def _body(file: Any) -> Sequence[MailBody]:
-    """Return the plain text, unless the HTML has more; the RTF if both are missing."""
+    """Return the best body: plain text, unless the HTML has many more words; RTF if both are missing."""
     markup = _bytes(file, f"__substg1.0_{_HTML}0102")
     html = decode(markup) if markup else _text(file, _HTML)
     plain = _text(file, _BODY)
@@ -82,7 +84,10 @@ def _body(file: Any) -> Sequence[MailBody]:
 
 
 def unpack_rtf(packed: bytes) -> bytes:
-    """Unpack RTF: after each byte of flags follow eight literals or references into the last 4,096 bytes."""
+    """Decompress RTF. Each bit of a flag byte states whether a literal or a reference follows.
+
+    References point into the last 4,096 bytes of output.
+    """
     if len(packed) < 16:
         return b""
     (size,) = struct.unpack_from("<I", packed, 4)
@@ -113,7 +118,10 @@ def unpack_rtf(packed: bytes) -> bytes:
 
 
 def _text(file: Any, number: str, folder: str = "") -> str:
-    """Return the text of a property, in UTF-16 or else in the code page that the message names."""
+    """Return the text of the property ``number``, decoded from UTF-16, or from the message's code page.
+
+    ``folder``: path of the attachment that has the property; "" for the message.
+    """
     wide = _bytes(file, f"{folder}__substg1.0_{number}001F")
     if wide:
         return wide.decode("utf-16-le", "replace").replace("\0", "")
@@ -128,9 +136,10 @@ def _bytes(file: Any, path: str) -> bytes:
 
 
 def _property(file: Any, tag: int) -> int:
-    """Return the value of a property that is no text; 0 if missing.
+    """Return the numeric property ``tag`` of a message; 0 if it is missing.
 
-    After a head of 32 bytes, each value has 8 bytes behind its tag and flags.
+    The stream has a header of 32 bytes. Then each property has 8 bytes for tag and flags, and 8 for the
+    value.
     """
     properties = _bytes(file, "__properties_version1.0")
     for at in range(32, len(properties) - 15, 16):
@@ -141,7 +150,10 @@ def _property(file: Any, tag: int) -> int:
 
 
 def _date(file: Any) -> str | None:
-    """Return the date in ISO 8601, from tenths of microseconds since 1601."""
+    """Return the time of sending, else of delivery, in ISO 8601; None if the message states neither.
+
+    Outlook counts tenths of microseconds since 1601.
+    """
     moment = next((value for tag in _DATES if (value := _property(file, tag))), 0)
     try:
         return datetime.fromtimestamp(moment // 10**7 - _EPOCH, UTC).isoformat() if moment else None

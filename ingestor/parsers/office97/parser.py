@@ -1,6 +1,7 @@
-"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), distinguished by their streams.
+"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), told apart by the streams they
+contain.
 
-anydoc reads texts and presentations, xlrd reads workbooks, ``msg`` reads messages.
+The library anydoc reads texts and presentations, xlrd reads workbooks, and msg.py reads messages.
 """
 
 import re
@@ -36,9 +37,9 @@ _FIRST_YEAR = 1981
 
 
 def parse(blob: Blob) -> Document:
-    """Parse a document.
+    """Read a binary file of Office or Outlook.
 
-    Raises BadDocument if it is damaged or encrypted, or holds nothing that is read.
+    Raises BadDocument if it is damaged, encrypted or too old, or holds no document that can be read.
     """
     from olefile import OleFileIO
 
@@ -59,7 +60,7 @@ def parse(blob: Blob) -> Document:
 
 
 def _about(file: "OleFileIO") -> dict[str, str]:
-    """Return title, author and dates; none if that part is missing or damaged."""
+    """Return title, author and dates from a file's summary; {} if the summary is missing or damaged."""
     try:
         properties = file.getproperties("\x05SummaryInformation", convert_time=True, no_conversion=[_EDITING])
     except OSError:
@@ -84,7 +85,11 @@ _TOKENS = (b"\x5f\xc0\x91\xe3", b"\xdf\xc4\xd1\xf3")  # since 1997; the second i
 
 
 def _read_slides(file: "OleFileIO", data: bytes) -> tuple[Composer, dict[str, Any]]:
-    """Read a presentation. The library does not report where slides begin, so slides are no pages."""
+    """Return the blocks of a presentation, and the further fields of its document by name.
+
+    Slides are no pages, because anydoc does not report where they begin. Raises BadDocument for files before
+    1997.
+    """
     user = file.openstream("Current User").read() if file.exists("Current User") else b""
     if user[12:16] not in _TOKENS:
         raise BadDocument("is damaged, or a presentation from before 1997: save it as .pptx")
@@ -105,7 +110,10 @@ _SIGNS = {0x0B: "\n", 0x1E: "-", 0xA0: " ", **dict.fromkeys((*range(1, 9), 0x13,
 
 
 def _read_text(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
-    """Read a text of Word. Raises BadDocument."""
+    """Return the blocks of a Word document, and the further fields of its document by name.
+
+    Raises BadDocument if the file is encrypted, damaged or from before 1997.
+    """
     main = file.openstream("WordDocument").read()
     ident, version = struct.unpack_from("<HH", main, 0)
     (flags,) = struct.unpack_from("<H", main, 0x0A)
@@ -151,7 +159,7 @@ def _pieces(clx: bytes, main: bytes) -> Iterator[str]:
 
 
 def _without_fields(text: str) -> str:
-    """Return the visible text of fields, including nested ones, without their instructions."""
+    """Return a text in which each field shows only its result, without the instruction that computes it."""
     for _ in range(5):
         text, count = _FIELD.subn(r"\1", text)
         if not count:
@@ -167,7 +175,10 @@ _CELLS = 20_000_000  # of a sheet, with the empty cells between others
 
 
 def _read_workbook(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
-    """Read a workbook. Raises BadDocument, and the errors of xlrd for damaged files."""
+    """Return the blocks of a workbook, and the further fields of its document by name.
+
+    Raises BadDocument if the file is encrypted, damaged or too large, and xlrd's errors for some damage.
+    """
     import xlrd
     import xlrd.book
     import xlrd.sheet
@@ -197,9 +208,9 @@ def _read_workbook(file: Any, data: bytes) -> tuple[Composer, dict[str, Any]]:
 
 
 def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:
-    """Yield the rows of a sheet, numbered from 1.
+    """Yield the rows of a sheet, each with its number, from 1.
 
-    ``writers``: writers of numbers, by the index of the cell's format; missing writers are added.
+    ``writers``: functions that write numbers, by the index of the cell's format; missing ones are added.
     """
     for at in range(sheet.nrows):
         row: dict[int, str] = {}

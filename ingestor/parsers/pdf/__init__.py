@@ -1,1 +1,1 @@
-"""PDF."""
+"""Parser of PDF, with pdfium; OCR of pages that are pictures is optional."""

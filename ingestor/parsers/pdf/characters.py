@@ -1,4 +1,4 @@
-"""Meaning of the characters of a PDF, and the order in which people read those of a line. Pure."""
+"""Decodes characters of a PDF that have no Unicode value, and orders right-to-left text for reading. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,10 @@ _ASCII = range(0x20, 0x7F)
 
 
 def meanings(codes: Sequence[int], fonts: Sequence[str]) -> list[str]:
-    """Return a character for each unmapped code; ``fonts``: names in lower case, empty for bitmap fonts."""
+    """Return a character for each code that its font does not map to Unicode.
+
+    ``fonts``: name of each code's font in lower case; "" for a bitmap font.
+    """
     used = {code for code, font in zip(codes, fonts, strict=True) if not font}
     # OT1 where its ligatures occur, whose codes are bare accents in T1
     bitmap = _OT1 if used & set(range(0x0B, 0x10)) and not used & set(range(0x80, 0x100)) else _T1
@@ -70,10 +73,11 @@ _TURNED = re.compile(  # brackets on the wrong sides of what they hold, or of th
 
 
 def is_from_right(seen: str, mostly: bool) -> bool:
-    """Return whether a line, seen from left to right, is read from right to left.
+    """Return whether a line is read from right to left. ``seen``: its text as it appears from left to right.
 
-    ``mostly``: whether its page is. On such a page a line of Latin words begins at its left. Its full stop
-    shows that, or four of them for each other word.
+    ``mostly``: whether most of its page is read so. On such a page, a line that begins with a Latin letter
+    may still be read from the left. It is if it ends with punctuation, or has four Latin words for each other
+    word.
     """
     kinds = [bool(RTL.search(word)) for word in seen.split() if any(map(str.isalpha, word))]
     latin, right = kinds.count(False), kinds.count(True)
@@ -82,9 +86,9 @@ def is_from_right(seen: str, mostly: bool) -> bool:
 
 
 def order_for_reading(seen: Sequence[str], right: bool) -> list[int]:
-    """Return the places of characters, seen from left to right, in the order in which they are read.
+    """Return the positions of characters in the order in which they are read.
 
-    ``right``: whether the text as a whole is read from right to left.
+    ``seen``: the characters from left to right. ``right``: whether their line is read from right to left.
     """
     order = list(range(len(seen)))[:: -1 if right else 1]
     kinds = [bidirectional(seen[at]) for at in order]
@@ -101,7 +105,10 @@ def order_for_reading(seen: Sequence[str], right: bool) -> list[int]:
 
 
 def _resolve(kinds: list[str], right: bool) -> list[str]:
-    """Return the classes of characters as the rules W2 to W7 resolve them, numbers with their signs."""
+    """Return the directional class of each character after the rules W2 to W7 of Unicode's Annex 9.
+
+    ``right``: whether the line is read from right to left.
+    """
     strong = "AL" if right and "AL" in kinds else "R" if right else "L"  # a line above may end with it
     for at, kind in enumerate(kinds):
         if kind in ("L", "R", "AL"):
@@ -121,7 +128,10 @@ def _resolve(kinds: list[str], right: bool) -> list[str]:
 
 
 def _levels(kinds: Sequence[str], right: bool) -> list[int]:
-    """Return the level of each character by its class, by the rules N1, N2 and I1, I2."""
+    """Return the embedding level of each character by the rules N1, N2, I1 and I2 of Unicode's Annex 9.
+
+    ``kinds``: the class of each character, as ``_resolve`` returns it.
+    """
     base = "R" if right else "L"
     sides = {"L": "L", "R": "R", "EN": "R", "AN": "R"}
     levels, before = list[int](), base
@@ -141,7 +151,7 @@ _LEVELS = {"L": {"L": 0, "R": 1, "EN": 2, "AN": 2}, "R": {"L": 2, "R": 1, "EN": 
 
 
 def plain_word(word: str) -> str:
-    """Return a word with letters of no shape, and with brackets that face what they hold."""
+    """Return a word with plain letters for presentation forms, and with brackets that face their content."""
     turned = _TURNED.search(word)
     if turned and len(turned[0]) > 1:
         word = word.translate(_MIRRORED)

@@ -1,7 +1,7 @@
-"""Tables of a PDF's page that its tags name, or that are drawn with lines.
+"""Finds the tables on a page of a PDF that its tags name, or that are drawn with lines.
 
-A drawn table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. If
-a line between two cells is missing they are one cell.
+A drawn table is a net of horizontal and vertical lines that cross, with at least two rows and two columns. If
+the line between two cells is missing, they are one cell.
 """
 
 import re
@@ -42,7 +42,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line along one axis: at ``at`` on the other, from ``low`` to ``high``."""
+    """A horizontal or vertical line from ``low`` to ``high``; ``at`` is its position on the other axis."""
 
     at: float
     low: float
@@ -51,9 +51,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A drawn table.
+    """A table drawn with lines. ``rows``: box of each cell, from the top row to the bottom row.
 
-    ``rows``: from the top, each cell's box; None for a cell merged with the one on its left.
+    A cell that is merged with the cell on its left has None.
     """
 
     box: Box
@@ -64,7 +64,7 @@ Segments = Any  # an array of x, y, to x, to y
 
 
 def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
-    """Return the horizontal and the vertical ones among segments (x, y, to x, to y)."""
+    """Return the horizontal lines and the vertical lines among segments (x, y, to x, to y)."""
     x, y, to_x, to_y = np.asarray(segments, float).reshape(-1, 4).T
     directions = []
     for at, to_at, low, high in ((y, to_y, x, to_x), (x, to_x, y, to_y)):
@@ -75,7 +75,7 @@ def edges(segments: "Segments") -> tuple[list[Edge], list[Edge]]:
 
 
 def join_edges(across: Iterable[Edge]) -> list[Edge]:
-    """Join edges that continue each other."""
+    """Join lines that continue each other."""
     joined: list[Edge] = []
     for edge in sorted(across, key=attrgetter("at", "low")):
         last = joined[-1] if joined else None
@@ -87,7 +87,7 @@ def join_edges(across: Iterable[Edge]) -> list[Edge]:
 
 
 def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
-    """Return every table, from the top of the page down."""
+    """Return the tables that lines form, from the top of the page down. ``across``: the horizontal lines."""
     if not across or not upright or max(len(across), len(upright)) > _MOST:
         return []
     tables = []
@@ -101,7 +101,9 @@ def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
 
 
 def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
-    """Return groups of horizontal and vertical lines that cross each other, directly or through others."""
+    """Return groups of horizontal and vertical lines that cross each other, directly or through other
+    lines.
+    """
     rows, columns = (
         np.array([(e.at, e.low - _NEAR, e.high + _NEAR) for e in some]).T for some in (across, upright)
     )
@@ -118,15 +120,16 @@ def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Ed
 
 
 def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
-    """Return the positions of lines, and the ends of the lines that cross them: a table may be open at its
-    sides.
+    """Return the positions of parallel lines, and of the ends of the lines that cross them.
+
+    The ends count because a table may have no line at its sides.
     """
     ends = [min(edge.low for edge in others), max(edge.high for edge in others)]
     return distinct([*(edge.at for edge in lines), *ends])
 
 
 def distinct(places: Iterable[float]) -> list[float]:
-    """Return the positions, ascending; near ones are merged."""
+    """Return the positions in ascending order; of positions closer than ``_NEAR``, only the first."""
     merged: list[float] = []
     for place in sorted(places):
         if not merged or place - merged[-1] > _NEAR:
@@ -147,7 +150,10 @@ def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]
 
 
 def segments(page: "PdfPage", upright: Callable[[Any, Any], tuple[Any, Any]]) -> "Segments":
-    """Return the lines that are drawn or that border an area, on the page as it is read."""
+    """Return the straight lines on a page, and the borders of its rectangles, as rows (x, y, to x, to y).
+
+    ``upright``: turns coordinates of the file into those of the page as it is read.
+    """
     objects = map(raw.FPDFPage_GetObject, repeat(page), range(raw.FPDFPage_CountObjects(page)))
     paths = [each for each in objects if raw.FPDFPageObj_GetType(each) == raw.FPDF_PAGEOBJ_PATH]
     boxes = list[tuple[float, ...]]()
@@ -184,7 +190,10 @@ class PageTable:
 def tables_by_tags(
     words: Sequence[Word], cells: Mapping[int, "Cell"], mark: Mapping[int, int]
 ) -> Iterator[PageTable]:
-    """Yield the tables of a page's tags; ``mark``: the marked content of a word, by its first character."""
+    """Yield the tables that a page's tags describe. ``cells``: cell of each marked content.
+
+    ``mark``: number of the marked content that holds a word, by the position of the word's first character.
+    """
     of: dict[int, list[tuple[Cell, Word]]] = defaultdict(list)
     for word in words:
         if cell := cells.get(mark.get(word.first, -1)):
@@ -206,7 +215,10 @@ def tables_by_tags(
 
 
 def without_overlaps(tables: Iterable[PageTable]) -> list[PageTable]:
-    """Return tables that share no word: if tags and lines describe one table, the version with more words."""
+    """Return tables that share no word.
+
+    If tags and lines describe the same table, the version with more words is kept.
+    """
     taken, kept = set[int](), list[PageTable]()
     for table in sorted(tables, key=lambda table: -len(table.words)):
         own = {word.first for word in table.words}
@@ -238,7 +250,11 @@ def tables_by_lines(words: Sequence[Word], grids: Iterable["Grid"]) -> Iterator[
 
 
 def _cells(boxes: Sequence[tuple[float, ...] | None], words: Iterable[Word]) -> list[Row]:
-    """Return the rows between two rules: one, or one for each line of short entries."""
+    """Return the rows between two horizontal lines.
+
+    They are one row, unless every line of text there has a short entry in most cells; then each line is a
+    row.
+    """
     held: list[list[Word]] = [[] for _ in boxes]
     begins = [(at, box[0]) for at, box in enumerate(boxes) if box]
     for word in words:
@@ -268,7 +284,7 @@ def _join(words: Iterable[Word]) -> str:
 
 
 def header_rows(rows: Sequence[Row]) -> int:
-    """Count the rows at the top that name columns, years and units."""
+    """Count the rows at the top of a table that name columns, years and units."""
     count = 0
     for row in rows[:_HEADER]:
         filled = [cell for cell in row if cell]

@@ -1,7 +1,7 @@
-"""The fields of a PDF's forms, whose values follow their labels, and the annotations of readers.
+"""Puts the values of a PDF's form fields behind their labels, and reads the annotations of readers.
 
-The label of a box to tick is on its right, that of another field on its left, else above it. A field without
-a label is on a line of its own, after its name.
+The label of a check box is on its right. The label of another field is on its left, or else above it. A field
+without a label gets a line of its own, after its name.
 """
 
 from collections import defaultdict
@@ -49,9 +49,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Values of form fields in a page. ``values``: text before and after a word, by its first character.
+    """The values of a page's form fields. ``values``: text to put before and after a word that is a label.
 
-    ``lines``: values without a word.
+    Its keys are the positions of the words' first characters. ``lines``: values of fields without a label.
     """
 
     values: Mapping[int, tuple[str, str]]
@@ -63,7 +63,7 @@ class Placed:
 
 
 def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
-    """Put the value of each field beside the word that labels it, else into a line of its own."""
+    """Put the value of each field beside the word that is its label, or into a line of its own."""
     legible = [word for word in words if word.text.strip(_PLACEHOLDERS)]
     values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
     rest = []
@@ -87,13 +87,13 @@ def place(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
 
 
 def _find_word_right_of(box: Box, words: Iterable[Word]) -> Word | None:
-    """Return the nearest word on the right of a field, on its height."""
+    """Return the nearest word to the right of a field at the same height; None if no word is near."""
     beside = [word for word in words if _is_level(word, box) and 0 <= word.left - box[2] + 2 <= _NEAR]
     return min(beside, key=lambda word: word.left, default=None)
 
 
 def _find_word_left_of(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
-    """Return the nearest word on the left of a field, on its height, at most ``farthest`` points away."""
+    """Return the nearest word to the left of a field at the same height, at most ``farthest`` points away."""
     beside = [
         word for word in words
         if _is_level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
@@ -102,7 +102,7 @@ def _find_word_left_of(box: Box, words: Iterable[Word], farthest: float) -> Word
 
 
 def _find_word_above(box: Box, words: Iterable[Word]) -> Word | None:
-    """Return the last word of the nearest line above a field."""
+    """Return the last word of the nearest line above a field; None if no line is near."""
     above = [
         word for word in words
         if -_OVERLAP <= word.baseline - box[3] <= _ABOVE and box[0] - _NEAR <= word.left < box[2]
@@ -120,7 +120,7 @@ def _is_level(word: Word, box: Box) -> bool:
 def fields_and_comments(
     document: "PdfDocument", page: "PdfPage", text: PageText
 ) -> tuple[list[Field], tuple[str, ...]]:
-    """Return the page's form fields (boxes in points) and its annotations, each after its author."""
+    """Return the form fields of a page, and its annotations as text, each after the name of its author."""
     fields: list[Field] = []
     comments: list[str] = []
     for annotation in _annotations(page):
@@ -145,7 +145,7 @@ def _annotations(page: "PdfPage") -> Iterator[Any]:
 
 
 def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
-    """Yield the field of an annotation; no field for a button, a signature or a password."""
+    """Yield the form field of an annotation; none for a button, a signature or a password."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind not in (*_TICKED, *_WRITTEN) or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return
@@ -157,7 +157,10 @@ def _field(form: Any, annotation: Any, text: PageText) -> Iterator[Field]:
 
 
 def _loose_field(annotation: Any, text: PageText) -> Iterator[Field]:
-    """Yield the field that an annotation itself describes, for a file whose catalog has lost its form."""
+    """Yield the form field that an annotation describes itself.
+
+    It is used for a file whose catalog lists no form, so that pdfium does not report the field.
+    """
     kind, value = _value(annotation, b"FT"), _value(annotation, b"V")
     if kind == "Btn":
         state = _value(annotation, b"AS")

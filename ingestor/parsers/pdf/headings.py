@@ -1,9 +1,9 @@
-"""The headings of a PDF: by its tags, its outline, else by how lines are set and where they stand. Pure.
+"""Finds the headings of a PDF by its tags, its outline, or the type and position of lines. Pure.
 
-A line that may be a heading has named features, each with a weight in ``WEIGHTS``; their sum decides. A line
-set larger than the text may be a heading wherever it stands. A line that is bold, in capitals, in italics or
-in another family needs space above it, as most such lines of the document have. An address, units, names of
-columns, a form's label, a caption are headings in no type.
+A line that may be a heading has named features, each with a weight in ``WEIGHTS``; the sum of the weights
+decides. A line in larger type than the text may be a heading wherever it stands. A line that is bold, in
+capitals, in italics or in another font family needs space above it, like most such lines. An address, units,
+names of columns, a form's label and a caption are never headings.
 """
 
 import re
@@ -109,7 +109,7 @@ _OTHERWISE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PdfHeading:
-    """A heading. ``count``: number of its lines; 0 if the title is not on the page."""
+    """A heading. ``count``: number of lines that it takes; 0 if the title is not on the page."""
 
     title: str
     level: int
@@ -121,7 +121,9 @@ Headings = dict[int, list[PdfHeading]]  # by the line of the page before which, 
 
 @dataclass(frozen=True, slots=True)
 class FontStyle:
-    """The type of a line; ``size`` in half points."""
+    """The style of a line's type. ``size``: in points, rounded to halves. ``caps``: whether all letters are
+    capitals.
+    """
 
     size: float
     bold: bool
@@ -132,7 +134,7 @@ class FontStyle:
 
 @dataclass(frozen=True, slots=True)
 class BodyStyle:
-    """The type of most of the text; ``leading`` in units of its size."""
+    """The style of most of the text. ``leading``: distance between its lines, as a multiple of its size."""
 
     size: float
     bold: bool
@@ -142,7 +144,7 @@ class BodyStyle:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A candidate: ``count`` lines from ``at`` on."""
+    """A candidate for a heading: ``count`` lines of a page, from line ``at`` on."""
 
     page: int
     at: int
@@ -157,7 +159,9 @@ class Title:
 
 
 def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
-    """Return the headings of each page; ``leading``: the usual step between lines, in sizes of their type."""
+    """Return the headings of each page. ``leading``: usual distance between lines, as a multiple of their
+    type size.
+    """
     tagged = _by_tags(pages)
     own = _entries_of_pages(pages, outline)
     if sum(map(len, tagged)) >= max(len(own), _TAGGED):
@@ -172,7 +176,7 @@ def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: f
 
 
 def _by_tags(pages: Sequence[PageLines]) -> list[Headings]:
-    """Return what the document's own structure calls headings."""
+    """Return the headings of each page that the document's tags name."""
     placed: list[Headings] = [{} for _ in pages]
     for page, taken in zip(pages, placed, strict=True):
         for tag, group in groupby(enumerate(page.lines), key=lambda line: line[1].tagged):
@@ -183,9 +187,9 @@ def _by_tags(pages: Sequence[PageLines]) -> list[Headings]:
 
 
 def _entries_of_pages(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> list[Bookmark]:
-    """Return the entries of the outline that these pages have.
+    """Return the entries of the outline whose titles occur on these pages; all of them if most titles occur.
 
-    A document that was cut out of another one may keep the outline of the other.
+    A document that was cut out of another one may keep the whole outline of the other.
     """
     there = [entry for entry in outline if entry.page < len(pages)]
     text = "".join(_key(line.text) for page in pages for line in page.lines)
@@ -194,7 +198,7 @@ def _entries_of_pages(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -
 
 
 def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[Headings]:
-    """Return the outline's titles at their places in the pages."""
+    """Return the headings of each page that the outline names, at the lines where their titles stand."""
     placed: list[Headings] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
@@ -213,7 +217,10 @@ def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list
 
 
 def _places(lines: Sequence[Line], keys: Sequence[str], title: str) -> Iterator[tuple[int, int]]:
-    """Yield (first line, lines) wherever one to three lines are the title, with or without a number."""
+    """Yield (first line, number of lines) of each place where one to three lines form the title.
+
+    ``keys``: the lines' letters and digits in lower case, as in ``title``. A number may precede the title.
+    """
     for at in range(len(keys) if title else 0):
         key = ""
         for count, more in enumerate(keys[at : at + 3], 1):
@@ -228,7 +235,10 @@ def _places(lines: Sequence[Line], keys: Sequence[str], title: str) -> Iterator[
 
 
 def _with_others(placed: list[Headings], others: Sequence[Headings]) -> list[Headings]:
-    """Add headings that a sparse outline does not name, each below the entry before it."""
+    """Add headings that an incomplete outline does not name, each at a level below the entry before it.
+
+    ``placed``: headings of each page by the outline. ``others``: headings of each page by their style.
+    """
     level, above = 0, list[int]()
     for taken, more in zip(placed, others, strict=True):
         lines = {at + n for at, some in taken.items() for one in some for n in range(one.count)}
@@ -250,7 +260,10 @@ def _key(text: str) -> str:
 
 
 def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
-    """Return the lines that are set apart from the text, and what is one heading in several of them."""
+    """Return the headings of each page that differ in type or position from the text, with their levels.
+
+    Return none if only a single line, or too much of the text, would be a heading.
+    """
     text = _body_style(pages, leading)
     chosen = _without_cover(pages, _titles(pages, text), text)
     placed: list[Headings] = [{} for _ in pages]
@@ -272,7 +285,7 @@ def _by_setting(pages: Sequence[PageLines], leading: float) -> list[Headings]:
 
 
 def _with_labels(titles: Iterable[Title]) -> list[Title]:
-    """Return the titles, each with the label above it, such as "Chapter 1", as one title."""
+    """Join each label, such as "Chapter 1", with the title right below it into one title."""
     labelled: list[Title] = []
     for title in titles:
         label = labelled[-1] if labelled else None
@@ -291,7 +304,7 @@ def _with_labels(titles: Iterable[Title]) -> list[Title]:
 
 
 def _body_style(pages: Sequence[PageLines], leading: float) -> BodyStyle:
-    """Return the type of most of the text."""
+    """Return the style of most of the text."""
     size = body_size(pages)
     styles: Counter[tuple[bool, str]] = Counter()
     for page in pages:
@@ -303,7 +316,10 @@ def _body_style(pages: Sequence[PageLines], leading: float) -> BodyStyle:
 
 
 def _titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
-    """Return the candidates that score enough, of styles that stand apart."""
+    """Return the candidates on all pages whose features score enough. ``text``: style of most of the text.
+
+    A style that mostly occurs inside the text, or on whole paragraphs, scores less.
+    """
     candidates = [title for number, page in enumerate(pages) for title in _of_page(number, page, text)]
     lines = [(page.lines, at, line, style_of(line)) for page in pages for at, line in enumerate(page.lines)]
     used = Counter(
@@ -328,7 +344,10 @@ def _titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
 
 
 def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
-    """Yield the candidates of a page; a schedule in smaller type is measured by its own text."""
+    """Yield the candidates on page ``number``. ``text``: style of most of the document's text.
+
+    A page whose text is smaller, such as a schedule, is compared with its own text.
+    """
     text = replace(text, size=min(text.size, body_size([page]) or text.size))
     lines, at = page.lines, 0
     widths = sorted(line.right - line.left for line in lines if not line.rows)
@@ -343,7 +362,10 @@ def _of_page(number: int, page: PageLines, text: BodyStyle) -> Iterator[Title]:
 
 
 def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title:
-    """Return the lines from there on that are set alike, with their features."""
+    """Return the candidate that begins with line ``at``: the lines in the same style, with their features.
+
+    ``text``: style of most of the text. ``width``: usual width of a full line.
+    """
     line, style = lines[at], style_of(lines[at])
     size = line.size
     large, larger = size >= LARGE * text.size, size >= _LARGER * text.size
@@ -381,7 +403,11 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
 
 
 def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Return whether the words are an address, a label, units, columns, a caption or half a bracket."""
+    """Return whether lines are something other than a heading: an address, a label, units, columns or a
+    caption.
+
+    ``text``: words of the ``count`` lines from line ``at`` on. A bracket without its partner counts as well.
+    """
     listed = re.sub(r"^\(?[\w.]{1,6}\)", "", text)
     return bool(
         _OTHERWISE.search(text) or CAPTION.match(text)
@@ -391,7 +417,10 @@ def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool
 
 
 def _heads_columns(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Return whether a line is a part of a table's header: it has wide gaps, or is beside years and units."""
+    """Return whether lines belong to a table's header: they have wide gaps, or stand beside years and units.
+
+    ``text``: words of the ``count`` lines from line ``at`` on.
+    """
     line = lines[at]
     numbered = _FILED.match(text) or _OUTLINED.match(text) or _NAMED.match(text)
     if _names_columns(line) or is_units(text) or is_columns(text):
@@ -417,7 +446,7 @@ def _names_columns(line: Line) -> bool:
 
 
 def may_be_title(line: Line) -> bool:
-    """Return whether a line consists of words; formulas and code do not."""
+    """Return whether a line consists mostly of letters, as titles do; formulas and code do not."""
     if line.mono or line.rows or line.slanted or line.math or len(line.text) > LONGEST:
         return False
     text = _LEADING_NUMBER.sub("", line.text)
@@ -431,7 +460,9 @@ def style_of(line: Line) -> FontStyle:
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
-    """Count the lines with the same type, each close below the previous line."""
+    """Count the lines from line ``at`` on that have the same style, each closer to the previous one than
+    ``farthest``.
+    """
     count = 1
     for above, line in pairwise(lines[at:]):
         ends = _names_columns(line) or _FILED.match(line.text) or _OUTLINED.match(line.text)
@@ -442,7 +473,11 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) ->
 
 
 def _is_sentence(text: str, large: bool, marked: bool) -> bool:
-    """Return whether the words are a sentence, or a part of one."""
+    """Return whether a text is a sentence or a part of one. ``large``: whether its type is larger than the
+    text's.
+
+    ``marked``: whether it is bold or in another font family.
+    """
     if text.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(text):
         return True
     if marked and (_FILED.match(text) or (text.isupper() and text.endswith(":"))) and len(text) <= LONGEST:
@@ -459,9 +494,11 @@ def _is_sentence(text: str, large: bool, marked: bool) -> bool:
 
 
 def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Drop authors, dates and similar lines below the title on the first page, in type of their own.
+    """Drop the candidates on the first page that no heading of the document resembles, such as authors and
+    dates.
 
-    The form with which a company files a report heads nothing.
+    The title stays. If the first page is the form with which a company files a report, all its candidates are
+    dropped.
     """
     first = [title for title in titles if title.page == 0]
     form = " ".join(line.text for page in pages[:1] for line in page.lines).casefold()
@@ -484,9 +521,10 @@ def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: Bo
 
 
 def _levels(titles: Sequence[Title]) -> list[int]:
-    """Return levels by numbers, else by style: larger type first, then the first to occur.
+    """Return the level of each title by its number, else by its style: larger type first, then earlier
+    occurrence.
 
-    The document's own title stays beside its sections: they are of level 1, as in other formats.
+    The document's own title gets level 1 like its sections, as in other formats.
     """
     own = titles and titles[0].page == 0 and titles[0].style not in {title.style for title in titles[1:]}
     largest = all(title.style.size <= titles[0].style.size for title in titles)
@@ -504,7 +542,7 @@ def _levels(titles: Sequence[Title]) -> list[int]:
 
 
 def _levels_of_report(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
-    """Put headings below the parts and items of a filed report one level deeper."""
+    """Return the levels, but in a filed report with headings one level below the part or item above them."""
     marks = [_FILED.match(title.text) for title in titles]
     if sum(bool(mark and mark[2]) for mark in marks) < _SERIES:
         return list(levels)

@@ -1,8 +1,9 @@
-"""The lines of a PDF's pages -> headings, paragraphs, lists and code, without running headers. Pure.
+"""Composes the text of a PDF from the lines of its pages: headings, paragraphs, lists and code. Pure.
 
-A PDF holds only the text, the place and the type of a line, so this file holds rules of thumb. Only running
-headers, footers and watermarks are dropped. Running headers are lines at the edge of several pages, unless
-they make up most of these pages. A watermark is a slanted line that several pages repeat, wherever it stands.
+A PDF holds only the text, the position and the type of a line, so this module holds rules of thumb. Only
+running headers, footers and watermarks are dropped. Running headers are lines at the edge of several pages,
+unless they make up most of these pages. A watermark is a slanted line that several pages repeat, wherever it
+stands.
 """
 
 import re
@@ -48,7 +49,11 @@ _Key = tuple[str, int]  # words of a line of the margin, and its place
 
 
 def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer:
-    """Compose the text, page by page; after each the descriptions of its pictures (once), and comments."""
+    """Return the blocks of a document, page by page.
+
+    After each page come the descriptions of its pictures, unless an earlier page had the same, and its
+    annotations.
+    """
     leading, mend = usual_leading(pages), Divisions(pages).mend
     placed = headings(pages, outline, leading)
     composer, described = Composer(), set[str]()
@@ -101,7 +106,9 @@ def _compose_text(
 
 
 def caption(composer: Composer) -> str | None:
-    """Return the title of the table that follows: the heading above it, or what calls itself a table."""
+    """Return the title of a table that is to be added: the heading or the caption directly above it; None for
+    none.
+    """
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page:
         return None
@@ -112,11 +119,11 @@ def caption(composer: Composer) -> str | None:
 
 
 def is_close(composer: Composer, text: str) -> bool:
-    """Return whether a block is on the next line, without a blank line other than between two paragraphs of
-    prose.
-
-    Cuts by size look for blank lines first, and would divide a statement whose lines all have blank lines
+    """Return whether a block with this text follows the last block on the next line, without a blank line
     between.
+
+    Only two paragraphs of prose, code and pages are separated by blank lines. Chunkers cut at blank lines
+    first, and would divide a statement of figures if all its lines were separated so.
     """
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page or last.kind == "code":
@@ -141,7 +148,7 @@ def _kind(group: Sequence[Line]) -> str:
 
 
 def _groups(lines: Sequence[Line], leading: float) -> Iterator[tuple[str, list[Line]]]:
-    """Yield the lines of each block, and the block's kind."""
+    """Yield the kind and the lines of each block."""
     terms = {at for at in range(len(lines)) if _is_term(lines, at, leading)}
     group: list[Line] = []
     for at, line in enumerate(lines):
@@ -154,9 +161,10 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[tuple[str, list[L
 
 
 def _is_term(lines: Sequence[Line], at: int, leading: float) -> bool:
-    """Return whether a line is the term of a definition, whose text stands indented below, as browsers print.
+    """Return whether line ``at`` is the term of a definition, whose text is indented below, as browsers print
+    it.
 
-    A line that ends where the next word would not have fitted is the first line of a paragraph instead.
+    A line that ends because the next word would not have fitted is the first line of a paragraph instead.
     """
     if at + 1 == len(lines):
         return False
@@ -180,7 +188,7 @@ def _is_term(lines: Sequence[Line], at: int, leading: float) -> bool:
 
 
 def _begins_paragraph(group: Sequence[Line], line: Line, leading: float) -> bool:
-    """Return whether a line begins a new paragraph. ``group``: the lines of the paragraph above."""
+    """Return whether a line begins a new paragraph. ``group``: lines of the paragraph above it."""
     above = group[-1]
     if line.rows or above.rows or line.item != above.item:
         return True
@@ -207,7 +215,7 @@ def _begins_paragraph(group: Sequence[Line], line: Line, leading: float) -> bool
 
 
 def _code(lines: Sequence[Line]) -> str:
-    """Return code line by line, with its indentation."""
+    """Return code as text, line by line, with its indentation."""
     left = min(line.left for line in lines)
     wide = max(0.6 * lines[0].size, 1.0)
     return "\n".join(" " * min(round((line.left - left) / wide), 40) + line.text for line in lines)
@@ -217,10 +225,11 @@ def _code(lines: Sequence[Line]) -> str:
 
 
 def without_running_headers(pages: Sequence[PageLines]) -> list[PageLines]:
-    """Remove lines of the margins that are the same on several pages, apart from the page's number.
+    """Return the pages without the lines in their margins that repeat on several pages, apart from page
+    numbers.
 
-    The outermost line goes if some pages have it. Others must stand on half of the pages, and so must what is
-    larger than the text, or a table.
+    The outermost line of a margin is removed if some pages repeat it. Another line, a line in large type and
+    a table must repeat on half of the pages.
     """
     pages, body = _without_numbers(pages), body_size(pages)
     keys = [_keys_of(page) for page in pages]
@@ -245,7 +254,10 @@ def without_running_headers(pages: Sequence[PageLines]) -> list[PageLines]:
 
 
 def _without_numbers(pages: Sequence[PageLines]) -> list[PageLines]:
-    """Drop page numbers wherever they stand: first or last on their page, and one more from page to page."""
+    """Return the pages without page numbers.
+
+    A page number is the first or last line of a page, and grows by one from page to page.
+    """
     places: list[dict[int, tuple[str, int]]] = []
     for number, page in enumerate(pages):
         own: dict[int, tuple[str, int]] = {}
@@ -267,14 +279,17 @@ def _without_numbers(pages: Sequence[PageLines]) -> list[PageLines]:
 
 
 def _outermost(page: PageLines) -> set[int]:
-    """Return the highest and the lowest lines."""
+    """Return the positions of the highest and the lowest lines of a page."""
     heights = [round(line.baseline) for line in page.lines]
     ends = {max(heights, default=0), min(heights, default=0)}
     return {at for at, height in enumerate(heights) if height in ends}
 
 
 def _keys_of(page: PageLines) -> list[set[_Key]]:
-    """Return the part of each line that repeats on other pages; nothing for lines inside the page."""
+    """Return, for each line in the margins, keys that are equal on all pages that repeat the line.
+
+    Lines inside the page have no keys, unless they are slanted like watermarks.
+    """
     top, bottom = (1 - _MARGIN) * page.height, _MARGIN * page.height
     return [
         _keys(line, page.label) if line.slanted or not bottom < line.baseline < top else set()

@@ -1,4 +1,4 @@
-"""Lines of a PDF's page, with text, place and type; and lines as running text. Pure."""
+"""Lines of a PDF's page with their text, position and type, and how lines join to running text. Pure."""
 
 import re
 from collections import Counter
@@ -49,9 +49,9 @@ _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word. ``first``, ``last``: numbers of its characters on the page.
+    """A word on a page. ``first``, ``last``: positions of its characters in the page's text.
 
-    ``divided``: whether it continues below.
+    ``divided``: whether the line's end divides the word, so that it continues on the next line.
     """
 
     text: str
@@ -65,13 +65,12 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line. Distances are in points, from the page's left and bottom.
+    """A line of a page. Distances are in points, from the left and the bottom of the page.
 
-    ``hyphen``: whether its last word continues below.
-
-    ``rows``: rows of a table in the line's place, the first ``header`` of them its header. ``words``: words
-    with places; empty for text from OCR. ``tagged``: heading of the document's own structure that the line
-    belongs to, with its level. ``item``: list item of that structure; 0 for none.
+    ``hyphen``: whether the line's end divides its last word. ``rows``: rows of the table that the line stands
+    for, of which ``header`` are its header. ``words``: the words with their positions; empty for text from
+    OCR. ``tagged``: (element, level) of the heading in the document's tags that contains the line. ``item``:
+    number of the list item in the tags that contains the line; 0 for none.
     """
 
     text: str
@@ -95,7 +94,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """Lines of a page. ``comments``: annotations of readers. ``figures``: descriptions of pictures."""
+    """The lines of a page. ``comments``: annotations of readers. ``figures``: descriptions of its
+    pictures.
+    """
 
     label: str
     height: float
@@ -106,7 +107,7 @@ class PageLines:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0."""
+    """An entry of a PDF's outline. ``level`` 1 is the outermost; ``page`` counts from 0."""
 
     title: str
     level: int
@@ -117,12 +118,12 @@ class Bookmark:
 
 
 def is_level(line: Line, other: Line) -> bool:
-    """Return whether two lines are at the same height."""
+    """Return whether two lines are at the same height on the page."""
     return abs(line.baseline - other.baseline) < _LEVEL * max(line.size, other.size)
 
 
 def parts(line: Line, gap: float = _GAP) -> list[list[Word]]:
-    """Return the words of a line between its wide gaps; ``gap``: sizes of the type."""
+    """Return the words of a line in groups, divided at gaps wider than ``gap`` times its type size."""
     runs: list[list[Word]] = []
     for word in line.words:
         if runs and word.left - runs[-1][-1].right <= gap * line.size:
@@ -138,7 +139,7 @@ def is_row(line: Line) -> bool:
 
 
 def usual_leading(pages: Iterable[PageLines]) -> float:
-    """Return the usual distance from one line to the next, in sizes of their type."""
+    """Return the usual distance between neighbouring lines, as a multiple of their type size."""
     steps = (
         (above.baseline - below.baseline) / above.size
         for page in pages
@@ -152,7 +153,7 @@ def usual_leading(pages: Iterable[PageLines]) -> float:
 
 
 def body_size(pages: Iterable[PageLines]) -> float:
-    """Return the font size of most of the text; 0 if there is no text.
+    """Return the type size of most of the text, in points; 0 if there is no text.
 
     Code counts only if there is hardly any other text.
     """
@@ -168,7 +169,7 @@ def body_size(pages: Iterable[PageLines]) -> float:
 
 
 def words_in(pages: Iterable[PageLines]) -> int:
-    """Count the words of the pages' lines and tables."""
+    """Count the words in the lines and tables of pages."""
     return sum(
         sum(words(cell.replace(SOFT, "")) for row in line.rows for cell in row)
         if line.rows
@@ -179,12 +180,12 @@ def words_in(pages: Iterable[PageLines]) -> int:
 
 
 def is_units(text: str) -> bool:
-    """Return whether a line names the units of a table's figures."""
+    """Return whether a line names the units of a table's figures, such as "in millions"."""
     return bool(_UNITS.match(text))
 
 
 def is_columns(text: str) -> bool:
-    """Return whether a line names columns: years, months, dates."""
+    """Return whether a line names columns of a table: years, months or dates."""
     names = text.replace("$", " ").split()
     years = list(map(_YEAR.fullmatch, names))
     if _COLUMNS.match(text) or (names and all(years)):
@@ -197,7 +198,7 @@ def is_columns(text: str) -> bool:
 
 
 def prose(lines: Sequence[Line]) -> str:
-    """Return lines as running text; a line that ends long before the margin keeps its line end."""
+    """Return lines as running text. A line that ends long before the margin keeps its line break."""
     widest = max(line.right - line.left for line in lines)
     text = lines[0].text
     for above, line in pairwise(lines):
@@ -206,7 +207,10 @@ def prose(lines: Sequence[Line]) -> str:
 
 
 def _joint(above: Line, line: Line, widest: float) -> str:
-    """Return the separator between two lines of one paragraph."""
+    """Return the separator between two lines of one paragraph: "", a space, a newline or a hyphen.
+
+    ``widest``: width of the paragraph's widest line.
+    """
     if above.hyphen:
         return SOFT if line.text[:1].islower() else "-"
     short = above.right - above.left < _SHORT * widest or LEADER.search(above.text)
@@ -216,10 +220,11 @@ def _joint(above: Line, line: Line, widest: float) -> str:
 
 
 class Divisions:
-    """Words of a document that lines' ends divide: one word, or a compound with a hyphen of its own.
+    """Decides whether a hyphen at the end of a line divides a word, or belongs to a compound.
 
-    The document's other words decide: they have the joined word or the compound, else both parts, or most
-    divided words are compounds. A part of a longer compound keeps its hyphen.
+    The rest of the document decides. The joined word counts if it occurs there, and so does the compound.
+    Otherwise, the word is a compound if both parts occur, or if most divided words are compounds. A part of a
+    longer compound keeps its hyphen.
     """
 
     def __init__(self, pages: Iterable[PageLines]) -> None:
@@ -234,7 +239,7 @@ class Divisions:
             self._compounds += (compound > joined) - (joined > compound)
 
     def mend(self, text: str) -> str:
-        """Return a text without soft hyphens, and with the hyphens of compounds."""
+        """Return a text with its divided words joined, and with the hyphens of compounds."""
         return _DIVIDED.sub(self._join, text).replace(SOFT, "") if SOFT in text else text
 
     def _join(self, word: "re.Match[str]") -> str:
@@ -247,6 +252,6 @@ class Divisions:
         return f"{one}-{other}" if compound > joined or beside or alike else one + other
 
     def _counts(self, word: "re.Match[str]") -> tuple[int, int]:
-        """Return how often the document has the joined word and the compound."""
+        """Return how often the document has a divided word joined, and how often with a hyphen."""
         first, second = word[1].casefold(), word[2].casefold()
         return self._words[first + second], self._words[f"{first}-{second}"]

@@ -1,12 +1,12 @@
-"""The text on a page that is a picture, by OCR, in lines in reading order.
+"""Reads the text on a page that is a picture by OCR, as lines in reading order.
 
-Done by rapidocr (Apache-2.0), whose package holds its models: Latin, Chinese and Japanese script; of others
-it reads nothing. On one thread and a line at a time, so that the same page gives the same text on one kind
-of processor. A page of 40 lines takes 3 to 4 s (benchmarks/ocr.py).
+The text is recognised by rapidocr (Apache-2.0), whose package contains models for Latin, Chinese and Japanese
+script; it reads no other scripts. It runs on one thread and takes one line at a time. So a page always gives
+the same text on one kind of processor. A page of 40 lines takes 3 to 4 s (benchmarks/ocr.py).
 
-A line precedes the lines below it and to its right in the same row. Of two columns
-of text the left one comes first, unless a line across both separates them [Breuel, "High performance document
-layout analysis", 2003]. Columns of short entries, as of a form or a bill, are read row by row.
+A line is read before the lines below it, and before those to its right in the same row. Of two columns of
+text the left one is read first, unless a line across both separates them [Breuel, "High performance document
+layout analysis", 2003]. Columns of short entries, as in a form or a bill, are read row by row.
 """
 
 import sys
@@ -44,7 +44,9 @@ Before = npt.NDArray[np.bool_]  # [a, b]: whether line a is to be read before li
 
 
 def recognise(page: "PdfPage") -> tuple[Line, ...]:
-    """Return the lines that OCR finds, in points. Raises BadDocument if rapidocr is not installed."""
+    """Return the lines that OCR finds on a page, in points. Raises BadDocument if rapidocr is not
+    installed.
+    """
     width, height = page.get_size()
     scale = min(SIDE / max(width, height), _SCALE)
     _engine()  # where it is missing, nothing is drawn
@@ -52,9 +54,10 @@ def recognise(page: "PdfPage") -> tuple[Line, ...]:
 
 
 def lines_in(pixels: Any, scale: float, width: float, height: float) -> tuple[Line, ...]:
-    """Return lines of a picture, ``scale`` pixels to the point; its size in points.
+    """Return the lines that OCR finds in a picture, in points.
 
-    Raises BadDocument where rapidocr is not installed.
+    ``scale``: pixels per point. ``width``, ``height``: size of the picture in points. Raises BadDocument if
+    rapidocr is not installed.
     """
     result = _engine()(pixels)
     if result.boxes is None or result.txts is None:
@@ -80,7 +83,7 @@ def _engine() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OcrLine:
-    """A line's box, in points from the page's left and top."""
+    """The text and the box of a line that OCR found, in points from the left and the top of the page."""
 
     text: str
     left: float
@@ -94,7 +97,10 @@ class OcrLine:
 
 
 def lines(seen: Sequence[OcrLine], width: float, height: float) -> tuple[Line, ...]:
-    """Return all lines, on a page of that size; type sizes are rounded to halves of the usual one."""
+    """Return OCR's lines in reading order as lines of a page with this size.
+
+    Type sizes are rounded to halves of the usual size.
+    """
     if not seen:
         return ()
     usual = median(line.bottom - line.top for line in seen)

@@ -1,7 +1,7 @@
-"""The characters of a PDF's page, by pdfium: their meaning, place and type.
+"""Reads the characters of a PDF's page with pdfium: their meaning, position and type.
 
-pdfium gives the characters in the order of the file, with the spaces that it guesses. Their boxes tell more:
-text outside the page or painted twice goes, and turned pages are turned back.
+pdfium reports the characters in the order of the file, with spaces that it guesses. This module uses their
+boxes to drop text that is outside the page or painted twice, and to turn rotated pages upright.
 """
 
 import math
@@ -58,7 +58,10 @@ _SAME = 0.15  # sizes of the type between two characters that are one painted tw
 
 
 def text_of(ask: Callable[..., int], *about: Any, most: int = 1_000_000) -> str:
-    """Return the text that a function of pdfium gives, asked for its size first."""
+    """Return the text that a function of pdfium writes into a buffer, at most ``most`` bytes.
+
+    ``ask``: the function, which also reports the size that it needs. ``about``: its first arguments.
+    """
     size = min(ask(*about, None, 0), most)
     buffer = create_string_buffer(size + 2)
     ask(*about, cast(buffer, POINTER(c_ushort)), size)
@@ -66,7 +69,10 @@ def text_of(ask: Callable[..., int], *about: Any, most: int = 1_000_000) -> str:
 
 
 def _read_unchecked(function: Any, result: Any, *more: Any) -> Any:
-    """Return pdfium's function without the checks of ctypes: it is called for every character."""
+    """Return a function of pdfium without the checks of ctypes, because it is called for every character.
+
+    ``result``: type of its result. ``more``: types of its arguments after the page's handle and the position.
+    """
     return PYFUNCTYPE(result, c_void_p, c_int, *more)(cast(function, c_void_p).value or 0)
 
 
@@ -77,15 +83,16 @@ _origin = _read_unchecked(raw.FPDFText_GetCharOrigin, c_int, c_void_p, c_void_p)
 
 @dataclass(slots=True)
 class PageText:
-    """A page as it is read: turned upright, with the origin at its lower left.
+    """The text of a page as it is read: turned upright, with the origin at the lower left.
 
-    ``chars``: a character for each of pdfium's; CR LF ends a line, U+0002 divides a word. A character of two
-    halves has the place of the first. ``turn``: quarters that the text is turned counter-clockwise. ``odd``:
-    for each character, the number of gaps before it that may be false or missing spaces. ``lines``: words,
-    line by line in the order of the file. ``unmapped``: characters without a Unicode value.
+    ``chars``: one character for each that pdfium reports; CR LF ends a line, U+0002 divides a word. A
+    character that pdfium reports as two halves stands in the place of the first. ``turn``: quarter turns by
+    which the text is turned counter-clockwise. ``odd``: for each character, the number of gaps before it that
+    may be false or missing spaces. ``lines``: words, line by line in the order of the file. ``unmapped``:
+    number of characters without a Unicode value.
 
-    ``pieces``: set on a page in a syllabic script. ``glyphs``: left and right ends of letters with marks, by
-    their addresses, on a page with letters from right to left.
+    ``pieces``: painted pieces of text, on a page in a syllabic script. ``glyphs``: left and right ends of
+    letters with marks, by the address of their text object, on a page with letters from right to left.
     """
 
     handle: Any
@@ -103,7 +110,7 @@ class PageText:
     glyphs: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def upright(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return where a point of the file's coordinates stands on the page as it is read."""
+        """Return the position, on the upright page, of a point in the file's coordinates."""
         left, bottom, right, top = self.shown
         return ((x - left, y - bottom), (y - bottom, right - x), (right - x, top - y), (top - y, x - left))[
             self.turn
@@ -119,7 +126,7 @@ class PageText:
         return right - left if self.turn % 2 else top - bottom
 
     def hide(self, places: Iterable[int]) -> None:
-        """Take characters out of the text."""
+        """Replace characters at these positions by a placeholder, so that they are read as nothing."""
         letters = list(self.chars)
         for at in places:
             if not letters[at].isspace():
@@ -128,7 +135,9 @@ class PageText:
 
 
 def read_characters(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
-    """Return the characters of a page that readers see, without its words."""
+    """Return the text of a page without the characters that readers do not see. Its ``lines`` are still
+    empty.
+    """
     handle = textpage.raw
     count, address = raw.FPDFText_CountChars(handle), cast(handle, c_void_p).value
     chars, unmapped = _decode(handle, possible(map(_unicode, repeat(address), range(count))))
@@ -164,7 +173,9 @@ def read_characters(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
 
 
 def _odd(chars: str, lefts: Any, rights: Any, sizes: Any) -> Sequence[int]:
-    """Count the gaps that may be no words' spaces, or spaces without a character, up to each character."""
+    """Count, up to each character, the gaps whose spaces may be wrong: false spaces, and spaces without a
+    character.
+    """
     blank = np.fromiter(map(str.isspace, chars), bool, len(chars))
     strange = np.zeros(len(chars) + 1, bool)
     inner = ~blank[1:] & ~blank[:-1]
@@ -175,7 +186,9 @@ def _odd(chars: str, lefts: Any, rights: Any, sizes: Any) -> Sequence[int]:
 
 
 def _turn(chars: str, left: Any, bottom: Any) -> int:
-    """Return the quarter turn that most words share, by where their letters follow each other."""
+    """Return the number of quarter turns that most words share, by the directions in which their letters
+    follow.
+    """
     votes = [0, 0, 0, 0]
     spans = [word.span() for word in WORD.finditer(chars)]
     if not spans:
@@ -191,7 +204,7 @@ def _turn(chars: str, left: Any, bottom: Any) -> int:
 
 
 def find_painted_again(text: PageText, places: Iterable[int]) -> Iterator[int]:
-    """Yield the characters at a place where the same character was before."""
+    """Yield the positions of characters painted a second time in the same place, as for bold type."""
     seen: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
     for at in places:
         letter, size = text.chars[at], text.sizes[at] or 1.0
@@ -217,7 +230,7 @@ _X_AT, _Y_AT = addressof(_X), addressof(_Y)
 
 
 def place_of(text: PageText, at: int) -> tuple[float, float]:
-    """Return where a character's left end and its baseline meet."""
+    """Return the point at the left end of a character's baseline, on the upright page."""
     _origin(text.address, at, _X_AT, _Y_AT)
     if text.turn:
         return text.upright(_X.value, _Y.value)
@@ -225,7 +238,7 @@ def place_of(text: PageText, at: int) -> tuple[float, float]:
 
 
 def baselines(text: PageText, places: Sequence[int]) -> list[float]:
-    """Return the heights of characters' baselines, as ``place_of`` does."""
+    """Return the heights of the baselines of characters, on the upright page."""
     xy = np.empty((len(places), 2))
     at = xy.ctypes.data
     to = range(at, at + 16 * len(places), 16)
@@ -239,7 +252,7 @@ def baselines(text: PageText, places: Sequence[int]) -> list[float]:
 
 
 def possible(codes: Iterable[int]) -> list[int]:
-    """Replace numbers of no character, which some fonts have, by U+FFFD."""
+    """Return the codes with U+FFFD for every number beyond Unicode, which some fonts have."""
     known = list(codes)
     if max(known, default=0) <= sys.maxunicode:
         return known
@@ -247,7 +260,9 @@ def possible(codes: Iterable[int]) -> list[int]:
 
 
 def _decode(handle: Any, codes: Sequence[int]) -> tuple[str, int]:
-    """Return the characters, and how many have no Unicode value in their font."""
+    """Return the text for character codes, and the number of characters to which their font gives no Unicode
+    value.
+    """
     letters = list(map(chr, codes))
     strange = [
         at for at, code in enumerate(codes)
@@ -271,16 +286,18 @@ def _decode(handle: Any, codes: Sequence[int]) -> tuple[str, int]:
 
 
 def object_of(handle: Any, at: int) -> int | None:
-    """Return the address of the text object that a character belongs to."""
+    """Return the address of the text object that holds a character; None if no object does."""
     return cast(raw.FPDFText_GetTextObject(handle, at), c_void_p).value
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Pieces of a page's text as they are painted. ``ends``: right ends. ``blank``: pieces without ink.
+    """The pieces in which a page's text is painted. ``places``: number of each piece, by the address of its
+    object.
 
-    A syllable is painted in several pieces. The first has all its characters, and often the box of its first
-    letter alone. ``again``: later pieces for which pdfium repeats the characters.
+    ``ends``: right end of each piece. ``blank``: numbers of pieces without ink. A syllable is painted in
+    several pieces, but pdfium gives all its characters to the first piece, often with the box of the first
+    letter. ``again``: addresses of later pieces for which pdfium repeats these characters.
     """
 
     places: Mapping[int, int]
@@ -306,7 +323,9 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
 
 
 def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
-    """Return the left and right ends of what is painted for one letter with its marks, by its address."""
+    """Return the left and right ends of everything painted for a letter and its marks, by text object's
+    address.
+    """
     painted = list(_iterate_painted(page, text))
     extents = dict[int, tuple[float, float]]()
     for _, left, right, name in painted:
@@ -316,7 +335,10 @@ def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
 
 
 def _iterate_painted(page: "PdfPage", text: PageText) -> Iterator[tuple[int, float, float, int]]:
-    """Yield each piece of text: address, left and right end, and the mark that states its characters."""
+    """Yield (address, left end, right end, mark) of each piece of text in the order of painting.
+
+    The mark is the address of the tag that states the piece's characters (``ActualText``); 0 for none.
+    """
     box = c_float(), c_float(), c_float(), c_float()
     kind = c_int()
     for number in range(raw.FPDFPage_CountObjects(page)):
@@ -348,7 +370,7 @@ class _Font:
 
 
 def size_of(handle: Any, at: int) -> float:
-    """Return the size of a character's type, in points."""
+    """Return the type size of a character, in points."""
     matrix = raw.FS_MATRIX()
     raw.FPDFText_GetMatrix(handle, at, byref(matrix))
     size = float(raw.FPDFText_GetFontSize(handle, at))

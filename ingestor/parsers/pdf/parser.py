@@ -1,11 +1,11 @@
-"""PDF: the text layer in reading order, with pages, headings, lists and code.
+"""PDF: the text layer in reading order, with pages, headings, lists, tables and code.
 
-Headings come from tags, else from the outline, else they are lines set larger than the rest. Tables come
-from tags and drawn lines, list items from tags and bullets. Running headers and footers are left out,
-words that a line's end divides are put together. A page without text is a picture of one: with `ocr: true`
-its text is recognised, else the document says that such pages are lost.
+Headings come from tags, else from the outline, else from lines in larger or bolder type. Tables come from
+tags and drawn lines, list items from tags and bullets. Running headers and footers are left out, and words
+that the end of a line divides are joined. A page with content but no text counts as a picture. With the
+option ``ocr`` its text is recognised, else the document reports that such pages are lost.
 
-Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
+The library pdfium is not safe to use from several threads, which is one more reason to parse in a process.
 """
 
 import re
@@ -46,9 +46,10 @@ class PdfOptions(Options):
 
 @dataclass(slots=True)
 class Read:
-    """Pages read so far, and how many of them are pictures: ``unread`` ones, and pictures read by OCR.
+    """The result of reading pages. ``unread``: number of pages that are pictures and were not read.
 
-    ``words``, ``characters``: numbers in pdfium's raw text. ``unmapped``: characters without a Unicode value.
+    ``recognised``: number of pages read by OCR. ``words``, ``characters``: numbers in the text layer.
+    ``unmapped``: number of characters without a Unicode value.
     """
 
     pages: list[PageLines] = field(default_factory=list)
@@ -60,7 +61,9 @@ class Read:
 
 
 def parse(blob: Blob, options: PdfOptions) -> Document:
-    """Parse a document. Raises BadDocument if it is damaged, encrypted or too long."""
+    """Read a PDF as a document. Raises BadDocument if the file is damaged, encrypted or has too many
+    pages.
+    """
     from pypdfium2 import raw
 
     from ingestor.parsers.pdf.layout import (  # slow to import, as the next ones
@@ -102,7 +105,9 @@ def parse(blob: Blob, options: PdfOptions) -> Document:
 
 
 def open_document(data: bytes) -> "PdfDocument":
-    """Open a PDF that needs no password. Raises BadDocument."""
+    """Open a PDF that needs no password. Raises BadDocument if it needs one, is damaged or has too many
+    pages.
+    """
     from pypdfium2 import PdfDocument, PdfiumError
 
     reason = ""
@@ -123,7 +128,10 @@ def open_document(data: bytes) -> "PdfDocument":
 
 
 def _attempts(data: bytes) -> Iterator[bytes]:
-    """Yield the file, then the file with other lengths of its key: some writers give bytes, or none."""
+    """Yield the file, then versions of it with other lengths of the encryption key.
+
+    Some programs state the length in bytes instead of bits, or none, and pdfium then refuses the file.
+    """
     yield data
     at = data.rfind(b"/Standard")
     begin, end = max(at - _ENCRYPTION, 0), at + _ENCRYPTION
@@ -132,7 +140,9 @@ def _attempts(data: bytes) -> Iterator[bytes]:
 
 
 def _describe_losses(read: Read, ocr: bool) -> tuple[str, ...]:
-    """Return messages about parts that cannot be read, with advice."""
+    """Return a message for each kind of content that could not be read, with advice. ``ocr``: whether OCR is
+    on.
+    """
     losses = []
     if read.unread:
         where = f"on {read.unread:,} of {quantity(len(read.pages), 'page')}"
@@ -148,7 +158,10 @@ def _describe_losses(read: Read, ocr: bool) -> tuple[str, ...]:
 
 
 def read_pages(document: "PdfDocument", ocr: bool) -> Read:
-    """Read every page. A page with content but without text is a picture."""
+    """Read every page of a document. ``ocr``: whether to read pages that are pictures by OCR.
+
+    A page with content but without text is a picture. A damaged page is empty.
+    """
     from pypdfium2 import PdfiumError
 
     read = Read()
@@ -202,7 +215,11 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
 
 
 def _add_tags(line: Line, mark: Mapping[int, int], tags: "Tags") -> Line:
-    """Return the line with its list item, and with the tagged heading that holds all of it."""
+    """Return the line with its list item, and with its heading if the tags put all of the line into one
+    heading.
+
+    ``mark``: number of the marked content that holds a word, by the position of the word's first character.
+    """
     if not line.words:
         return line
     first, last = (mark.get(word.first, -1) for word in (line.words[0], line.words[-1]))
@@ -212,7 +229,7 @@ def _add_tags(line: Line, mark: Mapping[int, int], tags: "Tags") -> Line:
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
-    """Yield entries that lead to a page of this document."""
+    """Yield the entries of the outline that have a title and lead to a page of the document."""
     for entry in document.get_toc():
         target = entry.get_dest()
         page = target.get_index() if target else None
@@ -222,7 +239,9 @@ def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
 
 
 def _date(written: str) -> str | None:
-    """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` becomes ``2024-01-31T12:00:00+01:00``."""
+    """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` becomes ``2024-01-31T12:00:00+01:00``; else
+    None.
+    """
     plain = written.removeprefix("D:").replace("'", "").replace("Z", "+0000")
     for form in ("%Y%m%d%H%M%S%z", "%Y%m%d%H%M%S", "%Y%m%d"):
         try:

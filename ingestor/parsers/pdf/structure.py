@@ -1,6 +1,7 @@
-"""The structure tree of a tagged PDF: headings, cells of tables, items of lists, descriptions of pictures.
+"""Reads the tags of a PDF: headings, cells of tables, items of lists, descriptions of pictures.
 
-Text carries the number of its marked content, elements of the tree hold these numbers. [ISO 32000-1, 14.7]
+Tags form a tree of elements. A piece of text carries the number of its marked content, and elements contain
+these numbers [ISO 32000-1, 14.7].
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,9 @@ _LONGEST = 20_000  # bytes of what is said of a picture
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Place of a table cell: its table, row and column. ``head``: whether it names a row or a column."""
+    """The table, the row and the column of a table cell. ``head``: whether it is a header of a row or a
+    column.
+    """
 
     table: int
     row: int
@@ -37,9 +40,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Tags by the number of marked content: (element, level) of headings, cells of tables, items of lists.
+    """The tags of a page, by number of marked content. ``headings``: (element, level); ``items``: element.
 
-    ``figures``: descriptions of pictures.
+    ``figures``: descriptions of the page's pictures.
     """
 
     headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -67,7 +70,9 @@ def tags(page: "PdfPage") -> Tags:
 
 
 def content_number(handle: Any, at: int) -> int:
-    """Return the number of the marked content that has a character; -1 if none has."""
+    """Return the number of the marked content that holds the character at position ``at``; -1 if none
+    does.
+    """
     object_ = raw.FPDFText_GetTextObject(handle, at)
     return raw.FPDFPageObj_GetMarkedContentID(object_) if object_ else -1
 
@@ -100,7 +105,7 @@ class _Reader:
                 self.read(child, depth + 1)
 
     def _table(self, element: Any, depth: int) -> None:
-        """Collect the cells of a table. A table inside of a cell is text of the cell."""
+        """Collect the cells of a table element. A table inside a cell counts as text of the cell."""
         self._tables += 1
         rows = [list(_below(row, _CELLS.__contains__, depth)) for row in _below(element, b"TR".__eq__, depth)]
         named = {str(number): cell for number, cell in enumerate(cell for row in rows for cell in row)}
@@ -125,7 +130,7 @@ def _below(element: Any, wanted: Callable[[bytes], bool], depth: int) -> Iterato
 
 
 def _contents(element: Any, depth: int) -> Iterator[int]:
-    """Yield the numbers of all marked contents in an element."""
+    """Yield the numbers of all marked contents in an element and in the elements inside it."""
     if depth > _DEEPEST:
         return
     for at in range(raw.FPDF_StructElement_CountChildren(element)):
@@ -147,7 +152,7 @@ def _type(element: Any) -> bytes:
 
 
 def _span(cell: Any, name: bytes) -> int:
-    """Return how many columns or rows a cell takes."""
+    """Return the number of columns or rows that a cell covers. ``name``: the attribute that states it."""
     value = c_float()
     for at in range(raw.FPDF_StructElement_GetAttributeCount(cell)):
         attributes = raw.FPDF_StructElement_GetAttributeAtIndex(cell, at)

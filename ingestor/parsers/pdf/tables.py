@@ -1,7 +1,8 @@
-"""The lines of a PDF's page in the order in which they are read, and tables of figures and texts in columns.
+"""Puts the lines of a PDF's page into reading order, and finds tables that are not drawn with lines.
 
-A table becomes one line with rows. Its words are removed from their lines, so none is lost or read twice.
-Before that, adjacent lines are put into reading order.
+Such tables have figures in columns, or texts between clear gutters. A table becomes one line with rows. Its
+words are removed from their lines, so no word is lost or read twice. Before that, lines side by side are put
+into reading order.
 """
 
 import re
@@ -39,7 +40,11 @@ _MARK = re.compile(r"[•‣▪■●○◦∙·–—*▶►➢❖◆✓\uf0b7\
 
 
 def arrange(text: PageText, lines: Sequence[Sequence[Word]], tables: Sequence[PageTable]) -> list[Line]:
-    """Return the lines of a page, with their tables. ``lines``: words in the order of the file."""
+    """Return the lines of a page in reading order, with each table as one line.
+
+    ``lines``: words of each line in the order of the file. ``tables``: tables already found by tags or drawn
+    lines.
+    """
     owner = {word.first: table for table in tables for word in table.words}
     placed = set[int]()
     arranged: list[Line] = []
@@ -63,12 +68,12 @@ def table_line(like: Line, rows: Sequence[Row], header: int) -> Line:
 
 
 def _level(line: Line, other: Line) -> bool:
-    """Return whether two lines may be parts of one row."""
+    """Return whether two lines may be parts of one row: same height, no table, both slanted or neither."""
     return is_level(line, other) and not line.rows and not other.rows and line.slanted == other.slanted
 
 
 def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
-    """Join lines that follow each other and are parts of one row."""
+    """Join consecutive lines that are parts of one row."""
     rows: list[list[Line]] = []
     for line in lines:
         if rows and _level(rows[-1][-1], line) and line.left >= rows[-1][-1].right - 0.5:
@@ -82,7 +87,9 @@ def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
 
 
 def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
-    """Read columns of prose one after the other, where the file gives them line by line."""
+    """Yield the lines with columns of prose read one after the other, where the file gives them line by
+    line.
+    """
     at = 0
     while at < len(lines):
         end, gutter = _gutter(lines, at)
@@ -99,13 +106,16 @@ def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _sides(line: Line, wall: float) -> tuple[list[Word], list[Word]]:
-    """Return the words of a line on both sides of a gutter's middle."""
+    """Return the words of a line on the left and on the right of a gutter, whose middle is at ``wall``."""
     left = [word for word in line.words if word.left + word.right <= 2 * wall]
     return left, [word for word in line.words if word.left + word.right > 2 * wall]
 
 
 def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
-    """Return where the columns end that begin with this line, and the middle of their gap; 0 if none do."""
+    """Find two columns of prose that begin with line ``begin``.
+
+    Return the number of the line after them, and the middle of the gutter between them; 0 for no columns.
+    """
     best, wall = begin + 1, 0.0
     for one, other in pairwise(parts(lines[begin])):
         if not any(word.text.isalpha() for word in other):
@@ -123,7 +133,7 @@ def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
 
 
 def _are_prose(lines: Sequence[Line], wall: float) -> bool:
-    """Return whether both sides of a gutter read as prose: long lines of letters without wide gaps."""
+    """Return whether the text on both sides of a gutter is prose: long lines of letters without wide gaps."""
     for side in zip(*(_sides(line, wall) for line in lines), strict=True):
         filled = [words for words in side if words]
         text = "".join(word.text for words in filled for word in words)
@@ -145,7 +155,9 @@ def _are_prose(lines: Sequence[Line], wall: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """A row's cells, the right edges of its figures, and the left end of the first one."""
+    """A row of a table of figures. ``edges``: right edges of its figures. ``left``: left end of the first
+    figure.
+    """
 
     cells: Row
     edges: tuple[float, ...]
@@ -185,7 +197,10 @@ def _figures(line: Line) -> _Figures | None:
 
 
 def align(lines: Sequence[Line]) -> list[Line]:
-    """Put the rows of tables without lines together: figures in columns, else texts between gutters."""
+    """Turn the lines of each table that is not drawn into one line with rows, and return all lines.
+
+    A table has figures in columns, or else texts between gutters.
+    """
     figures = [_figures(line) for line in lines]
     placed: list[Line] = []
     at, leading = 0, _median_leading(lines)
@@ -238,7 +253,11 @@ def _text(words: Iterable[Word]) -> str:
 
 
 def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: int, leading: float) -> int:
-    """Return where the table of figures ends that begins with this line; 0 if none does."""
+    """Return the number of the line after the table of figures that begins with line ``at``; 0 if none begins
+    there.
+
+    ``figures``: the figures of each line; None for a line without. ``leading``: usual distance between lines.
+    """
     first = figures[at]
     if not first:
         return 0
@@ -264,9 +283,9 @@ def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: 
 
 
 def _header_above(placed: Sequence[Line], first: Line, left: float, farthest: float) -> int:
-    """Count the lines above a table that name its columns and units.
+    """Count the lines directly above a table that name its columns and units.
 
-    ``left``: left edge of the second column.
+    ``placed``: lines above the table. ``left``: left edge of the table's second column.
     """
     count = labels = 0
     below = first
@@ -289,9 +308,10 @@ def _header_above(placed: Sequence[Line], first: Line, left: float, farthest: fl
 
 
 def _grid(lines: Sequence[Line], leading: float) -> tuple[list[Row], int]:
-    """Return the rows of a table of texts that the first line begins, and its lines; none if it begins none.
+    """Return the rows of a table of texts that begins with the first line, and the number of its lines.
 
-    Its gutters are clear from the first row to the last, its columns are aligned and mostly filled.
+    Return ([], 0) if no table begins there. In such a table the gutters are clear from the first row to the
+    last, and columns are aligned and mostly filled.
     """
     if len(parts(lines[0])) < 2 or _MARK.fullmatch(lines[0].words[0].text):
         return [], 0
@@ -310,7 +330,10 @@ def _grid(lines: Sequence[Line], leading: float) -> tuple[list[Row], int]:
 
 
 def _region(lines: Sequence[Line], leading: float) -> list[Line]:
-    """Return the lines that may be one table: a cell may begin above the end of the cell on its left."""
+    """Return the lines that may belong to one table, from the first line on.
+
+    In the file's order, a cell may begin higher on the page than the last line of the cell to its left.
+    """
     first, lowest = lines[0], lines[0].baseline
     region = [first]
     for line in lines[1:]:
@@ -329,7 +352,7 @@ def _region(lines: Sequence[Line], leading: float) -> list[Line]:
 
 
 def _levels(region: Sequence[Line]) -> list[list[Line]]:
-    """Return lines by their heights, from the top."""
+    """Return the lines grouped by their heights, from the top of the page down."""
     levels: list[list[Line]] = []
     for line in sorted(region, key=lambda line: (-line.baseline, line.left)):
         if levels and is_level(levels[-1][0], line):
@@ -340,7 +363,9 @@ def _levels(region: Sequence[Line]) -> list[list[Line]]:
 
 
 def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tuple[float, float]]]:
-    """Return the end of the lines that leave the same gutters clear, and the gutters."""
+    """Return the end of the levels, from ``begin`` on, in which the same gutters stay clear, and these
+    gutters.
+    """
     gutters: list[tuple[float, float]] = []
     end = begin
     for number in range(begin, len(levels)):
@@ -362,7 +387,11 @@ def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tupl
 def _in_columns(
     levels: Sequence[Sequence[Line]], gutters: Sequence[tuple[float, float]], leading: float
 ) -> list[Row]:
-    """Return the rows of lines between gutters; none if they are no table."""
+    """Return the rows of a table whose columns are separated by ``gutters``; none if it does not look like a
+    table.
+
+    ``levels``: lines by height. A level without a first cell continues the row above it.
+    """
     steps = [one[0].baseline - other[0].baseline for one, other in pairwise(levels)]
     apart = 1.2 * min(steps, default=0.0)
     padded = (
@@ -386,7 +415,7 @@ def _in_columns(
 
 
 def _is_table(rows: Sequence[Sequence[Sequence[Word]]]) -> bool:
-    """Return whether most cells are filled, short, and aligned with other cells of their column."""
+    """Return whether most cells are filled and short, and aligned with the other cells of their column."""
     filled = [cell for row in rows for cell in row if cell]
     wide = len(rows[0]) if rows else 0
     if (

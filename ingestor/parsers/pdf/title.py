@@ -1,8 +1,8 @@
-"""Title of a PDF: its company, its form and its period. Pure.
+"""Finds the title of a PDF; for reports and press releases of companies: company, form and period. Pure.
 
 A filed report has these on its cover, and a press release in its first sentence. The trading symbol follows
-the company's name, because people ask for companies by their symbols. Other documents have the title of their
-metadata, else the largest text of the first page.
+the company's name, because people search for companies by their symbols. For other documents, the title comes
+from the metadata, else from the largest text of the first page.
 """
 
 import re
@@ -44,7 +44,7 @@ _OF_PROGRAMS = re.compile(  # what programs put there: a name of a file, or thei
 
 
 def title_of(pages: Sequence[PageLines], stated: str) -> str | None:
-    """Return the title; None if the document has none. ``stated``: the title in its metadata."""
+    """Return the title of a document; None if it has none. ``stated``: the title in its metadata."""
     stated = " ".join(stated.split())
     usable = re.search(r"[^\W\d_]{2}", stated) and not _OF_PROGRAMS.match(stated)
     largest = _largest(pages)
@@ -57,7 +57,9 @@ def title_of(pages: Sequence[PageLines], stated: str) -> str | None:
 
 
 def _title_of_report(pages: Sequence[PageLines]) -> str | None:
-    """Return company, form and period of a filed report, as the form on its first page states them."""
+    """Return company, form and period of a report filed with an authority, as its cover states; None for
+    others.
+    """
     lines = [line.text for page in pages[:2] for line in page.lines if not line.rows]
     joined = " ".join(lines)
     form, period, reported = _FORM.search(joined), _PERIOD.search(joined), _REPORTED.search(joined)
@@ -86,7 +88,10 @@ def _title_of_report(pages: Sequence[PageLines]) -> str | None:
 
 
 def _title_of_release(pages: Sequence[PageLines], headline: str | None) -> str | None:
-    """Return company, symbol and subject of a press release."""
+    """Return company, symbol and subject of a press release; None for other documents.
+
+    ``headline``: the largest text on the first page.
+    """
     match = _RELEASE.search(" ".join(_texts(pages[:1])))
     if not match:
         return None
@@ -103,7 +108,7 @@ def _texts(pages: Sequence[PageLines]) -> Iterator[str]:
 
 
 def _largest(pages: Sequence[PageLines]) -> str | None:
-    """Return the largest text on the first page, if it is much larger than the rest."""
+    """Return the largest text on the first page, if it is much larger than the rest; None otherwise."""
     lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
     largest = max((line.size for line in lines), default=0.0)
     title = " ".join(line.text for line in lines if line.size == largest)

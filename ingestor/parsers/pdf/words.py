@@ -1,6 +1,6 @@
-"""The words and lines of a PDF's page, by the gaps between its characters.
+"""Forms the words and lines of a PDF's page by the gaps between its characters.
 
-A space as narrow as the gaps inside a word goes, and a gap as wide as a space becomes one.
+A space no wider than the gaps inside a word is dropped, and a gap as wide as a space becomes a space.
 """
 
 import math
@@ -53,7 +53,7 @@ _UPRIGHT = 0.03  # radians from a quarter turn
 
 
 def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
-    """Return a page with its words."""
+    """Return the text of a page with its words in lines."""
     text = read_characters(page, textpage)
     text.lines = list(_lines(text))
     words = [word for line in text.lines for word in line]
@@ -68,7 +68,10 @@ def read(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
 
 
 def _is_divided(text: PageText, before: int, after: int) -> bool:
-    """Return whether a word ends between two characters, by all that is painted between them."""
+    """Return whether a word ends between two characters, given by their positions.
+
+    The gap is measured from the right end of everything painted for the first one.
+    """
     end, widest = text.rights[before], _SYLLABLE
     if text.pieces:
         one, other = (text.pieces.places.get(object_of(text.handle, at) or 0, -1) for at in (before, after))
@@ -79,7 +82,7 @@ def _is_divided(text: PageText, before: int, after: int) -> bool:
 
 
 def _lines(text: PageText) -> Iterator[list[Word]]:
-    """Yield the words of each line; if pdfium joins two lines, the words of each."""
+    """Yield the words of each line. Two lines that pdfium reports as one are separated."""
     chars, ascii_ = text.chars, text.chars.isascii()
     rtl = 0 if ascii_ else len(RTL.findall(chars))
     mostly = 2 * rtl > sum(map(str.isalpha, chars)) if rtl else False
@@ -113,9 +116,9 @@ def _lines(text: PageText) -> Iterator[list[Word]]:
 
 
 def _runs(text: PageText, rtl: bool) -> Iterator[tuple[int, int, list[_Span]]]:
-    """Yield begin, end and words' places of each of pdfium's lines.
+    """Yield (begin, end, words) for each line that pdfium reports, as positions of characters.
 
-    ``rtl``: joins the parts of a line, which pdfium ends at a letter with raised marks.
+    ``rtl``: whether to join parts of a line, because pdfium ends a line at a letter with raised marks.
     """
     held: tuple[int, int, list[_Span]] | None = None
     place = before = (0.0, 0.0, 0.0)
@@ -139,20 +142,25 @@ def _runs(text: PageText, rtl: bool) -> Iterator[tuple[int, int, list[_Span]]]:
 
 
 def _extent(text: PageText, spans: Sequence[_Span]) -> tuple[float, float, float]:
-    """Return the left and right ends of words, and the height of most of their characters."""
+    """Return the left end, the right end and the usual baseline of words."""
     places = [at for start, end in spans for at in range(start, end)]
     heights = median_low(baselines(text, places))
     return min(text.lefts[at] for at in places), max(text.rights[at] for at in places), heights
 
 
 def _is_beside(one: tuple[float, float, float], other: tuple[float, float, float], size: float) -> bool:
-    """Return whether two parts of a line stand at one height, without a gap wider than between words."""
+    """Return whether two parts of a line are at the same height, with a gap no wider than between words.
+
+    ``one``, ``other``: results of ``_extent``. ``size``: their type size.
+    """
     gap = max(one[0] - other[1], other[0] - one[1])
     return abs(one[2] - other[2]) < 0.6 * size and -0.3 * size < gap < 0.5 * size
 
 
 def _is_below(text: PageText, word: Word, after: Word) -> bool:
-    """Return whether pdfium put a word on the line of a word that is lower or higher."""
+    """Return whether ``after`` is on another line than ``word``, although pdfium reports them on the same
+    one.
+    """
     step = abs(after.baseline - word.baseline) / (text.sizes[word.first] or 1.0)
     return step > 1 or (step > 0.5 and after.left < word.right)
 
@@ -171,7 +179,10 @@ def _word(text: PageText, spans: Sequence[_Span]) -> Word:
 
 
 def _group(text: PageText, spans: Sequence[_Span]) -> Iterator[list[_Span]]:
-    """Yield the parts of each word: pdfium's words, joined and split by the gaps between letters."""
+    """Yield the spans of characters that form each word.
+
+    Words of pdfium are joined or split, depending on the gaps between their letters.
+    """
     chars, lefts, rights = text.chars, text.lefts, text.rights
     inside = [lefts[at + 1] - rights[at] for start, end in spans for at in range(start, end - 1)]
     size = text.sizes[spans[0][0]]
@@ -217,9 +228,9 @@ def _group(text: PageText, spans: Sequence[_Span]) -> Iterator[list[_Span]]:
 
 
 def _logical(text: PageText, spans: Sequence[_Span], mostly: bool) -> list[Word]:
-    """Return the words of a line with Hebrew or Arabic, in the order in which they are read.
+    """Return the words of a line with Hebrew or Arabic text, in the order in which they are read.
 
-    ``mostly``: whether the page is read from right to left.
+    ``mostly``: whether most of the page is read from right to left.
     """
     chars, begins, ends = text.chars, text.lefts, text.rights
     own = {at: number for number, span in enumerate(spans) for at in range(*span) if chars[at] != GONE}
@@ -275,7 +286,7 @@ def _logical(text: PageText, spans: Sequence[_Span], mostly: bool) -> list[Word]
 
 
 def line_of(text: PageText, words: Sequence[Word]) -> Line:
-    """Return a line of these words, set as its first, its middle and its last character are."""
+    """Return a line of these words. Its type is that of most of its first, middle and last characters."""
     handle, last = text.handle, words[-1].last
     hyphen = words[-1].divided or raw.FPDFText_IsHyphen(handle, last) == 1
     places = (words[0].first, words[len(words) // 2].first, last)

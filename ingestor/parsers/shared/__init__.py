@@ -1,1 +1,3 @@
-"""Code that parsers of several formats share."""
+"""Code that parsers of several formats share: content types, decoding, zipped packages and building
+documents.
+"""

@@ -1,6 +1,6 @@
-"""Documents built block by block, for formats whose text is not the file itself. Pure.
+"""Builds a document block by block, for formats whose text is not the file itself. Pure.
 
-A blank line separates blocks. Their offsets are recorded as they are added, so they are exact.
+Blocks are separated by a blank line. Their offsets are recorded as they are added, so they are exact.
 """
 
 import re
@@ -17,7 +17,9 @@ _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\ufffe\uffff\ud800-\udfff]")
 
 
 class Composer:
-    """Builder of a document's text and blocks. ``page``, ``page_label``: set on every added block."""
+    """Builder of a document's text and blocks. ``page``, ``page_label``: page of every block added from now
+    on.
+    """
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -28,14 +30,14 @@ class Composer:
         self.left_out = Counter[str]()  # words that are left out on purpose, by their kind in plural
 
     def add(self, kind: str, text: str, *, close: bool = False, **facts: Any) -> None:
-        """Append a block, unless it is blank; ``close``: without a blank line above.
+        """Append a block, unless its text is blank. ``close``: put no blank line before it.
 
-        ``facts``: other fields of Block.
+        ``facts``: other fields of the block.
         """
         self._append(kind, clean(text), facts, close)
 
     def _append(self, kind: str, body: str, facts: Mapping[str, Any], close: bool = False) -> None:
-        """Append a block, unless ``body`` is empty. ``body``: text as ``clean`` returns it."""
+        """Append a block, unless ``body`` is empty; ``body`` must be a text that ``clean`` returned."""
         if not body:
             return
         if self._parts:
@@ -49,7 +51,9 @@ class Composer:
         )
 
     def include(self, text: str, blocks: Iterable[Block]) -> None:
-        """Append the blocks of a document that stands inside this one; ``text`` is that document's."""
+        """Append the blocks of another document, which is contained in this one. ``text``: text of the other
+        document.
+        """
         for block in blocks:
             self.add(
                 block.kind, text[block.start : block.end], level=block.level, title=block.title,
@@ -57,7 +61,9 @@ class Composer:
             )  # fmt: skip
 
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
-        """Append a heading of one line; ``level`` 1 is the outermost."""
+        """Append a heading on one line. ``level`` 1 is the outermost; ``number``: its printed number, such as
+        "2.1".
+        """
         title = " ".join(clean(text).split())
         self.add("heading", title, close=close, level=level, title=title, number=number)
 
@@ -66,7 +72,7 @@ class Composer:
     ) -> None:
         """Append a table as plain text: a line for each row, with spaces between its cells.
 
-        ``header``: how many of the rows are its header.
+        ``header``: number of rows at the top that are its header.
         """
         lines = [bare_row(row) for row in rows]
         facts = {"header_rows": sum(map(bool, lines[:header])), "caption": caption}
@@ -76,7 +82,9 @@ class Composer:
         self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
 
     def document(self, content_type: str, **facts: Any) -> Document:
-        """Return the document that these blocks make; ``facts``: see ``build_document``."""
+        """Return the document that consists of the blocks so far. ``facts``: arguments of
+        ``build_document``.
+        """
         left_out = tuple(sorted((rule, count) for rule, count in self.left_out.items() if count))
         return build_document(self.text, self.blocks, content_type, left_out=left_out, **facts)
 
@@ -86,12 +94,12 @@ class Composer:
 
     @property
     def last(self) -> str:
-        """Return the text of the last block, without a copy of the whole text."""
+        """Return the text of the last block, without building the whole text."""
         return self._parts[-1] if self._parts else ""
 
     @property
     def title(self) -> str | None:
-        """Return the title of the first heading, if that heading has the outermost level."""
+        """Return the title of the first heading if its level is 1; else None."""
         first = next((block for block in self.blocks if block.kind == "heading"), None)
         return first.title if first and first.level == 1 else None
 
@@ -106,13 +114,13 @@ def build_document(
     extra: Mapping[str, Scalar | None] | None = None,
     **facts: Any,
 ) -> Document:
-    """Return a document without empty metadata. ``facts``: other fields of Document."""
+    """Return a document whose metadata has no empty values. ``facts``: other fields of Document."""
     known = tuple((key, value) for key, value in (extra or {}).items() if value not in (None, ""))
     return Document(text, tuple(blocks), content_type, title or None, language or None, known, **facts)
 
 
 def clean(text: str) -> str:
-    """Return a text without blank lines around it and spaces at the ends of its lines.
+    """Return a text without blank lines around it, and without spaces at the ends of lines.
 
     Every line end becomes a newline. Control characters and soft hyphens are dropped.
     """
@@ -125,13 +133,15 @@ def clean(text: str) -> str:
 
 
 def bare_row(cells: Iterable[str]) -> str:
-    """Return a row of a table as a line, without spaces between a number and its currency, % or bracket."""
+    """Return the cells of a row as one line, without a space between a number and its currency, "%" or
+    bracket.
+    """
     row = " ".join(_UNSEEN.sub("", " ".join(cells)).split())
     return _APART.sub("", row)
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown, whose first row is the header.
+    """Return a table in Markdown; its first row is the header.
 
     Empty rows, and empty columns on the right, are left out.
     """
@@ -142,7 +152,9 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _join(row: Sequence[str]) -> tuple[int, str]:
-    """Join a row up to its last cell that is not empty; return the number of cells and the line."""
+    """Return the number of cells up to the last filled one, and the row as Markdown without its outer
+    bars.
+    """
     line = "|".join(row)
     if line.count("|") == len(row) - 1 and _is_tidy(line):
         line = line.rstrip("|")
@@ -154,7 +166,10 @@ def _join(row: Sequence[str]) -> tuple[int, str]:
 
 
 def _is_tidy(line: str) -> bool:
-    """Return whether no cell needs a change."""
+    """Return whether the cells can be used unchanged: single spaces only, none at their ends, all printable.
+
+    ``line``: the cells, joined by bars.
+    """
     spaced = " " in line and ("  " in line or " |" in line or "| " in line or line.strip() != line)
     return not spaced and line.isprintable()
 
@@ -171,7 +186,10 @@ _MOST_COLUMNS = 100
 
 
 class SpannedCell(NamedTuple):
-    """A cell. ``columns``, ``rows``: number that the cell covers; 0 rows reach down to the last row."""
+    """A table cell. ``columns``, ``rows``: numbers of columns and rows that it covers.
+
+    With 0 rows it covers all rows down to the last one.
+    """
 
     text: str
     columns: int = 1
@@ -179,9 +197,10 @@ class SpannedCell(NamedTuple):
 
 
 def grid(rows: Sequence[Sequence[SpannedCell]]) -> list[list[str]]:
-    """Put each cell into its column; further places that a cell covers are blank.
+    """Return the rows of a table with every cell in its column.
 
-    Cells of a row skip the places that an earlier row covers. Columns beyond the hundredth are dropped.
+    A cell that covers several columns or rows leaves the further places blank. Cells of later rows skip these
+    places. Columns beyond the hundredth are dropped.
     """
     covered: dict[int, int] = {}  # column -> rows below that a cell above still covers
     laid_out = []

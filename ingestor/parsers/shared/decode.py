@@ -1,8 +1,9 @@
-"""Bytes to text, for every parser of a text format.
+"""Decodes bytes to text, for every parser of a text format.
 
-The order of tries: byte order mark, UTF-16 without one, strict UTF-8, damaged UTF-8, a legacy encoding that
-charset-normalizer recognises in a sample, Windows-1252. Newlines stay, and the byte order mark is dropped. So
-offsets into the result are offsets into the source as an editor shows it.
+Encodings are tried in this order: by byte order mark, UTF-16 without a mark, strict UTF-8, damaged UTF-8.
+Then charset-normalizer may recognise a legacy encoding in a sample; the last resort is Windows-1252. Newlines
+are kept, and the byte order mark is dropped. So offsets into the text are offsets into the source as an
+editor shows it.
 """
 
 import codecs
@@ -43,9 +44,9 @@ _MARKS = (
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """Return the text of ``data``. Linear in its length. Raises BadDocument when it is not text.
+    """Return the text of a file in time linear in its length. Raises BadDocument if the file is not text.
 
-    ``declared``: the encoding that the content names; believed where the bytes are not UTF-8.
+    ``declared``: the encoding that the file or its source names; it is used only if the bytes are not UTF-8.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -66,7 +67,9 @@ def decode(data: bytes, declared: str | None = None) -> str:
 
 
 def utf16_without_mark(data: bytes) -> str | None:
-    """Return the byte order of UTF-16 text without a mark, by the places of its NUL bytes."""
+    """Return the codec of UTF-16 text without a byte order mark, by the positions of NUL bytes; None for
+    other text.
+    """
     sample = data[: _SAMPLE & ~1]
     if len(sample) < 4 or len(data) % 2 or b"\0" not in sample:
         return None
@@ -80,7 +83,9 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 
 def codec(name: str | None) -> str | None:
-    """Return the codec that people mean by a name; None if it is not a character set."""
+    """Return the Python codec that people mean by the name of an encoding; None if it is not a
+    character set.
+    """
     try:
         encoding = codecs.lookup((name or "").strip()).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
@@ -89,14 +94,15 @@ def codec(name: str | None) -> str | None:
 
 
 def code_page(number: int) -> str:
-    """Return the codec of a code page of Windows; of an unknown one that of Western Europe."""
+    """Return the codec of a Windows code page; that of Western Europe for an unknown page."""
     return "utf-8" if number == 65001 else codec(f"cp{number}") or "cp1252"
 
 
 def _decode_damaged(data: bytes) -> str | None:
-    """Return the text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
+    """Decode damaged UTF-8, with U+FFFD for each invalid sequence; return None if the data hardly is UTF-8.
 
-    The second condition keeps a Latin-1 text with a rare accent out.
+    Invalid sequences must be few, and fewer than valid characters beyond ASCII. The second condition excludes
+    a Latin-1 text with a rare accent.
     """
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
@@ -107,7 +113,7 @@ def _decode_damaged(data: bytes) -> str | None:
 
 
 def _recognise(data: bytes) -> str:
-    """Return the encoding of a text from before Unicode, by a sample around its first high byte."""
+    """Return the legacy encoding of a text, judged by a sample around its first byte beyond ASCII."""
     first = _HIGH.search(data)
     assert first is not None  # else it would have been UTF-8
     near = max(0, first.start() - 1024)
@@ -123,10 +129,10 @@ def _recognise(data: bytes) -> str:
 
 
 def _looks_western(sample: bytes) -> bool:
-    """Return whether high bytes are rare, or isolated among ASCII as the accents of Western languages are.
+    """Return whether bytes beyond ASCII are rare or isolated, like the accented letters of Western languages.
 
-    Detectors take such text for almost anything (Swedish and Portuguese for Windows-1250, one accented
-    word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian may be misread.
+    Libraries that detect encodings misjudge such text: Swedish as Windows-1250, or a single accented word as
+    Persian. In other scripts, such bytes come in runs. Hungarian and Romanian may be misread.
     """
     runs = _HIGH_RUN.findall(sample)
     high = sum(map(len, runs))
@@ -136,13 +142,19 @@ def _looks_western(sample: bytes) -> bool:
 
 
 def _looks_turkish(sample: bytes) -> bool:
-    """Return whether letters are Turkish: six differ from Icelandic, whose accented vowels Turkish lacks."""
+    """Return whether all accented letters are Turkish, and one of them is not Icelandic.
+
+    In six places the Turkish encoding has other letters than Windows-1252, where these are Icelandic.
+    """
     letters = {byte for byte in sample if byte >= 0xC0}
     return letters <= _TURKISH and not letters.isdisjoint(_ONLY_TURKISH)
 
 
 def _cuts(sample: bytes) -> list[bytes]:
-    """Return the sample, cut between two characters: at a space or line end, else once with each parity."""
+    """Return the sample, ending between two characters, so that no multi-byte character is split.
+
+    The end is a space or line end. Without one, return two samples, one of which ends between characters.
+    """
     if len(sample) < _SAMPLE:
         return [sample]
     end = max(sample.rfind(b"\n", -1024), sample.rfind(b" ", -1024)) + 1
@@ -150,7 +162,9 @@ def _cuts(sample: bytes) -> list[bytes]:
 
 
 def _check(text: str, encoding: str) -> str:
-    """Return the text. Raises BadDocument if too many characters cannot be text."""
+    """Return the text. Raises BadDocument if it has too many control codes or invalid characters to be
+    text.
+    """
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
     if garbage > _GARBAGE * len(text) + 2:

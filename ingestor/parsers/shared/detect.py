@@ -1,7 +1,7 @@
-"""The content type of a blob, and its parser.
+"""Determines the content type of a blob, and the parser that reads it.
 
 The first bytes decide, then the type that the source declares, then the name: a PDF called notes.txt is a
-PDF. The config's ``types`` for a name take precedence over everything except the first bytes.
+PDF. The option ``types`` of the config, which gives types to names, overrides everything but the first bytes.
 """
 
 import re
@@ -81,7 +81,7 @@ RULES = tuple(pattern.pattern for pattern in (_RULE, _MARKUP, _DIRECTIVE, _LINE)
 
 
 def content_type(blob: Blob) -> str:
-    """Return the MIME type, as exactly as signature, declaration, name and first words tell. Never raises."""
+    """Return a blob's MIME type by its first bytes, declared type, name and first words. Never raises."""
     head = blob.data[:_HEAD]
     signed = _signature_type(head, SIGNATURES)
     if signed == "application/zip":
@@ -110,8 +110,10 @@ def content_type(blob: Blob) -> str:
 
 
 def with_type(blob: Blob, key: str, types: Types) -> Blob:
-    """Return a blob with the content type of the first pattern that fits its name, or its key if it has a
-    slash.
+    """Return the blob with the content type that the config's ``types`` give it.
+
+    ``types``: (pattern, type) pairs, of which the first match counts. A pattern with a slash is matched
+    against the whole ``key``, other patterns against the name.
     """
     if not types:
         return blob
@@ -122,7 +124,7 @@ def with_type(blob: Blob, key: str, types: Types) -> Blob:
 
 @cache
 def rules() -> Fingerprint:
-    """Return a fingerprint of the rules for types and parsers: when it changes, documents are read again."""
+    """Return a fingerprint of all rules for types and parsers. When it changes, documents are read again."""
     tables = (RULES, PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
     rows = [
         sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
@@ -131,10 +133,10 @@ def rules() -> Fingerprint:
 
 
 def parser_of(blob: Blob) -> str:
-    """Return the kind of parser for a blob.
+    """Return the kind of the parser that reads a blob.
 
-    Raises Unsupported if there is no parser. Raises BadDocument if there is none although the name or the
-    source promises a format: a file called report.pdf that is no PDF is damaged.
+    Raises Unsupported if there is no such parser. Raises BadDocument instead if the name or the declared type
+    promises a format that is read: a report.pdf that is no PDF must be damaged.
     """
     try:
         return parser_kind(content_type(blob))
@@ -145,12 +147,14 @@ def parser_of(blob: Blob) -> str:
 
 
 def parser_of_name(key: str) -> str | None:
-    """Return the parser that a name alone promises, if any; the content may decide otherwise."""
+    """Return the kind of the parser that a name suggests; None if it suggests none. The content may decide
+    otherwise.
+    """
     return PARSERS.get(_type_of_name(key) or "")
 
 
 def _promises(blob: Blob) -> bool:
-    """Return whether the name or the declared type of a blob is of a format that a parser reads."""
+    """Return whether the name or the declared type of a blob belongs to a format that some parser reads."""
     named = _type_of_name(blob.name)
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
     ending = suffix(file_name(blob.name.lower()))[1:]
@@ -158,14 +162,14 @@ def _promises(blob: Blob) -> bool:
 
 
 def is_binary(parser: str) -> bool:
-    """Return whether a parser reads no text, so that the first bytes alone identify its documents."""
+    """Return whether a parser reads no text formats, so that the first bytes alone identify its documents."""
     return parser in PARSERS.values() and parser not in {
         kind for pattern, kind in PARSERS.items() if is_text(pattern)
     }
 
 
 def parser_kind(content_type: str) -> str:
-    """Return the kind of parser for a content type. Raises Unsupported when there is none."""
+    """Return the kind of the parser for a content type. Raises Unsupported, with advice, if there is none."""
     if content_type in PARSERS:
         return PARSERS[content_type]
     if content_type in PICTURES:
@@ -190,7 +194,7 @@ def parser_kind(content_type: str) -> str:
 
 @cache
 def reads_pictures() -> bool:
-    """Return whether OCR is installed."""
+    """Return whether OCR is available: whether rapidocr is installed."""
     return find_spec("rapidocr") is not None
 
 
@@ -201,14 +205,14 @@ def _signature_type(head: bytes, signatures: tuple[tuple[int, bytes, str], ...])
 
 @cache
 def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes]:
-    """Compile a pattern with a group for each signature; the first signature that fits matches."""
+    """Compile a pattern with one group for each signature (offset, bytes, type); the first match wins."""
     return re.compile(
         b"|".join(b".{%d}(%s)" % (at, re.escape(magic)) for at, magic, _ in signatures), re.DOTALL
     )
 
 
 def _is_binary(head: bytes) -> bool:
-    """Return whether data has more NUL bytes than damaged text: a few among text are damage."""
+    """Return whether the first bytes are binary data. A few NUL bytes in text are damage and do not count."""
     if b"\0" not in head or head.startswith(_MARKS) or utf16_without_mark(head):
         return False
     few = max(len(head) >= _SOME_TEXT, len(head) // 100)
@@ -216,7 +220,10 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _zip_type(data: bytes) -> str | None:
-    """Return the type of a zip, by the member "mimetype" of ODF and EPUB, else by a member of known name."""
+    """Return the content type of a zip file; None if it is unknown.
+
+    ODF and EPUB state it in the member ``mimetype``; other formats have a member with a known name.
+    """
     if data.startswith(b"mimetype", 30):
         return _mimetype(data, 0)
     kind_of_member = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
@@ -225,7 +232,7 @@ def _zip_type(data: bytes) -> str | None:
 
 
 def _has_member(data: bytes, name: bytes) -> bool:
-    """Return whether the zip's directory names a member that begins so."""
+    """Return whether the directory of a zip names a member that begins with ``name``."""
     at = data.find(name, max(0, len(data) - _TAIL))
     while at >= 0:
         if data.startswith(_ENTRY, max(0, at - _ENTRY_HEAD)):
@@ -235,7 +242,9 @@ def _has_member(data: bytes, name: bytes) -> bool:
 
 
 def _mimetype(data: bytes, at: int) -> str | None:
-    """Return the content of the member ``mimetype`` at that offset."""
+    """Return the content of the member ``mimetype``, which begins at offset ``at``; None if it is no such
+    type.
+    """
     method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
     start = at + _MEMBER_HEAD + extra
     packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]
@@ -293,7 +302,10 @@ def looks_restructured(head: bytes) -> bool:
 
 
 def _is_title(above: bytes, title: bytes, below: bytes) -> bool:
-    """Return whether a rule is under a line, as long as that at least, and nothing but its like above it."""
+    """Return whether three lines form an underlined title: the line above must be blank or the same rule.
+
+    The rule below must be at least as long as the title.
+    """
     if not title or _ANY_RULE.fullmatch(title) or not _RULE.fullmatch(below) or above not in (b"", below):
         return False
     indented = title[:1].isspace() and above != below

@@ -1,8 +1,8 @@
-"""Turn a word processor's paragraphs into blocks of a document. Pure.
+"""Turns the paragraphs of a word processor's document into blocks. Pure.
 
-Neighbouring items of a list become one block, and so do lines of code. A footnote or a comment follows the
-block that it belongs to. A caption makes one block with the picture above it. If the document knows its
-pages, each block has the page of its first character.
+Neighbouring list items become one block, and so do lines of code. A footnote or a comment follows the block
+that refers to it. A caption makes one block with the picture above it. If the document has pages, each block
+has the page of its first character.
 """
 
 import re
@@ -29,12 +29,14 @@ class Flow:
         self._marks = 0
 
     def begin_page(self, page: int) -> None:
-        """Begin a page, counted from 0, in a document that knows its pages."""
+        """Begin a page of the document, counted from 0. Its label counts from 1."""
         self.flush()
         self.composer.page, self.composer.page_label = page, str(page + 1)
 
     def cite(self, note: str) -> str:
-        """Record a footnote, which will follow the current block; return its mark, such as ``[^1]``."""
+        """Record a footnote to be added after the current block. Return its mark in the text, such as
+        ``[^1]``.
+        """
         self._marks += 1
         mark = f"[^{self._marks}]"
         self._notes.append(("footnote", f"{mark}: {' '.join(note.split())}"))
@@ -45,12 +47,14 @@ class Flow:
         self._notes.append(("comment", f"{author}: {words}" if author and words else words))
 
     def figure(self, name: str, description: str) -> None:
-        """Add a picture. ``name``: inside the document."""
+        """Add a picture. ``name``: name of its part in the document. It waits for a caption that may
+        follow.
+        """
         self._flush_lines()
         self._figures.append((name, clean_description(description)))
 
     def caption(self, text: str) -> None:
-        """Add the caption of the pictures above; a paragraph if there is no picture."""
+        """Add the caption of the pictures directly above; a paragraph if there is no picture."""
         figures, self._figures = self._figures, []
         self._flush_lines()
         if figures:
@@ -69,12 +73,12 @@ class Flow:
         self._flush_notes()
 
     def blank(self) -> None:
-        """Add an empty paragraph: a blank line, within code."""
+        """Add an empty paragraph. It becomes a blank line inside code, and has no effect elsewhere."""
         if self._kind == "code":
             self._lines.append("")
 
     def heading(self, text: str, level: int, number: str = "") -> None:
-        """Add a heading. ``number``: number printed in front of the text, such as "2.1."."""
+        """Add a heading. ``number``: the number printed in front of its text, such as "2.1."."""
         self._flush_lines()
         self.composer.heading(f"{number} {text}" if number else text, level, number.strip(".():") or None)
         self._flush_notes()
@@ -84,11 +88,11 @@ class Flow:
         self.heading(text, 1)
 
     def item(self, text: str, level: int, marker: str) -> None:
-        """Add an item of a list; ``level`` 0 is the outermost."""
+        """Add a list item; ``level`` 0 is the outermost, ``marker`` its number or bullet."""
         self._gather("list", f"{'  ' * min(level, _INDENT)}{marker} {' '.join(text.split())}")
 
     def chart(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Add a figure with its titles, and its numbers as a table."""
+        """Add a chart: a figure with its titles, and a table with its numbers."""
         self._flush_lines()
         self.composer.add("figure", "\n".join(titles))
         self.composer.table(rows)
@@ -100,7 +104,7 @@ class Flow:
         self._flush_notes()
 
     def flush(self) -> None:
-        """End the current block and its notes: later lines do not belong to it."""
+        """End the current block and add its notes, so that later lines begin a new block."""
         self._flush_lines()
         self._flush_notes()
 
@@ -111,7 +115,10 @@ class Flow:
         self._lines.append(line)
 
     def _flush_lines(self) -> None:
-        """Add the collected lines or figures as blocks. Notes wait for the paragraph that is added next."""
+        """Add the collected lines, and the pictures without a caption, as blocks.
+
+        Notes are kept back, to follow the block that is added next.
+        """
         if not self._lines and not self._figures:  # as between most blocks
             return
         figures, self._figures = self._figures, []
@@ -128,6 +135,6 @@ class Flow:
 
 
 def clean_description(text: str) -> str:
-    """Return a picture's description, unless a program made it up: a file's name, "Picture 3"."""
+    """Return the description of a picture; "" if a program made it up, such as a file name or "Picture 3"."""
     words = " ".join(text.split())
     return "" if _NO_DESCRIPTION.fullmatch(words) else words

@@ -1,6 +1,6 @@
-"""Formulas of Office (OMML) and MathML as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure.
+"""Writes formulas of Office (OMML) and MathML as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure.
 
-Without its marks a formula says something else: a fraction would read as one number, a mean as a value.
+Without its signs a formula changes its meaning: a fraction would read as one number, a mean as a value.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def is_formula(element: Element) -> bool:
 
 
 def linear(element: Element) -> str:
-    """Return a formula, or a part of one, as a line of text."""
+    """Return a formula, or a part of a formula, as a line of text."""
     name = element.tag.rpartition("}")[2]
     if shape := _SHAPES.get(name):
         return shape(element)
@@ -44,27 +44,31 @@ def linear(element: Element) -> str:
 
 
 def _part(element: Element, name: str) -> str:
-    """Return a part of an element of Office by its name."""
+    """Return the named part of an Office formula's element as text; "" if it is missing."""
     child = element.find(f"{M}{name}")
     return "" if child is None else linear(child).strip()
 
 
 def _parts(element: Element) -> tuple[str, str, str]:
-    """Return the first three parts of an element of MathML, empty where there are fewer."""
+    """Return the first three children of a MathML element as text; "" for missing ones."""
     first, second, third, *_ = *(linear(child).strip() for child in element), "", "", ""
     return first, second, third
 
 
 def _set(element: Element, path: str, default: str) -> str:
-    """Return the character that a property of an Office formula names; "" if it names no character."""
+    """Return the character that a property of an Office formula names; ``default`` if the property is
+    missing.
+
+    ``path``: names of the elements that lead to the property.
+    """
     named = element.find("/".join(M + name for name in path.split("/")))
     return default if named is None else named.get(f"{M}val", "")
 
 
 def _row(element: Element) -> str:
-    """Join the parts of a row, with a space between a name or a sum and its argument.
+    """Join the parts of a row, with a space between a function's name or a sum and its argument.
 
-    A binomial coefficient alone loses its outer brackets.
+    A row that is only a binomial coefficient in brackets loses the outer brackets.
     """
     text = before = ""
     parts = [linear(child) for child in element]
@@ -84,7 +88,7 @@ def _join(elements: Element | list[Element], between: str) -> str:
 
 
 def put_in_brackets(text: str) -> str:
-    """Put text in brackets, unless it is a name, a number, or in brackets already."""
+    """Put a text in brackets, unless it is a name or a number, or already in brackets."""
     if len(text) < 2 or all(sign.isalnum() or combining(sign) for sign in text):
         return text
     depth = 0
@@ -96,7 +100,7 @@ def put_in_brackets(text: str) -> str:
 
 
 def _fraction(above: str, below: str, line: bool) -> str:
-    """Return a fraction; without a ``line`` between its parts, a binomial coefficient."""
+    """Return a fraction. Without a ``line`` between its parts it is a binomial coefficient, and uses "¦"."""
     return f"{put_in_brackets(above)}/{put_in_brackets(below)}" if line else f"({above}¦{below})"
 
 
@@ -117,7 +121,7 @@ def _prescripts(base: str, below: str, above: str) -> str:
 
 
 def _accent(base: str, sign: str) -> str:
-    """Return a base with an accent over each of its characters; nothing if ``sign`` is no accent."""
+    """Return a base with an accent over each of its characters; "" if ``sign`` is no accent."""
     mark = _ACCENTS.get(sign, sign)
     return "".join(f"{one}{mark}" for one in base) if len(mark) == 1 and combining(mark) else ""
 
@@ -127,7 +131,7 @@ def _root(base: str, degree: str) -> str:
 
 
 def _brackets(inside: str, begin: str, end: str) -> str:
-    """Return a text in brackets; a binomial coefficient keeps its own."""
+    """Return a text in brackets. A binomial coefficient has its own, and gets no further parentheses."""
     is_binomial = "¦" in inside and inside.startswith("(") and inside.endswith(")")
     return inside if is_binomial and begin + end == "()" else begin + inside + end
 
@@ -144,7 +148,7 @@ def _below(element: Element) -> str:
 
 
 def _multiscripts(element: Element) -> str:
-    """Return a base with pairs of scripts on its right, then those on its left."""
+    """Return a MathML base with its scripts: pairs on the right, then pairs on the left."""
     sides: list[list[str]] = [[]]
     for child in [*element][1:]:
         if child.tag.removeprefix(_MATHML) == "mprescripts":

@@ -1,4 +1,4 @@
-"""Numbers as documents declare them, and as word processors write them in lists and above the line. Pure."""
+"""Reads whole numbers in documents, and writes numbers as lists and superscripts show them. Pure."""
 
 import re
 from collections.abc import Callable
@@ -26,19 +26,21 @@ _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻
 
 
 def parse_integer(text: str, default: int) -> int:
-    """Return a whole number, or the default for other text; a longer number counts as 999,999,999."""
+    """Return a text as a whole number; ``default`` if it is none. A number of more than 9 digits becomes
+    999,999,999.
+    """
     if not (text.isascii() and text.isdigit()):
         return default
     return int(text) if len(text) <= _LONGEST else 10**_LONGEST - 1
 
 
 def is_known(style: str) -> bool:
-    """Return whether numbers are written in that style of Word, and not as decimals."""
+    """Return whether ``write_number`` knows a number style of Word other than decimals."""
     return style.removesuffix("FullWidth") in _ALPHABETS or style.removesuffix("Thousand") in _WRITERS
 
 
 def write_number(value: int, style: str) -> str:
-    """Write a number in a style of Word; a decimal in a style that is not known."""
+    """Write a number in a number style of Word, such as "lowerRoman"; in decimals if the style is unknown."""
     if value < 1 or value >= _HIGHEST:
         return str(value)
     if letters := _ALPHABETS.get(style.removesuffix("FullWidth")):
@@ -48,13 +50,16 @@ def write_number(value: int, style: str) -> str:
 
 
 def raise_digits(text: str) -> str:
-    """Write a number above the line: 10 and 6 must not become 106. Other text is unchanged."""
+    """Write a number in superscript characters; return other text unchanged.
+
+    Otherwise 10 and its exponent 6 would read as 106.
+    """
     digits = text.strip().lstrip("+-−")
     return text.translate(_RAISED) if digits.isascii() and digits.isdecimal() else text
 
 
 def _chinese(value: int) -> str:
-    """Return a number such as 一百零五, or 十二 at the beginning."""
+    """Return a number in Chinese, such as 一百零五; without 一 in front of a leading 十, as in 十二."""
     text = ""
     for worth, unit in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
         digit, value = divmod(value, worth)
@@ -66,7 +71,7 @@ def _chinese(value: int) -> str:
 
 
 def _japanese(value: int) -> str:
-    """Return a number such as 百五: zero and one of a unit have no sign."""
+    """Return a number in Japanese, such as 百五: zeros, and a one before 十, 百 or 千, are not written."""
     return re.sub("一(?=[千百十])", "", _chinese(value)).replace("零", "")
 
 

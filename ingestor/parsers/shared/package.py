@@ -1,7 +1,8 @@
-"""Zipped packages of XML parts, as Office, OpenDocument and EPUB files are: opened with suspicion.
+"""Reads zipped packages of XML parts (Office, OpenDocument, EPUB), and defends against malicious ones.
 
-Sizes in the archive's directory are checked before anything is unpacked, and zipfile unpacks no more of a
-member than the directory states. Declarations of entities are refused. Nothing outside the package is read.
+The sizes in the archive's directory are checked before anything is unpacked, and zipfile unpacks no more of a
+member than the directory states. Parts that declare entities are refused. Nothing outside the package is
+read.
 """
 
 import io
@@ -43,7 +44,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImp
 
 
 class NamedParts(Protocol):
-    """Something with named parts."""
+    """A container of parts that are read by name: a package, or a flat file that acts as one."""
 
     @property
     def names(self) -> list[str]: ...
@@ -53,7 +54,9 @@ class NamedParts(Protocol):
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to a bomb."""
+        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to far too many
+        bytes.
+        """
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
@@ -73,7 +76,9 @@ class Package:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """Return the part's bytes. Raises BadDocument when it is missing, damaged, encrypted or too large."""
+        """Return the bytes of a part. Raises BadDocument if the part is missing, damaged, encrypted or too
+        large.
+        """
         info = self._members.get(name)
         if info is None:
             raise BadDocument(f"is damaged: its part {name} is missing; save it again, or exclude it")
@@ -88,20 +93,27 @@ class Package:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
 
     def xml(self, name: str) -> Element:
-        """Return the root of an XML part. Raises BadDocument."""
+        """Return the root element of an XML part. Raises BadDocument if the part is missing, damaged or
+        refused.
+        """
         return xml(self.read(name), name)
 
     def optional(self, name: str) -> Element:
-        """Return the root of an optional part; an empty element if it is missing."""
+        """Return the root element of an XML part; an empty element if the package lacks the part."""
         return self.xml(name) if name in self else Element("none")
 
     def main_part(self, usual: str) -> str:
-        """Return the name of the part that holds an Office document."""
+        """Return the name of the part with an Office document's content; ``usual`` if no relation names the
+        part.
+        """
         targets = self.relations("").values()
         return next((name for kind, name in targets if kind == "officeDocument"), usual)
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return an Office part's relations: id -> (type's last word, target); targets are parts or URLs."""
+        """Return the relations of an Office part: id -> (last word of the type, target).
+
+        A target is the name of a part, or a URL.
+        """
         folder, _, file = part.rpartition("/")
         root = self.optional(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
         return {
@@ -111,10 +123,10 @@ class Package:
 
 
 def pack(package: NamedParts, changed: Mapping[str, Element | bytes], folders: tuple[str, ...]) -> bytes:
-    """Return a package of the XML parts below ``folders``, some of them ``changed``, for a library to read.
+    """Return a new package for a library to read: the parts below ``folders``, and the ``changed`` parts.
 
-    Every part has passed the checks. Pictures and films are empty: their names are enough.
-    Raises BadDocument.
+    Every part in it has passed the checks. Pictures and films are emptied, since only their names are needed.
+    Raises BadDocument if the parts are damaged or too large.
     """
     file, left = io.BytesIO(), _PART
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -134,14 +146,20 @@ def pack(package: NamedParts, changed: Mapping[str, Element | bytes], folders: t
 
 
 def _transitional(part: bytes) -> bytes:
-    """Return a part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all files have."""
+    """Return a part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all Office files
+    use.
+    """
     if _STRICT_START not in part[:_START]:
         return part
     return _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006", part)
 
 
 def xml(data: bytes, name: str) -> Element:
-    """Return the root element. Raises BadDocument."""
+    """Parse XML and return its root. Raises BadDocument if it is damaged, declares entities or is nested too
+    deep.
+
+    ``name``: name of the part in messages.
+    """
     _refuse_declarations(data, name)
     with _report_damage(name):
         root = ElementTree.fromstring(data)  # noqa: S314 - entities need a declaration, refused above
@@ -154,9 +172,10 @@ def xml(data: bytes, name: str) -> Element:
 
 
 def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-    """Yield the ``wanted`` elements, each complete, and release it afterwards.
+    """Yield, one by one, the elements inside those for which ``wanted`` is true; free each afterwards.
 
-    Raises BadDocument, also in the middle.
+    So a large part never is in memory as a whole. Raises BadDocument as ``xml`` does, possibly after some
+    elements.
     """
     _refuse_declarations(data, name)
     path, outer = list[Element](), _DEEP  # open elements, and how deep the one that is wanted stands
@@ -193,7 +212,7 @@ def _report_damage(name: str) -> Iterator[None]:
 
 
 class _Begun(Exception):
-    """The root element is reached: no declaration can follow."""
+    """Signal: the parser reached the root element, so no declaration can follow."""
 
 
 def _refuse_declarations(data: bytes, name: str) -> None:
@@ -229,7 +248,7 @@ _DEFAULTS = ("PowerPoint Presentation", "Word Document", "Microsoft Word - ")  #
 
 
 def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
-    """Report the pictures of a document without text as lost, and name OCR as the remedy."""
+    """Return a message if a document has pictures but no text: its content is lost without OCR."""
     pictures = sum(
         name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names
     )
@@ -239,9 +258,10 @@ def pictures_only(package: NamedParts, composer: Composer) -> tuple[str, ...]:
 
 
 def office_properties(package: Package, composer: Composer) -> dict[str, Any]:
-    """Return title, language, author and dates as fields of Document, and in ``lost`` unread pictures.
+    """Return title, language, author and dates of an Office document as fields of Document.
 
-    Raises BadDocument if the part with the properties is damaged.
+    The field ``lost`` reports a document with nothing but pictures. Raises BadDocument if the properties are
+    damaged.
     """
     root = package.optional("docProps/core.xml")
     texts = {element.tag.rpartition("}")[2]: " ".join((element.text or "").split()) for element in root}
@@ -276,17 +296,19 @@ _TEXT = re.compile(rb">([^<]+)")
 
 
 def count_office_words(part: bytes) -> int:
-    """Return the words in ``t`` elements of DOCX and PPTX; texts of one paragraph are joined."""
+    """Count the words in the ``t`` elements of a part of DOCX or PPTX. Texts of one paragraph are joined
+    first.
+    """
     return _count(b"".join([text or b" " for text in _OFFICE.findall(part)]))
 
 
 def count_cells(sheet: bytes) -> int:
-    """Count the cells of an XLSX sheet that have a value: each is a word at least."""
+    """Count the cells of an XLSX sheet that have a value. Each has at least one word."""
     return len(_CELL.findall(sheet))
 
 
 def count_odf_words(content: bytes) -> int:
-    """Count the words in all character data of an OpenDocument's body."""
+    """Count the words in the text of an OpenDocument's body."""
     body = _ODF_BODY.search(content)
     if not body:
         return 0

@@ -1,4 +1,4 @@
-"""Plugins of parsers that are one function each."""
+"""Makes a plugin from a parser that is a single function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ def parser_plugin(
     *,
     isolated: bool | Literal["large"] = True,
 ) -> Plugin:
-    """Return the plugin of a parser that is a function of a blob and, if given, of its ``options``.
+    """Return the plugin of a parser: a function of a blob and, if given, an object of the class ``options``.
 
-    ``isolated``: whether documents are parsed in a confined process; "large": only large documents.
+    ``isolated``: whether documents are parsed in a confined process; "large" means only large documents.
     """
     return Plugin(kind, version, options or Options, _Build(parse, options is not None, isolated))

@@ -1,4 +1,4 @@
-"""The cells of a sheet -> headings, tables and lines of text. Pure."""
+"""Turns the cells of a spreadsheet's sheet into headings, tables and paragraphs. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -11,10 +11,10 @@ _CELLS = 5_000_000
 
 
 def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -> None:
-    """Add a sheet, unless it is empty: its name as heading, its rows as paragraphs and tables.
+    """Add a sheet, unless it is empty: its name becomes a heading, its rows become paragraphs and tables.
 
-    ``number`` counts from 0 and becomes the page; ``name`` becomes the page's label. Raises BadDocument if
-    the sheet is far too large.
+    ``number``: position of the sheet, from 0, which becomes the page; its ``name`` becomes the label of the
+    page. Raises BadDocument if the sheet is far too large.
     """
     composer.page, composer.page_label = number, name
     for number, group in enumerate(_groups(rows)):
@@ -28,14 +28,16 @@ def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -
 
 
 def in_columns(table: Sequence[Mapping[int, str]]) -> Iterator[list[str]]:
-    """Yield the rows with a text for each column that any of them has."""
+    """Yield each row as a list of texts. Columns that are empty in the whole table are left out."""
     columns = sorted(set[int]().union(*table))
     for row in table:
         yield [*row.values()] if [*row] == columns else [row.get(column, "") for column in columns]
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
-    """Yield rows without a blank one between them."""
+    """Yield groups of consecutive rows, divided at blank rows. Raises BadDocument if there are too many
+    cells.
+    """
     group: list[dict[int, str]] = []
     last, cells = 0, 0
     for number, row in rows:
