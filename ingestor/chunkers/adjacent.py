@@ -158,16 +158,13 @@ class Stretches:
         return result
 
     def fetch(self, stretches: Sequence[Segment]) -> None:
-        """Embed the stretches in one batch, so that ``alike`` can compare them, and forget all other
-        vectors.
-        """
+        """Embed the stretches in one batch, for ``alike`` to compare; forget all other vectors."""
         kept = {stretch: self._vectors[stretch] for stretch in stretches if stretch in self._vectors}
         missing = [stretch for stretch in stretches if stretch not in kept]
         self._vectors = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
     def rehearse(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
-        """Return the result of ``walk``, which compares stretches by ``alike``, but embed them in large
-        batches.
+        """Return the result of ``walk``, which calls ``alike``, with stretches embedded in large batches.
 
         In a rehearsal, ``alike`` notes each stretch without a vector, and reports it as different from any
         other. All noted stretches are embedded together before the next rehearsal. After the last one,
@@ -184,9 +181,7 @@ class Stretches:
         return walk()
 
     def alike(self, first: Segment, second: Segment) -> float:
-        """Return the cosine of two stretches; -inf if a rehearsal notes one of them because it has no vector
-        yet.
-        """
+        """Return the cosine of two stretches; -inf if a rehearsal notes that one has no vector yet."""
         if self._noted is not None:
             missing = [stretch for stretch in (first, second) if stretch not in self._vectors]
             self._noted.update(missing)
@@ -258,9 +253,7 @@ def _chunks(task: CutTask, spans: Sequence[Span], cut: Callable[[Stretches], Ite
 
 
 def windows(count: int, buffer: int) -> list[Segment]:
-    """Return, for each of ``count`` units, the stretch of the unit and ``buffer`` neighbours on either
-    side.
-    """
+    """Return a stretch for each of ``count`` units: the unit and ``buffer`` neighbours on either side."""
     return [(max(at - buffer, 0), min(at + buffer + 1, count)) for at in range(count)]
 
 
@@ -277,10 +270,10 @@ def values_and_bound(distances: Values, tokens: Integers, options: BreakpointOpt
 
 
 def threshold(distances: Values, kind: Threshold, amount: float | None = None) -> float:
-    """Return the bound that a distance, or how fast it grows, must exceed for a cut. ``amount``: level of the
-    bound.
+    """Return the bound that a distance, or its gradient, must exceed for a cut.
 
-    Sums are rounded only once, so the order of the distances makes no difference.
+    ``amount``: level of the bound, in the unit of the ``kind`` of threshold. Sums are rounded only once, so
+    the order of the distances makes no difference.
     """
     amount = AMOUNTS[kind] if amount is None else amount
     if len(distances) < 2:
@@ -298,9 +291,7 @@ def threshold(distances: Values, kind: Threshold, amount: float | None = None) -
 
 
 def ends(values: Values, bound: float) -> list[int]:
-    """Return the number of units up to the end of each chunk: up to each value above the bound, and up to the
-    last unit.
-    """
+    """Return the ends of chunks: the number of units up to each value above the bound, and of all."""
     return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
 
 
@@ -361,9 +352,7 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Chunker ``double_pass``: it joins sentences to chunks, then merges chunks, also across a short
-    insertion.
-    """
+    """Chunker ``double_pass``: joins sentences to chunks, then merges chunks, also across a short one."""
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -439,9 +428,7 @@ def _count_merged(
 
 
 def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
-    """Return the pairs (first unit, next unit) that a strategy compared while a chunk grew. ``count``: number
-    of units.
-    """
+    """Return the pairs (chunk's first unit, next unit) that were compared. ``count``: number of units."""
     return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
 
 

@@ -63,9 +63,7 @@ class AutoOptions(ChunkerOptions):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Require that all strategies have the same ``context`` and ``neighbours``: the pipeline applies
-        these, not a chunker.
-        """
+        """Require one ``context`` and one ``neighbours`` for all strategies: the pipeline applies them."""
         for kind in KINDS:
             options = getattr(self, kind).options
             pooled = getattr(options, "vectors", "encoded") == "pooled"
@@ -112,9 +110,7 @@ def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
 
 
 def build(options: AutoOptions, tokens: Tokens) -> Auto:
-    """Return the chunker of ``auto``. Raises NeedsHuman if a chosen strategy depends on the whole
-    collection.
-    """
+    """Return the chunker of ``auto``. Raises NeedsHuman if a strategy depends on the whole collection."""
     chunkers: dict[Kind, Chunker] = {}
     for kind in KINDS:
         pick: Pick = getattr(options, kind)

@@ -97,8 +97,9 @@ def _wrap(options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker]) 
 
 
 def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
-    """Return the chunker of a config. Raises NeedsHuman if ``by_type`` names a strategy that needs the
-    collection.
+    """Return the chunker of a config.
+
+    Raises NeedsHuman if ``by_type`` names a strategy that depends on the whole collection.
     """
     own: Chunker = plugin.build(options, tokens)
     if not isinstance(options, ChunkerOptions) or not options.by_type:

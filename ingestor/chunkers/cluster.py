@@ -33,9 +33,7 @@ _LEAST = 5  # a chunk under a fifth of a piece is joined with a neighbour, if bo
 
 
 class ClusterOptions(SemanticOptions):
-    """Options of ``cluster``. ``min_tokens`` is the largest size of a piece; a chunk has one or more
-    pieces.
-    """
+    """Options of ``cluster``. ``min_tokens`` limits a piece; a chunk has one or more pieces."""
 
     max_tokens: int = Field(default=400, ge=SMALLEST, description="largest chunk")
     min_tokens: int = Field(
@@ -61,9 +59,7 @@ class ClusterOptions(SemanticOptions):
 
 
 class Cluster:
-    """Chunker ``cluster`` for scope ``document``: pieces are compared with the mean over their own
-    document.
-    """
+    """Chunker ``cluster`` for scope ``document``, which compares pieces within each document."""
 
     def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -104,7 +100,7 @@ class Cluster:
 
 
 class CollectiveCluster(Cluster):
-    """Chunker ``cluster`` for scope ``collection``: pieces are compared with the mean over the collection.
+    """Chunker ``cluster`` for scope ``collection``, which compares pieces with the whole collection.
 
     ``statistic``: name under which the collection stores the sum of all documents' contributions. Chunkers
     with the same size of pieces share it, whatever their ``max_tokens``.

@@ -61,10 +61,9 @@ class Dynamic:
 def _grow(
     ruler: Ruler, whole: Span, pauses: Sequence[Sequence[int]], least: int, most: int
 ) -> Iterator[Span]:
-    """Yield the chunks of a text in order. ``whole``: its span. ``least``, ``most``: limits of a chunk in
-    tokens.
+    """Yield the chunks of a text in order.
 
-    ``pauses``: see ``_best_end``.
+    ``whole``: its span. ``least``, ``most``: limits of a chunk in tokens. ``pauses``: see ``_best_end``.
     """
     start, last = whole
     while start < last:

@@ -1,5 +1,4 @@
-"""Strategy ``hierarchical``: small chunks to search, and larger passages around them to read ("small to
-big").
+"""Strategy ``hierarchical``: small chunks to search, larger passages around them to read ("small to big").
 
 The document is cut into sections, sections into passages, passages into groups of sentences. Only the last
 level is indexed. Every chunk has metadata about the passage that contains it, its parent:
@@ -41,9 +40,7 @@ _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
 
 
 class Level(Options):
-    """A level of the hierarchy. Its spans are units of text (such as sentences), packed up to
-    ``max_tokens``.
-    """
+    """A level of the hierarchy: units of text, such as sentences, packed up to ``max_tokens``."""
 
     name: str = Field(min_length=1, description="what the chunks' metadata calls the level")
     unit: UnitName = Field(
@@ -60,9 +57,7 @@ LEVELS = (
 
 
 class HierarchicalOptions(ChunkerOptions):
-    """Options of ``hierarchical``. ``depth``: number of heading levels, outermost first, that begin a
-    section.
-    """
+    """Options of ``hierarchical``. ``depth``: number of heading levels that begin a section."""
 
     levels: tuple[Level, ...] = Field(
         default=LEVELS,
@@ -90,9 +85,7 @@ class HierarchicalOptions(ChunkerOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A span of one level. ``above``: spans that contain it, outermost first, as (level, index, start,
-    end).
-    """
+    """A span of a level. ``above``: spans around it, outermost first, as (level, index, start, end)."""
 
     span: Span
     above: tuple[tuple[str, int, int, int], ...] = ()
@@ -122,8 +115,7 @@ class Hierarchical:
         return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
 
     def _cut(self, tails: Tails, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
-        """Return the spans of one level inside one span of the level above. ``units``: units of text in that
-        span.
+        """Return the spans of a level, packed from units inside one span of the level above.
 
         ``last``: whether the level is the indexed one, to which the limits of all strategies apply.
         """

@@ -76,9 +76,7 @@ class Kmeans:
 
 
 def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
-    """Return the number of the cluster to which each row belongs; shape (rows,). There are at most
-    ``clusters``.
-    """
+    """Return the number of each row's cluster; shape (rows,). There are at most ``clusters`` clusters."""
     points = np.asarray(vectors, np.float64)
     centres = points[_farthest_points(points, clusters)]
     labels = np.full(len(points), -1)
@@ -119,9 +117,7 @@ def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Gr
 
 
 def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
-    """Yield the parts of a group, halved until each part has at most ``most`` tokens or is a single
-    sentence.
-    """
+    """Yield a group, halved until each part has at most ``most`` tokens or a single sentence."""
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
         return
@@ -131,8 +127,7 @@ def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Return the groups; a group under ``least`` tokens is joined with the next if both have at most
-    ``most``.
+    """Return the groups, each under ``least`` tokens joined with the next if both have at most ``most``.
 
     A small last group is joined with the previous one.
     """

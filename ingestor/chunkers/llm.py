@@ -85,8 +85,7 @@ class Llm:
         return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
 
     def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:
-        """Yield the chunks that the model made, in order, each with True, and each window without a valid
-        answer with False.
+        """Yield the model's chunks, each with True, and windows without a valid answer, with False.
 
         ``spans``: the pieces of a stretch. ``sizes``: tokens of each piece.
         """
@@ -103,9 +102,7 @@ class Llm:
             yield _reach(spans, at, len(spans)), True
 
     def _cut_without_model(self, document: Document, part: Span, embed: Embed) -> list[Span]:
-        """Cut a part of the document with the fallback strategy. Return the chunks as spans of the
-        document.
-        """
+        """Cut a part of the document with the fallback strategy; return the chunks' spans."""
         start, end = part
         cut = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
         return [(start + chunk.start, start + chunk.end) for chunk in cut]
@@ -134,8 +131,7 @@ def question(text: str, spans: Sequence[Span]) -> Messages:
 
 
 def read(answer: str, count: int) -> list[int]:
-    """Parse an answer: return the numbers of the pieces after which to split. ``count``: pieces in the
-    window.
+    """Parse an answer about ``count`` pieces: return the numbers of the pieces after which to split.
 
     Raises ValueError if the answer is invalid, with a message for the model.
     """
@@ -151,9 +147,7 @@ def read(answer: str, count: int) -> list[int]:
 
 
 def _count_that_fit(sizes: Sequence[int], most: int) -> int:
-    """Return how many pieces, from the first one on, fit into ``most`` tokens; at least two, if there are
-    two.
-    """
+    """Return how many pieces, from the first on, fit into ``most`` tokens, but two or more."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

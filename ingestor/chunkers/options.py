@@ -115,8 +115,7 @@ class ChunkerOptions(Options):
         return next(keys, None)
 
     def options_of(self, key: str) -> Options:
-        """Return the options of the strategy under a key of ``by_type``, completed by the options of the main
-        strategy.
+        """Return the options of the strategy under a key of ``by_type``, completed by these options.
 
         Context and limits of the main strategy apply unless that strategy sets its own, but never a larger
         ``max_tokens``. Raises ValidationError if the minimum exceeds the maximum.

@@ -55,8 +55,7 @@ class CutTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """The parts of a text in order, with a vector each. ``in_context``: numbers of parts embedded with their
-    context.
+    """The parts of a text, with their vectors. ``in_context``: numbers of parts embedded in context.
 
     ``tokens``: tokens of each part with the white space before it, so that their sums approximate the counts
     of longer texts.
@@ -112,9 +111,7 @@ def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> li
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the spans, each joined with the leads before it (see text/bonds.py) if both have at most
-    ``most`` tokens.
-    """
+    """Return the spans, each joined with the leads before it (see text/bonds.py) up to ``most`` tokens."""
     leading = leads(document)
     starts = [start for start, _ in leading]
     kept: list[Span] = []

@@ -108,9 +108,7 @@ class Proposition:
         )
 
     def _stretch(self, text: str, passages: Sequence[Span]) -> list[Gathered]:
-        """Return the chunks of a stretch of the text, which consists of ``passages``, ordered by their first
-        passages.
-        """
+        """Return the chunks of a stretch of the text, in the order of their first passages."""
         gathered: list[Gathered] = []
         for passage in passages:
             shown = text[slice(*passage)]
@@ -126,8 +124,7 @@ class Proposition:
         return gathered
 
     def _place(self, gathered: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """Ask the model to put the statements of a passage into chunks. Return the chunks with these
-        statements.
+        """Return the chunks after the model put the statements of a passage into them or new ones.
 
         ``gathered``: the chunks so far.
         """
@@ -168,9 +165,7 @@ class Proposition:
             yield last
 
     def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
-        """Yield the statements of a chunk as one chunk of the document, or as several if they exceed the
-        limit of tokens.
-        """
+        """Yield the statements as one chunk, or as several if they exceed the limit of tokens."""
         extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
         if not one.statements:
             (passage,) = one.passages
@@ -184,9 +179,7 @@ class Proposition:
             yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
 
     def _packs(self, statements: Iterable[str]) -> Iterator[str]:
-        """Yield texts of statements, one on each line, up to the limit of tokens. A statement over the limit
-        is cut.
-        """
+        """Yield statements packed into texts up to the limit of tokens; cut a statement over the limit."""
         most, pack = self._options.max_tokens, ""
         for statement in statements:
             longer = f"{pack}\n{statement}" if pack else statement
@@ -216,9 +209,7 @@ def placement_request(statements: Sequence[str], chunks: Sequence[Gathered]) -> 
 
 
 def statements_of(answer: str) -> list[str]:
-    """Parse an answer that lists statements. Raises ValueError, with a message for the model, if it is
-    invalid.
-    """
+    """Parse a list of statements. Raises ValueError, with a message for the model, if it is invalid."""
     gathered = json_list(answer)
     if not all(isinstance(item, str) for item in gathered):
         raise ValueError("the list must hold texts only")

@@ -1,5 +1,4 @@
-"""Strategy ``recursive``: splits at coarse separators first, and parts that are still too large at finer
-ones.
+"""Strategy ``recursive``: splits at coarse separators, and parts that are still too large at finer ones.
 
 A text is split at the first separator that occurs in it; each part begins with its separator. Parts under
 ``size`` are packed greedily, and larger parts are split by the next separators. The empty separator splits
@@ -90,8 +89,7 @@ def split_large(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | 
 def pack(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:
-    """Yield the packs of a span, not trimmed. A part that the last separator cannot divide may exceed
-    ``size``.
+    """Yield the packs of a span, untrimmed. Parts of the last separator may exceed ``size``.
 
     ``overlap``: most tokens of a pack's end that the next pack repeats.
     """
@@ -147,8 +145,7 @@ def _counts(text: str, edges: _Numbers, tokens: "Tokens") -> _Numbers:
 def _pack_parts(
     text: str, edges: _Numbers, sizes: _Numbers, tokens: "Tokens", size: int, overlap: int
 ) -> Iterator[Span]:
-    """Yield packs of neighbouring parts of up to ``size`` tokens. Each repeats up to ``overlap`` of the
-    previous one.
+    """Yield packs of parts up to ``size`` tokens; each repeats up to ``overlap`` of the previous one.
 
     ``edges``: starts of the parts and the last end. ``sizes``: tokens of each part.
     """

@@ -38,9 +38,7 @@ Extra = tuple[tuple[str, Scalar], ...]
 
 
 class StructureOptions(ChunkerOptions):
-    """Options of ``structure``. ``depth``: number of heading levels, outermost first, that begin a
-    section.
-    """
+    """Options of ``structure``. ``depth``: number of heading levels that begin a section."""
 
     max_tokens: int = Field(
         default=250,

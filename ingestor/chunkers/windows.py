@@ -109,9 +109,7 @@ class Sentence:
 
 
 class Paragraph:
-    """Chunker ``paragraph``: windows of paragraphs. A paragraph over ``max_tokens`` is split by
-    ``recursive``.
-    """
+    """Chunker ``paragraph``: windows of paragraphs; ``recursive`` splits those over ``max_tokens``."""
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -124,9 +122,7 @@ class Paragraph:
 
 
 class Hybrid:
-    """Chunker ``hybrid``: paragraphs packed up to a number of characters, and larger paragraphs by
-    sentences.
-    """
+    """Chunker ``hybrid``: packs paragraphs by characters, and larger paragraphs by sentences."""
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens

@@ -102,9 +102,7 @@ _ON_SENTENCES = {"module_input_name", "module_output_name"}
 
 
 class NotCovered(Exception):
-    """Error: OpenVINO cannot run a model, which needs sentence-transformers and torch. The message gives the
-    reason.
-    """
+    """Error: OpenVINO cannot run a model, so that it needs torch. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +240,7 @@ class Way:
 
 
 def choose_way(ways: list[Way], model: str) -> Way:
-    """Return the first way that this machine can run. Raises NeedsHuman with the reasons if it can run
-    none.
-    """
+    """Return the first way that this machine can run. Raises NeedsHuman with the reasons for none."""
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
@@ -253,9 +249,7 @@ def choose_way(ways: list[Way], model: str) -> Way:
 
 
 def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
-    """Yield all ways to run a model that the options allow, fastest first, even those that this machine
-    cannot run.
-    """
+    """Yield all ways that the options allow, fastest first, even those that cannot run here."""
     best = resolve_device(device)
     refused = "" if engine == "torch" else _check_openvino(folder)
     for target in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
@@ -267,8 +261,7 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
 
 
 def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
-    """Return the precisions to try on a device with an engine, fastest first. ``wanted``: the option
-    ``precision``.
+    """Return the precisions to try, fastest first. ``wanted``: the option ``precision``.
 
     The engine torch does not use AMX (see torch_model.py).
     """

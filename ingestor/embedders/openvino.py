@@ -106,9 +106,7 @@ class MappedTensors:
         return tensor.reshape(shape)
 
     def free_pages(self) -> None:
-        """Free the memory of the mapped file. The system reads pages from the file again when they are
-        needed.
-        """
+        """Free the memory of mapped pages, which the system reads from the file again if needed."""
         self._file.madvise(MADV_DONTNEED)
 
 
@@ -118,8 +116,7 @@ _Inputs = Mapping[str, Any]
 
 
 class Streams:
-    """The inference streams of one compiled model. Threads may share an object, and their calls may
-    interleave.
+    """The inference streams of a compiled model. Threads may share an object; calls may interleave.
 
     ``number``: how many streams run at the same time.
     """
@@ -224,8 +221,7 @@ class _Builder:
         )
 
     def _bias(self, ids: Any, mask: Any) -> Any:
-        """Return the term that is added to the attention scores; shape (texts, 1 or heads, 1 or tokens,
-        tokens).
+        """Return the addend of the attention scores; shape (texts, 1 or heads, 1 or tokens, tokens).
 
         It excludes padding, and in MPNet depends on the distance of two tokens.
         """
@@ -255,9 +251,7 @@ class _Builder:
         return self._normalize(op.add(self._linear(inner, at + "output.dense"), x), at + "output.LayerNorm")
 
     def _split(self, x: Any) -> Any:
-        """Split the last axis by attention heads: (texts, tokens, width) becomes (texts, heads, tokens, width
-        of a head).
-        """
+        """Split by attention heads: (texts, tokens, width) -> (texts, heads, tokens, width of a head)."""
         each = _integer(0, 0, self._heads, self._width // self._heads)
         return op.transpose(op.reshape(x, each, True), _integer(0, 2, 1, 3))
 
@@ -365,9 +359,7 @@ class OpenVinoModel:
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's tokenizer, without truncation. Raises FileNotFoundError if its file is
-        missing.
-        """
+        """Return the model's tokenizer, without truncation. Raises FileNotFoundError without its file."""
         tokenizer = load_tokenizer(self._outline.weights.parent)
         if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")

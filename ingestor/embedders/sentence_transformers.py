@@ -66,8 +66,7 @@ class LoadedModel(Protocol):
     window: int  # tokens
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield the unit vectors of all texts, part by part. Between two parts, other calls may use the
-        model.
+        """Yield unit vectors of all texts, part by part. Between two parts, other calls may embed.
 
         ``prompt``: text in front of each text. ``budget``: number of tokens embedded at a time.
         """
@@ -141,9 +140,7 @@ class SentenceTransformersEmbedder:
         return vectors
 
     def reader_model(self) -> ReaderModel:
-        """Return the settings with which readers embed questions: sentence-transformers on the CPU, with the
-        same prompt.
-        """
+        """Return the settings with which readers embed questions: on the CPU, with the same prompt."""
         prompt = self._prompts.query
         prompted = {"prompts": {"query": prompt}, "default_prompt_name": "query"} if prompt else {}
         return ReaderModel(
@@ -162,9 +159,7 @@ class SentenceTransformersEmbedder:
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return how many tokens of the texts are unknown, and how many tokens there are (see
-        ports.Vocabulary).
-        """
+        """Return the numbers of unknown and of all tokens in the texts (see ports.Vocabulary)."""
         return model_files.count_unknown(self._counter, texts)
 
     @cached_property

@@ -1,5 +1,4 @@
-"""Runs a sentence-transformers model with torch. Only this module needs torch, so it is imported at first
-use.
+"""Runs a sentence-transformers model with torch, which only this module needs and imports at first use.
 
 The transformer runs in the chosen precision, later stages (pooling, projection) in float32. exact.py forms
 the batches. On devices other than a CPU every batch is filled up to a fixed number of rows: the device's
@@ -58,9 +57,7 @@ class TorchModel:
             self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
 
     def parts(self, texts: Sequence[str], prompt: str, budget: int) -> Generator[EmbeddedPart]:
-        """Yield the vectors of the texts, batch by batch (see LoadedModel). ``budget``: number of tokens of a
-        batch.
-        """
+        """Yield the vectors of the texts batch by batch (see LoadedModel). ``budget``: tokens of a batch."""
         empty = set(range(len(texts)))
         plain = self._is_plain(prompt)
         for members, features in (
@@ -71,18 +68,14 @@ class TorchModel:
         yield EmbeddedPart(sorted(empty), unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's own tokenizer, without truncation. Raises TypeError if it cannot count
-        tokens.
-        """
+        """Return the model's own tokenizer, without truncation. Raises TypeError if it cannot count."""
         backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if not isinstance(backend, Tokenizer):
             raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")
         return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:
-        """Return whether the model reads nothing but a text's tokens, so that this module can form
-        batches.
-        """
+        """Return whether the model reads only a text's tokens, so that batches can be formed here."""
         kinds = getattr(self._first, "modality_config", {})
         prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
         return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)

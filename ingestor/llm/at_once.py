@@ -24,8 +24,7 @@ def in_parallel(
     stop: Stop,
     on_error: Callable[[], None] = lambda: None,
 ) -> list[R]:
-    """Run ``work`` on each part in at most ``lanes`` threads, and return the results in the order of the
-    parts.
+    """Run ``work`` on each part in at most ``lanes`` threads; return the results in order of the parts.
 
     Raises the first error of ``work``, or Stopped soon after ``stop`` is set, even while ``work`` is running.
     After that no further part is begun. After an error, ``on_error`` is called so that running parts end

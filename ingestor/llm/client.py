@@ -41,9 +41,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The model's answer ("" if it cannot be used), the tokens that the server counted, and the price of
-    both.
-    """
+    """The model's answer ("" if unusable), the tokens that the server counted, and their price."""
 
     text: str
     prompt_tokens: int = 0
@@ -58,8 +56,7 @@ class Answers(Protocol):
     """Decides how each question to a language model is answered. Threads share an object."""
 
     def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
-        """Return the stored answer to a question, or else that of ``ask``, which sends the question to the
-        model.
+        """Return the stored answer to a question, else that of ``ask``, which sends it to the model.
 
         Return None if ``ask`` must not be called now.
         """
@@ -222,9 +219,7 @@ def json_object(answer: str) -> dict[str, Any]:
 
 
 def _json(answer: str, first: str, last: str) -> Any:
-    """Return the JSON value in an answer between the brackets ``first`` and ``last``; None if there is
-    none.
-    """
+    """Return the JSON value in an answer from bracket ``first`` to bracket ``last``; None for none."""
     body = answer.rpartition("</think>")[2]
     start, end = body.find(first), body.rfind(last)
     try:

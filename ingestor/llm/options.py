@@ -19,9 +19,7 @@ def _address(url: str) -> str:
 
 
 class ModelServer(Options):
-    """Options of a server. ``base_url`` is no part of a recipe, because a model may move to another
-    address.
-    """
+    """Options of a server. ``base_url`` is no part of a recipe, because a model may move."""
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
         ..., description="address of an OpenAI-compatible server, usually ending in `/v1`"

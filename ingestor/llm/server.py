@@ -121,9 +121,7 @@ _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_ur
 
 
 class TryAgain(Exception):
-    """Error: the request failed, but a retry may succeed. ``after``: seconds to wait, if the server states
-    them.
-    """
+    """Error: the request failed, but a retry may succeed. ``after``: seconds that the server asks to wait."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -191,9 +189,7 @@ class ModelRequests:
         return key.get_secret_value() if key else ""
 
     def describe(self, what: object) -> str:
-        """Return a sentence about the server, with its name and address. ``what``: the predicate of the
-        sentence.
-        """
+        """Return a sentence that begins with the server's name and address. ``what``: its predicate."""
         return f"{self._called} at {self._server.base_url} {what}"
 
     def quote(self, text: str) -> str:
@@ -220,9 +216,7 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
 
 
 def token_count(value: object) -> int:
-    """Return the number of tokens that a server reports. Raises ValueError, TypeError or OverflowError if it
-    is none.
-    """
+    """Return a number of tokens that a server reports. Raises ValueError, TypeError or OverflowError."""
     number = int(value)  # type: ignore[call-overload]
     if not 0 <= number <= _MOST_TOKENS:
         raise ValueError
@@ -230,9 +224,7 @@ def token_count(value: object) -> int:
 
 
 def _reason(reply: Reply) -> tuple[str, str]:
-    """Return the explanation in an error response, and its codes; "" for codes that the server did not
-    send.
-    """
+    """Return the explanation in an error response, and its codes; "" for missing codes."""
     try:
         body = json.loads(reply.content)
         error = body.get("error") or body.get("detail") or body.get("message")

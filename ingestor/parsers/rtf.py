@@ -132,9 +132,7 @@ class _Preparation:
             self._number, self._number_depth = [], len(self._outer)
 
     def _end_group(self) -> None:
-        """End a group. A number of a heading or list item is repeated as marked text, since anydoc drops it
-        in headings.
-        """
+        """End a group. Repeat the number of a heading or item as marked text: anydoc drops it in headings."""
         self._state = self._outer.pop() if self._outer else self._state
         self.out.append("}")
         if self._number is not None and len(self._outer) < self._number_depth:

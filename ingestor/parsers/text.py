@@ -1,6 +1,4 @@
-"""Plain text, and code or configuration without a parser of its own; the blocks are paragraphs of the
-source.
-"""
+"""Plain text, code and configuration without a parser of their own; paragraphs become blocks."""
 
 import re
 from collections.abc import Iterator
@@ -26,9 +24,7 @@ def parse(blob: Blob) -> Document:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each paragraph between blank lines: from a line's start to its last visible
-    character.
-    """
+    """Yield (start, end) of each paragraph, from the start of a line to the last visible character."""
     start = 0
     for gap in _GAP.finditer(text):
         yield from trim(text, start, gap.start())

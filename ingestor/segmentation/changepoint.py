@@ -56,9 +56,7 @@ _SECTION = 0.3  # price for each further section that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
-    """Return penalties in the units of the scatter. The penalty 1 is the scatter of 30 tokens whose vectors
-    sum to zero.
-    """
+    """Return penalties in units of the scatter; 1 is the scatter of 30 tokens that sum to zero."""
     return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
 
 
@@ -99,8 +97,7 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 
 
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
-    """Return the costs of chunks plus prices for separating units that belong together and for crossing
-    sections.
+    """Return the costs of chunks plus prices for separating bound units and for crossing sections.
 
     ``costs``: result of ``scatter``. ``bound``: for each unit, whether it belongs to the next. ``begins``:
     for each unit, whether a section begins with it.
@@ -201,9 +198,7 @@ def level(total: Sums, target: int) -> int:
 
 
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
-    """Return the first and the last level, around level ``at``, between which a document's cuts stay the
-    same.
-    """
+    """Return the first and last level, around level ``at``, between which the cuts stay the same."""
     if len(solutions.sizes) == 1:
         return 0, solutions.sizes.shape[1] - 1
     lasts = np.array(solutions.cuts(at), dtype=np.intp) - 1

@@ -53,9 +53,7 @@ Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the las
 
 
 def contribution(pieces: Fixed) -> Sums:
-    """Return a document's contribution to the sums of its collection (see *State* above); shape (2 +
-    dimensions,).
-    """
+    """Return a document's addend to its collection's sums (see *State* above); shape (2 + dimensions,)."""
     return np.concatenate([[len(pieces), squares(pieces).sum()], pieces.sum(axis=0)])
 
 
@@ -79,8 +77,7 @@ def segments(cuts: Cuts) -> Iterator[Segment]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """The dynamic programme that finds a document's best cuts. It takes O(n L) memory, and O(n L) time for
-    each mean.
+    """The dynamic programme that finds a document's best cuts in O(n L) memory, and O(n L) time for a mean.
 
     ``gains[i, s - 1]``: the value A of the segment of s pieces that ends with piece i. ``allowed``: in the
     same shape, whether the segment may be chosen; a single piece always may.
@@ -104,9 +101,7 @@ class Programme:
         return self._edge(below, value, cuts), self._edge(above, value, cuts)
 
     def _edge(self, bound: int, value: int, cuts: Cuts) -> int:
-        """Return the mean farthest from ``value``, in the direction of ``bound``, for which ``cuts`` are
-        still the best.
-        """
+        """Return the mean farthest from ``value``, towards ``bound``, for which ``cuts`` are the best."""
         gain, pairs = self._line(cuts)
         while (rival := self.cuts(bound)) != cuts:
             assert bound != value, "these are not the cuts of value"
@@ -138,9 +133,7 @@ class Programme:
         )
 
     def _prefix_lines(self, value: int) -> tuple[Integers, Integers]:
-        """Return the values A and B of the best segmentation of the first i pieces, for each i; shapes (n +
-        1,).
-        """
+        """Return A and B of the best segmentation of the first i pieces, for each i; shapes (n + 1,)."""
         sizes = self._last_sizes(value)
         gains = self.gains[np.arange(len(sizes)), np.array(sizes) - 1].tolist()
         gain, pairs = [0], [0]
@@ -150,9 +143,7 @@ class Programme:
         return np.array(gain), np.array(pairs)
 
     def _line(self, cuts: Cuts) -> tuple[int, int]:
-        """Return the values A and B of a segmentation, which give its reward for any mean (see *Cuts*
-        above).
-        """
+        """Return A and B of a segmentation, which give its reward for any mean (see *Cuts* above)."""
         ends = np.array(cuts)
         sizes = np.diff(ends, prepend=0)
         return int(self.gains[ends - 1, sizes - 1].sum()), int((sizes * (sizes - 1)).sum())

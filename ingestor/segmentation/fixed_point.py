@@ -23,9 +23,7 @@ _BLOCK = 256  # rows that stay in the processor's cache
 
 
 def to_fixed(vectors: Vectors) -> Fixed:
-    """Return unit vectors, or zeros, rounded to fixed point. Raises ValueError for longer vectors and for
-    NaN.
-    """
+    """Return unit vectors, or zeros, in fixed point. Raises ValueError for longer vectors and NaN."""
     rows = np.empty(vectors.shape, np.int32)
     for part in blocks(len(vectors)):
         scaled = vectors[part] * np.float32(SCALE)
@@ -37,9 +35,7 @@ def to_fixed(vectors: Vectors) -> Fixed:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Yield slices that together cover ``rows`` rows. Work on one slice after the other keeps its results
-    small.
-    """
+    """Yield slices that together cover ``rows`` rows, so that intermediate results stay small."""
     return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 

@@ -20,8 +20,7 @@ _SHARES = 1024  # neighbours count in multiples of 1/1024
 def pool(
     units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
 ) -> Vectors:
-    """Return the mean of each chunk's units, weighted by tokens, as a unit vector; shape (chunks,
-    dimensions).
+    """Return the mean of each chunk's units, weighted by tokens, as unit vectors.
 
     ``members``: units of each chunk, at least one. ``besides``: a weighted vector to add for each chunk; None
     for none. A chunk whose sum is zero gets the vector of its last unit.
@@ -33,9 +32,7 @@ def pool(
 
 
 def sum_by_weight(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
-    """Return the sum of the units' vectors in each chunk, times the units' tokens; shape (chunks,
-    dimensions).
-    """
+    """Return the sum of each chunk's unit vectors, times their tokens; shape (chunks, dimensions)."""
     sums = np.empty((len(members), units.shape[1]), np.int64)
     for row, (first, end) in enumerate(members):
         np.matmul(tokens[first:end], units[first:end], out=sums[row])
@@ -74,9 +71,7 @@ def _between(
 
 
 def _round(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
-    """Return rows as unit vectors that are exact in float16. ``otherwise``: rows to use in place of rows of
-    zeros.
-    """
+    """Return rows as unit vectors that are exact in float16. ``otherwise``: replaces rows of zeros."""
     rounded = np.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
         row = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])

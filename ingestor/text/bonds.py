@@ -137,9 +137,7 @@ def leads(document: Document) -> list[Span]:
 
 
 def _terms(document: Document) -> Iterator[Span]:
-    """Yield terms of definitions that only the layout shows, and macros of manual pages that begin
-    something.
-    """
+    """Yield terms of definitions that only the layout shows, and macros that open parts of manual pages."""
     text, blocks = document.text, document.blocks
     if document.content_type == "text/troff":
         yield from (match.span() for match in _TROFF.finditer(text))
@@ -160,8 +158,7 @@ def _terms(document: Document) -> Iterator[Span]:
 
 
 def _defines(before: int, line: str, following: str) -> bool:
-    """Return whether a line is a term, and the next one its definition, which is indented or marked by
-    colons.
+    """Return whether a line is a term, and the next its definition: indented or marked by colons.
 
     ``before``: indentation of the line before; -1 if that line is blank.
     """
@@ -250,8 +247,7 @@ class Tails:
         self._starts = [start for start, _ in self.leads]
 
     def begins(self, span: Span) -> list[int]:
-        """Return the starts of the leads that end a span, from the first on; [] if the span does not end with
-        a lead.
+        """Return the starts of the leads that end a span, first to last; [] if no lead ends it.
 
         The span is trimmed, and may end inside a lead.
         """

@@ -55,8 +55,7 @@ _Part = tuple[int, Any]  # start of a node, with keywords before it, and the nod
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of code. ``symbol``: dotted name of the function or class that it is or belongs to; None for
-    none.
+    """A unit of code. ``symbol``: dotted name of the function or class that it belongs to, if any.
 
     A unit that joins the first line of a definition with the first statement inside has the names of both.
     """
@@ -68,9 +67,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A function or class that is divided into units. ``start``: where its own text begins, after the
-    comments.
-    """
+    """A function or class that is divided. ``start``: where its own text begins, after comments."""
 
     start: int
     end: int
@@ -82,8 +79,7 @@ class NoGrammar(LookupError):
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
-    """Return the units of a text in groups; only units of the same group may share a chunk. Units leave no
-    gaps.
+    """Return the units of a text in groups. Only units of one group may share a chunk; units leave no gaps.
 
     ``fits``: returns whether a span is small enough for one unit. A larger unit is divided, and its parts are
     a group. A large function, or a large unit without parts, is alone in its group. Raises NoGrammar.
@@ -92,8 +88,7 @@ def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
 
 
 def statements(text: str, language: str, fits: Fits) -> tuple[list[list[Unit]], list[Opened]]:
-    """Return groups as ``groups`` does, but with large functions divided, and all the units that were
-    divided.
+    """Return groups as ``groups`` does, but with large functions divided, and all that was divided.
 
     The statements of a function are one group. The line that opens a block stays with the first statement
     inside if both fit. The divided units are listed outermost first. Raises NoGrammar.
@@ -127,9 +122,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk over a syntax tree. ``opened``: collects the divided functions and classes; None leaves
-    functions whole.
-    """
+    """A walk over a syntax tree. ``opened``: collects divided functions and classes; None: divide none."""
 
     code_points: "npt.NDArray[np.int64] | None"  # by byte offset; None if both are equal
     text: str
@@ -177,9 +170,7 @@ class _Walk:
             yield run
 
     def _own_line(self, item: "_Item") -> int | None:
-        """Return the start of a node's first line if the node is small enough without the comments before it;
-        else None.
-        """
+        """Return where a node begins if it is small enough without the comments before it; else None."""
         start, _ = self._span(item.node)
         line = self.text.rfind("\n", 0, start) + 1
         apart = line > item.start and not self.text[line:start].strip()
@@ -220,8 +211,7 @@ class _Walk:
         return bool(_LEADING.search(node.type)) or "\n" not in self.text[start:end]
 
     def _parts(self, node: Any) -> list[_Part]:
-        """Return the parts into which to divide a node that is too large: members of a class, entries of a
-        table.
+        """Return the parts of a node that is too large: members of a class, entries of a table.
 
         Return [] if it has no parts, or is only too large because of the comments before it.
         """

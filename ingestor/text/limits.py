@@ -23,9 +23,7 @@ _BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces that are fast to tokenize. They end at borders, unless borders are too far
-    apart.
-    """
+    """Yield pieces of a text that are fast to tokenize. They end at borders, unless these are far apart."""
     start = 0
     while len(text) - start > _PIECE:
         border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
@@ -68,8 +66,7 @@ def count(text: str, span: Span, tokens: "Tokens") -> int:
 def windows(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Yield windows of at most ``size`` tokens, trimmed. Each repeats the last ``overlap`` tokens of the
-    previous one.
+    """Yield trimmed windows of at most ``size`` tokens; each repeats ``overlap`` tokens of the previous one.
 
     ``soft``: whether windows end at white space if possible. A window shrinks if its own text has more tokens
     than in its context, or if it would split a user-perceived character.
@@ -91,9 +88,7 @@ def windows(
 
 
 class Ruler:
-    """The token edges of a span: the offsets at which its tokens begin, computed once for many
-    measurements.
-    """
+    """The token edges of a span: the offsets at which its tokens begin, computed once."""
 
     def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
         start, self.end = span
@@ -109,14 +104,11 @@ class Ruler:
         return self.index(span[1]) - self.index(span[0])
 
     def at(self, index: int) -> int:
-        """Return the offset at which token number ``index`` begins; the end of the text beyond the last
-        token.
-        """
+        """Return the offset at which token ``index`` begins; the text's end beyond the last token."""
         return self.edges[index] if index < len(self.edges) else self.end
 
     def past(self, start: int, size: int) -> int:
-        """Return the first token edge that is at least ``size`` tokens after ``start``; the end if there is
-        none.
+        """Return the first token edge at least ``size`` tokens after ``start``; the end for none.
 
         Several tokens may begin inside one character, so the difference of two indices is not a number of
         tokens.
@@ -146,9 +138,7 @@ class Ruler:
         return boundary(self.text, edge, -1)
 
     def _edge(self, index: int, start: int, soft: bool) -> int:
-        """Return the offset of token number ``index``, moved back to a good place for a cut after
-        ``start``.
-        """
+        """Return the offset of token ``index``, moved back to a good place to cut after ``start``."""
         if index >= len(self.edges):
             return self.end
         edge = max(self.at(max(index, 0)), start + 1)
@@ -211,8 +201,7 @@ def pack(
     most: int | None = None,
     overlap: int = 0,
 ) -> Iterator[Span]:
-    """Yield windows of up to ``most`` units and ``max_tokens`` tokens. Each repeats the previous one's last
-    units.
+    """Yield windows of up to ``most`` units and ``max_tokens`` tokens; each repeats ``overlap`` units.
 
     ``overlap``: number of units to repeat; fewer are repeated if a new unit needs the room. A unit over the
     limit is a window by itself.

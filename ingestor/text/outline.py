@@ -23,8 +23,7 @@ _NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, and its path through the headings above. All fields are empty for text before the first
-    heading.
+    """A heading and its path of headings. All fields are empty before the first heading.
 
     ``number``: the number in the heading ("2.1"); else the number of the section above, and a count within
     that section.
@@ -56,9 +55,7 @@ class Outline:
         return bisect_right(self.section_starts, position)
 
     def shares(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield, for each section that a span touches, its index and the number of the span's characters in
-        it.
-        """
+        """Yield the index of each section that a span touches, and the number of its characters in it."""
         for index in range(self.section(start), self.section(max(start, end - 1)) + 1):
             low = self.section_starts[index - 1] if index else 0
             high = self.section_starts[index] if index < len(self.section_starts) else len(self.text)
@@ -75,16 +72,12 @@ class Outline:
                 yield block
 
     def first_visible(self, start: int, end: int) -> int:
-        """Return the position of the span's first character that is no white space; ``start`` if there is
-        none.
-        """
+        """Return the first position in a span that is no white space; ``start`` for none."""
         match = _VISIBLE.search(self.text, start, end)
         return match.start() if match else start
 
     def section_of(self, chunk: Chunk) -> int:
-        """Return the index of the section that has most of a chunk's characters; the first of several such
-        sections.
-        """
+        """Return the index of the section with most of a chunk's characters; the first of several."""
         shares = self.shares_of(chunk)
         return max(shares, key=lambda index: (shares[index], -index))
 
@@ -118,9 +111,7 @@ def _lines(document: Document) -> list[int]:
 
 
 def section_openings(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
-    """Yield, for each section, its first block (a label, a comment or the heading itself), and its
-    heading.
-    """
+    """Yield each section's first block (a label, a comment or the heading itself) and its heading."""
     first: Block | None = None
     for block in blocks:
         first = first or block
@@ -142,9 +133,7 @@ def heading_number(title: str) -> str | None:
 
 
 def sections(headings: Iterable[Block]) -> Iterator[Section]:
-    """Yield a section for each heading. A skipped level (1, then 3) makes no difference: only the nesting
-    counts.
-    """
+    """Yield a section for each heading. Skipped levels (1, then 3) make no difference."""
     enclosing: list[tuple[int, Section]] = []  # (level, section), outermost first
     children = [0]  # number of headings in each of them up to now; children[0] is the document's
     for heading in headings:

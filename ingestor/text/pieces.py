@@ -81,9 +81,7 @@ def pieces(
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
-    """Yield the offsets at which the parts of a span begin. ``level``: 0 for blank lines, and so on to
-    words.
-    """
+    """Yield the offsets at which parts of a span begin. ``level``: from 0 for blank lines to words."""
     if level == _FINEST:
         return _marks(text, span)
     if ends := _ENDS[level]:

@@ -37,8 +37,7 @@ def headings(document: Document) -> list[Heading]:
 
 
 def sections(document: Document, depth: int) -> list[Span]:
-    """Return the sections of a document as spans: its text, cut before every heading of the first ``depth``
-    levels.
+    """Return the sections of a document as spans, cut before headings of the first ``depth`` levels.
 
     Only levels that occur in the document count. A section without text of its own is joined with the next.
     """

@@ -51,8 +51,7 @@ def _line_cuts(text: str, span: Span) -> Iterator[int]:
 
 
 def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
-    """Yield the offsets at which sentences begin inside a span, in order, none inside the mark of a list
-    item.
+    """Yield the offsets at which sentences begin in a span; none is inside the mark of a list item.
 
     A sentence longer than the window continues in the next one.
     """
@@ -77,8 +76,6 @@ def _starts(text: str, language: str) -> list[int]:
 
 
 def _after_markup(text: str, at: int) -> int:
-    """Return the offset after marks that end emphasis at ``at``: after a full stop they belong to the
-    sentence.
-    """
+    """Return the offset after marks that end emphasis: after a full stop they belong to the sentence."""
     match = _CLOSING.match(text, at)
     return match.end() if match and not text[at - 1].isspace() else at

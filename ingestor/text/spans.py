@@ -24,9 +24,7 @@ _ENDS = frozenset(".!?…")
 
 
 def trim(text: str, span: Span) -> Span:
-    """Return a span without the white space at both ends; an empty span at its start if all is white
-    space.
-    """
+    """Return a span without white space at its ends; an empty one at its start if nothing is left."""
     start, end = span
     if start < end and not (text[start].isspace() or text[end - 1].isspace()):
         return span
@@ -82,9 +80,7 @@ def chunks(text: str, spans: Iterable[Span], extra: tuple[tuple[str, Scalar], ..
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Return whether a text may be cut before the code point at ``at``. Both ends of the text are
-    boundaries.
-    """
+    """Return whether a text may be cut before the code point at ``at``; its ends are boundaries."""
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]

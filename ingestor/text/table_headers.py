@@ -17,9 +17,7 @@ _RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, 
 
 
 def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """Return the table header for each chunk; "" for a chunk that does not begin below the header of a
-    table.
-    """
+    """Return the table header for each chunk; "" if the chunk does not begin below such a header."""
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
     places = [owner(starts, chunk.start) for chunk in chunks]

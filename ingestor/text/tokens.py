@@ -61,9 +61,7 @@ class Tokens:
         return [self.count(text) for text in texts]
 
     def offsets(self, text: str) -> Offsets:
-        """Return the offset, in code points, at which each token of a text begins, or of the character inside
-        which it begins.
-        """
+        """Return, for each token, the code point at which, or inside which, it begins."""
         counts, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
         for first in range(
             0, len(parts), _TOGETHER
@@ -115,8 +113,7 @@ def _encodable(text: str) -> str:
 
 
 def load(encoding: str) -> "Encoding":
-    """Load an encoding from the packaged file if its SHA-256 is right, else from tiktoken's cache or the
-    network.
+    """Load an encoding from the verified packaged file, else from tiktoken's cache or the network.
 
     Raises NeedsHuman if this fails.
     """

@@ -44,9 +44,7 @@ class Node:
 
 
 class Cutter:
-    """Builder of blocks from nodes: a parser calls ``enter`` and ``leave`` for each node, in the order of the
-    text.
-    """
+    """Builder of blocks. A parser calls ``enter`` and ``leave`` for each node in the order of the text."""
 
     def __init__(self) -> None:
         self.node = Node(0, "")

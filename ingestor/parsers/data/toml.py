@@ -1,6 +1,4 @@
-"""TOML and INI files: each table (``[section]``) is a block with the table's name as path; strings are
-decoded.
-"""
+"""TOML and INI files: each table (``[section]``) is a block with its name as path; strings are decoded."""
 
 import re
 from collections.abc import Iterator

@@ -30,9 +30,7 @@ def parse(blob: Blob) -> Document:
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Yield edits that decode the escapes of quoted scalars. They end where the text is invalid or nested too
-    deep.
-    """
+    """Yield edits that decode quoted scalars, up to text that is invalid or nested too deep."""
     import yaml  # slow to import
 
     opening = yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken

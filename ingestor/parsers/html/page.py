@@ -72,9 +72,7 @@ class HtmlPage:
     """
 
     def __init__(self, source: str, *, main: bool, links: bool) -> None:
-        """Parse the page and reduce its tree. Raises BadDocument if the tags exceed a limit (see
-        ``check``).
-        """
+        """Parse the page. Raises BadDocument if its tags exceed a limit (see ``check``)."""
         from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
         self._source, self._names = source, check(source)
@@ -135,17 +133,13 @@ class HtmlPage:
         return iter({node.mem_id: node for node in nodes}.values())
 
     def _may_occur(self, selector: str) -> bool:
-        """Return whether the page contains the selector's first word. If not, a slow search of the tree is
-        avoided.
-        """
+        """Return whether the page has the selector's first word; else the tree need not be searched."""
         first = _FIRST.search(selector)
         assert first is not None
         return first[0] in (self._names if first.start() == 0 else self._source)
 
     def _leave_out(self, *, main: bool) -> None:
-        """Remove struck-out and hidden elements, and if ``main`` navigation and the like. Count the words
-        removed.
-        """
+        """Remove hidden and struck-out elements, and if ``main`` navigation and the like; count words."""
         titled = set[int]()  # elements around headings 1
         for heading in self.tree.css("h1") if main else ():
             node = heading.parent
@@ -174,9 +168,7 @@ class HtmlPage:
             node.decompose()
 
     def _replace(self, links: bool) -> None:
-        """Replace formulas, pictures, ruby readings and superscript numbers by text, and if ``links`` also
-        links.
-        """
+        """Replace formulas, pictures, ruby readings, superscripts and, if ``links``, links by text."""
         for math in self._each("math"):
             noted = math.css_first("annotation[encoding*=tex]")
             in_tex = math.attributes.get("alttext") or (noted.text() if noted else "")
@@ -256,9 +248,7 @@ def _in_tex(description: str) -> str:
 
 
 def _formula(math: Node) -> str:
-    """Return a MathML formula without TeX annotation as a line of text; unformatted if it is nested too
-    deep.
-    """
+    """Return a MathML formula as a line of text; unformatted if it is nested too deep."""
     root = Element("math")
     todo = [(math, root, 0)]
     while todo:
@@ -317,9 +307,7 @@ def _with_title(content: Node) -> Node:
 
 
 def _lead(heading: Node) -> Node:
-    """Return the heading's parent if that is the page's header, which may hold a subtitle; else the
-    heading.
-    """
+    """Return the heading's parent if that is the page's header; else the heading."""
     around = heading.parent
     named = around is not None and "page-header" in (around.attributes.get("class") or "").split()
     return around if around is not None and (named or around.tag in ("header", "hgroup")) else heading

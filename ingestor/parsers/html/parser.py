@@ -163,9 +163,7 @@ class _Walk:
         self._end_paragraph()
 
     def _inspect(self, root: Node) -> None:
-        """Find the elements that must be divided into blocks, tables with header cells, and the numbers of
-        items.
-        """
+        """Find elements that hold several blocks, tables with header cells, and numbers of items."""
         holders, headed = set[int](), set[int]()
         for inner in root.css("pre, table, h1, h2, h3, h4, h5, h6, figure"):
             node = inner.parent
@@ -315,9 +313,7 @@ def _whole(text: str | None, default: int) -> int:
 
 
 def _marks(root: Node) -> dict[int, str]:
-    """Return the number in front of each item of the numbered lists below ``root``, by the item's
-    ``mem_id``.
-    """
+    """Return the number in front of each item of the numbered lists, by the item's ``mem_id``."""
     marks: dict[int, str] = {}
     for numbered in root.css("ol"):
         items = [child for child in children(numbered) if child.tag == "li"]
@@ -334,9 +330,7 @@ def _marks(root: Node) -> dict[int, str]:
 
 
 def _language(pre: Node) -> str | None:
-    """Return the language of code, as a class of the ``pre`` element, its ``code`` or its parents names
-    it.
-    """
+    """Return the language of code that a class of ``pre``, its ``code`` or its parents names."""
     near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
     classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
     named = (match[1].lower() for match in _LANGUAGE.finditer(classes))

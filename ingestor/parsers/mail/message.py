@@ -35,9 +35,7 @@ _T = TypeVar("_T")
 
 
 def read(data: bytes) -> "Message[str, str]":
-    """Parse a message with its parts. Raises BadDocument if it has too many parts, or they are nested too
-    deep.
-    """
+    """Parse a message. Raises BadDocument if its parts are too many or nested too deep."""
     if data.lower().count(b"boundary=") > _BOUNDARIES:
         raise BadDocument(f"a mail of more than {_BOUNDARIES:,} nested parts; exclude it")
     try:
@@ -120,9 +118,7 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
 
 
 def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
-    """Yield the attachments of a message, also attached messages. Inline media and signatures are left
-    out.
-    """
+    """Yield the attachments of a message, except inline media and cryptographic signatures."""
     for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
         kind = part.get_content_type()
         is_shown = part.get_content_disposition() != "attachment" or part.get("Content-ID") is not None
@@ -133,9 +129,7 @@ def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
 
 
 def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
-    """Yield the parts of a message that contain no further parts, in order. Attached messages are not
-    opened.
-    """
+    """Yield the parts of a message that contain no parts, in order. Attached messages are not opened."""
     todo = [message]
     while todo:
         part = todo.pop()

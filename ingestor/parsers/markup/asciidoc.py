@@ -66,8 +66,9 @@ class _Rules:
         return None
 
     def _block_with_attributes(self, at: int) -> FoundBlock | None:
-        """Return the block that begins with lines of attributes, or the document's attributes as
-        ``front_matter``.
+        """Return the block that begins with lines of attributes; None for no such lines.
+
+        Attributes of the document are ``front_matter``.
         """
         lines = self._lines
         if _ENTRY.fullmatch(lines.rows[at]):
@@ -86,8 +87,7 @@ class _Rules:
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
     def _read_fence(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
-        """Return the delimited block that opens at line ``body``, whose text is ``row``; None for no
-        delimiter.
+        """Return the delimited block that opens at line ``body``, which is ``row``; None for none.
 
         The block ends with the line that repeats the delimiter, or with the document. Of a block that holds
         other blocks, only the delimiter is returned.
@@ -103,9 +103,7 @@ class _Rules:
         return FoundBlock(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
 
     def _loose(self, at: int, row: str) -> FoundBlock | None:
-        """Return the rule, the list or the indented literal text that begins at line ``at``; None for other
-        text.
-        """
+        """Return the rule, list or indented literal text that begins at line ``at``; None for others."""
         if row in ("'''", "---", "***", "<<<"):
             return FoundBlock("rule", at + 1)
         if _ITEM.match(row):

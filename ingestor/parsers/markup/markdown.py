@@ -167,8 +167,7 @@ def _title(words: Sequence[str]) -> str:
 
 
 def _as_label(text: str, block: Block) -> Block:
-    """Change the kind of a block to ``comment`` if it holds only comments, to ``label`` if it holds anchors
-    too.
+    """Turn a block of comments only into a ``comment``, and one of anchors as well into a ``label``.
 
     Return other blocks unchanged.
     """

@@ -113,9 +113,7 @@ class _Rules:
         return FoundBlock("heading", end, level, plain(title))
 
     def _literal(self, at: int, row: str) -> FoundBlock | None:
-        """Return a doctest, or the indented block under a paragraph that ends with two colons; None for
-        neither.
-        """
+        """Return a doctest, or the indented block under a paragraph that ends with two colons; or None."""
         if row.lstrip().startswith(">>> "):
             return FoundBlock("code", self._lines.while_(at, bool), language="python")
         above = at - 1
@@ -186,9 +184,7 @@ class _Rules:
         return None
 
     def _simple_table(self, at: int) -> int:
-        """Return the number of the line after a simple table, which ends with a border before a blank
-        line.
-        """
+        """Return the number of the line after a simple table: after a border before a blank line."""
         end = at + 1
         while end < len(self._lines.rows):
             end += 1

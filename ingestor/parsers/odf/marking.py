@@ -40,9 +40,7 @@ _IN_LINE = (f"{DRAW}frame", f"{DRAW}a", f"{DRAW}image", f"{DRAW}object")  # no s
 
 @dataclass(slots=True)
 class OdfStyles:
-    """The styles of a document, by name. Properties are inherited: programs derive styles from named
-    styles.
-    """
+    """The styles of a document, by name. Programs derive styles from named styles, so they inherit."""
 
     _parents: dict[str, str] = field(default_factory=dict)
     _shows: dict[str, bool] = field(default_factory=dict)  # text
@@ -142,9 +140,7 @@ class OdfMarking:
             _mark_page(element)
 
     def _rule(self, element: Element) -> str:
-        """Return the reason for which an element is left out, such as "hidden text"; "" if the element is
-        read.
-        """
+        """Return why an element is left out, such as "hidden text"; "" if it is read."""
         tag = element.tag
         hidden = element.get(f"{TEXT}is-hidden") == "true"
         if tag == f"{TEXT}section":
@@ -201,9 +197,7 @@ def _mark_page(page: Element) -> None:
 
 
 def chart_parts(chart: Element) -> list[Element]:
-    """Return the elements that stand for a chart: a paragraph with its titles, and a table with its
-    numbers.
-    """
+    """Return elements that stand for a chart: a paragraph with titles, and a table with numbers."""
     titles = (one for one in chart.iter() if one.tag in (f"{CHARTS}title", f"{CHARTS}subtitle"))
     caption = "; ".join(filter(None, (" ".join("".join(title.itertext()).split()) for title in titles)))
     tables = list(chart.iter(f"{TABLE}table"))[:1]
@@ -244,7 +238,5 @@ def _box(content: Iterable[Element]) -> Element:
 
 
 def _frame(content: list[Element], parent: Element) -> list[Element]:
-    """Return elements in the form that their new parent can hold: unchanged in running text, else in a
-    frame.
-    """
+    """Return elements in a form that their new parent can hold: in a frame, unless it holds blocks."""
     return content if parent.tag in (f"{OFFICE}text", f"{TEXT}section") else [_box(content)]

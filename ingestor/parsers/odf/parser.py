@@ -100,8 +100,7 @@ class Flat:
 
 
 def _type_of(package: Package | Flat) -> str:
-    """Return the content type that a document states in its part ``mimetype``, in its manifest or, if flat,
-    its root.
+    """Return the content type that a document states in ``mimetype``, its manifest or its root.
 
     The manifest is needed because some programs omit the part ``mimetype``.
     """
@@ -194,9 +193,7 @@ def _read_sheet(
 
 
 def _elements_of_drawings(sheet: Element) -> Iterator[Element]:
-    """Yield the drawn elements of a sheet (frames, shapes, groups) that are not inside another drawn
-    element.
-    """
+    """Yield the outermost drawn elements of a sheet: frames, shapes and groups."""
     inside = set[Element]()
     for element in sheet.iter():
         if element.tag.startswith(DRAW) and element not in inside:
@@ -226,9 +223,7 @@ def rows_of(table: Element) -> Iterator[Row]:
 
 
 def plain_text(element: Element) -> str:
-    """Return the text of an element, such as a cell, on one line, without the text of frames and comments
-    inside.
-    """
+    """Return the text of an element, such as a cell, on one line, without frames and comments inside."""
     return " ".join("".join(_pieces(element)).split())
 
 
@@ -274,9 +269,7 @@ def _cells(row: Element) -> Iterator[tuple[int, str]]:
 
 
 def _value(cell: Element) -> str:
-    """Return the stored value of a cell as text, for a cell whose program did not write the displayed
-    text.
-    """
+    """Return the stored value of a cell as text, in case its program did not write the displayed text."""
     value = next((text for name in _VALUES if (text := cell.get(f"{OFFICE}{name}"))), "")
     kind = cell.get(f"{OFFICE}value-type")
     if kind == "percentage":

@@ -72,9 +72,7 @@ def parse(blob: Blob, options: DocxOptions, *, inserts: bool = True) -> Document
 
 
 class _Styles:
-    """The styles of a document, by identifier. Properties are inherited from the style on which a style is
-    based.
-    """
+    """The styles of a document, by identifier. A style inherits from the style on which it is based."""
 
     def __init__(self, root: Element) -> None:
         self.root = root
@@ -89,9 +87,7 @@ class _Styles:
                 chain[-1].remove(based)
 
     def mark(self, style: str) -> str:
-        """Return the mark of a paragraph in ``style``; "" for none, and for titles, which anydoc recognises
-        itself.
-        """
+        """Return the mark of a paragraph in ``style``; "" for none, and for titles, which anydoc knows."""
         if style not in self._marks:
             mark = style_mark([_value(one, "name") for one in self._chain(style)])
             self._marks[style] = "" if mark == TITLE else mark
@@ -180,8 +176,7 @@ class _Marking:
         return own is not None and other is not None and other >= own + _DEEPER
 
     def _element(self, element: Element, before: Element | None, *, hidden: bool) -> list[Element]:
-        """Return the elements that replace ``element``. ``before``: the element in front of it, after
-        replacement.
+        """Return the elements that replace ``element``. ``before``: the element kept in front of it.
 
         ``hidden``: whether the style of the paragraph hides its text.
         """
@@ -256,8 +251,7 @@ class _Marking:
         return self.asides.comment(comment.get(f"{W}author", ""), text)
 
     def _chunk(self, element: Element) -> list[Element]:
-        """Read a part in another format (altChunk). Return a paragraph with a mark, at which its blocks are
-        inserted.
+        """Read a part in another format (altChunk); return a paragraph that marks where it is inserted.
 
         Return nothing, and report the part as lost, if no parser for it is known.
         """

@@ -36,8 +36,7 @@ def choose_alternatives(root: Element) -> list[Element]:
 
 
 def mark_charts(package: Package, relations: Mapping[str, tuple[str, str]]) -> dict[str, Element]:
-    """Return the charts that a part refers to, by part name, with the titles of axes added to each chart's
-    own title.
+    """Return the charts that a part refers to, by part name, with the titles of axes in the charts' titles.
 
     ``relations``: the part's relations, as ``Package.relations`` returns them.
     """

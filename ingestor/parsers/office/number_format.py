@@ -64,8 +64,7 @@ class _Section:
 
 
 def formats(styles: Element, from_1904: bool) -> Formats:
-    """Return a function for each cell format of a workbook, by the format's index, that writes a number in
-    it.
+    """Return a function that writes a number, for each cell format of a workbook, by the format's index.
 
     The key "" has the function for cells without a format. ``styles``: root of the workbook's styles part.
     ``from_1904``: whether the workbook counts days from 1904.
@@ -170,9 +169,7 @@ def _part(token: re.Match[str]) -> Part | None:
 
 
 def _literal(text: str) -> str:
-    """Return the characters that a token shows as they are: quoted text, or the currency sign of
-    ``[$€-407]``.
-    """
+    """Return the characters that a token shows: quoted text, or the currency sign of ``[$€-407]``."""
     if text.startswith("[$"):
         return text[2:-1].partition("-")[0]
     return text[1:] if text[0] == "\\" else text.strip('"')

@@ -45,9 +45,7 @@ _FONTS = {
 
 
 def symbol(font: str, place: int) -> str:
-    """Return the Unicode character for the code ``place`` in a font; U+FFFD for an unknown code of a symbol
-    font.
-    """
+    """Return the Unicode character for a code of a font; U+FFFD for an unknown code of a symbol font."""
     known = _FONTS.get(font.lower())
     at = place - _BASE if place >= _BASE else place
     if known is not None:
@@ -56,9 +54,7 @@ def symbol(font: str, place: int) -> str:
 
 
 def readable(text: str, font: str) -> str:
-    """Return the text of a run set in ``font``, with the private codes of a symbol font as Unicode
-    characters.
-    """
+    """Return the text of a run in ``font``, with the private codes of a symbol font as Unicode."""
     if font.lower() not in _FONTS or not _PRIVATE.search(text):
         return text
     return _PRIVATE.sub(lambda match: symbol(font, ord(match[0])), text)

@@ -65,8 +65,7 @@ def style_mark(names: Sequence[str]) -> str:
 
 
 def mark_counted(place: str, style: str) -> str:
-    """Return a mark for a number that anydoc will write in decimals, and that is to be shown in another
-    style.
+    """Return a mark for a number that anydoc writes in decimals, but that has another style.
 
     ``place``: the placeholder of the number, such as ``%1``. ``style``: Word's name of the style.
     """
@@ -208,9 +207,7 @@ class _Reader:
             self.flow.add(kind, line.text.strip())
 
     def _heading(self, block: "Block", line: _Line, number: str) -> None:
-        """Add a heading. If anydoc gives the number of the heading as its first text, split it from the
-        title.
-        """
+        """Add a heading. If anydoc gives its number as the first text, split it from the title."""
         text, level = line.text, (block.level or 1) - (1 if self._slides else 0)
         first = (block.content[0].text or "") if block.content else ""
         shown = _in_style(first)

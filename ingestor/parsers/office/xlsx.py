@@ -58,8 +58,7 @@ def parse(blob: Blob, options: XlsxOptions) -> Document:
 
 
 def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
-    """Add the charts, the pictures with their descriptions, and the texts of shapes that are drawn on a
-    sheet.
+    """Add the charts, pictures and texts of shapes that are drawn on a sheet.
 
     ``sheet``: name of the sheet's part.
     """
@@ -121,9 +120,7 @@ def _text(item: Element) -> str:
 
 
 def _without_escapes(text: str) -> str:
-    """Replace each escape ``_xHHHH_``, which Excel writes for a character that XML cannot hold, by its
-    character.
-    """
+    """Decode each escape ``_xHHHH_``, which Excel writes for a character that XML cannot hold."""
     if "_x" not in text:
         return text
     text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)

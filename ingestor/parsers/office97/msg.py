@@ -1,5 +1,4 @@
-"""Messages of Outlook (.msg): subject, people and body become the blocks of a mail; attachments are
-extracted.
+"""Messages of Outlook (.msg): people, subject and body become the blocks of a mail; attachments are found.
 
 Each property of a message is a stream, named by the property's number and type [MS-OXMSG]. A body in RTF may
 be compressed [MS-OXRTFCP].

@@ -1,5 +1,4 @@
-"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), told apart by the streams they
-contain.
+"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), told apart by their streams.
 
 The library anydoc reads texts and presentations, xlrd reads workbooks, and msg.py reads messages.
 """

@@ -101,9 +101,7 @@ def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
 
 
 def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
-    """Return groups of horizontal and vertical lines that cross each other, directly or through other
-    lines.
-    """
+    """Return groups of horizontal and vertical lines that cross, directly or through other lines."""
     rows, columns = (
         np.array([(e.at, e.low - _NEAR, e.high + _NEAR) for e in some]).T for some in (across, upright)
     )

@@ -121,9 +121,7 @@ Headings = dict[int, list[PdfHeading]]  # by the line of the page before which, 
 
 @dataclass(frozen=True, slots=True)
 class FontStyle:
-    """The style of a line's type. ``size``: in points, rounded to halves. ``caps``: whether all letters are
-    capitals.
-    """
+    """The style of a line's type. ``size``: in points, rounded to halves. ``caps``: all in capitals."""
 
     size: float
     bold: bool
@@ -159,9 +157,7 @@ class Title:
 
 
 def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
-    """Return the headings of each page. ``leading``: usual distance between lines, as a multiple of their
-    type size.
-    """
+    """Return the headings of each page. ``leading``: usual distance of lines, in sizes of their type."""
     tagged = _by_tags(pages)
     own = _entries_of_pages(pages, outline)
     if sum(map(len, tagged)) >= max(len(own), _TAGGED):
@@ -403,8 +399,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
 
 
 def _is_otherwise(lines: Sequence[Line], at: int, count: int, text: str) -> bool:
-    """Return whether lines are something other than a heading: an address, a label, units, columns or a
-    caption.
+    """Return whether lines are no heading but an address, a label, units, columns or a caption.
 
     ``text``: words of the ``count`` lines from line ``at`` on. A bracket without its partner counts as well.
     """
@@ -460,9 +455,7 @@ def style_of(line: Line) -> FontStyle:
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
-    """Count the lines from line ``at`` on that have the same style, each closer to the previous one than
-    ``farthest``.
-    """
+    """Count the lines from line ``at`` on in the same style, at most ``farthest`` from one another."""
     count = 1
     for above, line in pairwise(lines[at:]):
         ends = _names_columns(line) or _FILED.match(line.text) or _OUTLINED.match(line.text)
@@ -473,8 +466,7 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) ->
 
 
 def _is_sentence(text: str, large: bool, marked: bool) -> bool:
-    """Return whether a text is a sentence or a part of one. ``large``: whether its type is larger than the
-    text's.
+    """Return whether a text is a sentence or a part of one. ``large``: whether its type is large.
 
     ``marked``: whether it is bold or in another font family.
     """
@@ -494,8 +486,7 @@ def _is_sentence(text: str, large: bool, marked: bool) -> bool:
 
 
 def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: BodyStyle) -> list[Title]:
-    """Drop the candidates on the first page that no heading of the document resembles, such as authors and
-    dates.
+    """Drop candidates on the first page in a style that no other heading has, such as authors and dates.
 
     The title stays. If the first page is the form with which a company files a report, all its candidates are
     dropped.
@@ -521,8 +512,7 @@ def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: Bo
 
 
 def _levels(titles: Sequence[Title]) -> list[int]:
-    """Return the level of each title by its number, else by its style: larger type first, then earlier
-    occurrence.
+    """Return the level of each title by its number, else by its style: larger, or else earlier, first.
 
     The document's own title gets level 1 like its sections, as in other formats.
     """

@@ -106,9 +106,7 @@ def _compose_text(
 
 
 def caption(composer: Composer) -> str | None:
-    """Return the title of a table that is to be added: the heading or the caption directly above it; None for
-    none.
-    """
+    """Return the title of the table to be added: the heading or caption directly above it, or None."""
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page:
         return None
@@ -119,8 +117,7 @@ def caption(composer: Composer) -> str | None:
 
 
 def is_close(composer: Composer, text: str) -> bool:
-    """Return whether a block with this text follows the last block on the next line, without a blank line
-    between.
+    """Return whether a block with this text follows the last block without a blank line between.
 
     Only two paragraphs of prose, code and pages are separated by blank lines. Chunkers cut at blank lines
     first, and would divide a statement of figures if all its lines were separated so.
@@ -161,8 +158,7 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[tuple[str, list[L
 
 
 def _is_term(lines: Sequence[Line], at: int, leading: float) -> bool:
-    """Return whether line ``at`` is the term of a definition, whose text is indented below, as browsers print
-    it.
+    """Return whether line ``at`` is the term of a definition, whose text is indented below it.
 
     A line that ends because the next word would not have fitted is the first line of a paragraph instead.
     """
@@ -225,8 +221,7 @@ def _code(lines: Sequence[Line]) -> str:
 
 
 def without_running_headers(pages: Sequence[PageLines]) -> list[PageLines]:
-    """Return the pages without the lines in their margins that repeat on several pages, apart from page
-    numbers.
+    """Return the pages without those lines in their margins that repeat on several pages.
 
     The outermost line of a margin is removed if some pages repeat it. Another line, a line in large type and
     a table must repeat on half of the pages.

@@ -94,9 +94,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """The lines of a page. ``comments``: annotations of readers. ``figures``: descriptions of its
-    pictures.
-    """
+    """The lines of a page. ``comments``: readers' annotations. ``figures``: descriptions of pictures."""
 
     label: str
     height: float

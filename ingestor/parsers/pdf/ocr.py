@@ -44,9 +44,7 @@ Before = npt.NDArray[np.bool_]  # [a, b]: whether line a is to be read before li
 
 
 def recognise(page: "PdfPage") -> tuple[Line, ...]:
-    """Return the lines that OCR finds on a page, in points. Raises BadDocument if rapidocr is not
-    installed.
-    """
+    """Return the lines that OCR finds on a page. Raises BadDocument if rapidocr is not installed."""
     width, height = page.get_size()
     scale = min(SIDE / max(width, height), _SCALE)
     _engine()  # where it is missing, nothing is drawn

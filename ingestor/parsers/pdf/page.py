@@ -135,9 +135,7 @@ class PageText:
 
 
 def read_characters(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
-    """Return the text of a page without the characters that readers do not see. Its ``lines`` are still
-    empty.
-    """
+    """Return the text of a page, without characters that readers do not see, and still without words."""
     handle = textpage.raw
     count, address = raw.FPDFText_CountChars(handle), cast(handle, c_void_p).value
     chars, unmapped = _decode(handle, possible(map(_unicode, repeat(address), range(count))))
@@ -173,9 +171,7 @@ def read_characters(page: "PdfPage", textpage: "PdfTextPage") -> PageText:
 
 
 def _odd(chars: str, lefts: Any, rights: Any, sizes: Any) -> Sequence[int]:
-    """Count, up to each character, the gaps whose spaces may be wrong: false spaces, and spaces without a
-    character.
-    """
+    """Count, up to each character, the gaps that may be false spaces, or spaces without a character."""
     blank = np.fromiter(map(str.isspace, chars), bool, len(chars))
     strange = np.zeros(len(chars) + 1, bool)
     inner = ~blank[1:] & ~blank[:-1]
@@ -186,9 +182,7 @@ def _odd(chars: str, lefts: Any, rights: Any, sizes: Any) -> Sequence[int]:
 
 
 def _turn(chars: str, left: Any, bottom: Any) -> int:
-    """Return the number of quarter turns that most words share, by the directions in which their letters
-    follow.
-    """
+    """Return the number of quarter turns of most words, by the directions in which letters follow."""
     votes = [0, 0, 0, 0]
     spans = [word.span() for word in WORD.finditer(chars)]
     if not spans:
@@ -260,9 +254,7 @@ def possible(codes: Iterable[int]) -> list[int]:
 
 
 def _decode(handle: Any, codes: Sequence[int]) -> tuple[str, int]:
-    """Return the text for character codes, and the number of characters to which their font gives no Unicode
-    value.
-    """
+    """Return the text for character codes, and the number of characters without a Unicode value."""
     letters = list(map(chr, codes))
     strange = [
         at for at, code in enumerate(codes)
@@ -292,8 +284,7 @@ def object_of(handle: Any, at: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The pieces in which a page's text is painted. ``places``: number of each piece, by the address of its
-    object.
+    """The painted pieces of a page's text. ``places``: number of each piece, by its object's address.
 
     ``ends``: right end of each piece. ``blank``: numbers of pieces without ink. A syllable is painted in
     several pieces, but pdfium gives all its characters to the first piece, often with the box of the first
@@ -323,9 +314,7 @@ def _pieces(page: "PdfPage", text: PageText) -> Pieces:
 
 
 def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
-    """Return the left and right ends of everything painted for a letter and its marks, by text object's
-    address.
-    """
+    """Return the left and right ends of each letter with its marks, by the address of its text object."""
     painted = list(_iterate_painted(page, text))
     extents = dict[int, tuple[float, float]]()
     for _, left, right, name in painted:

@@ -61,9 +61,7 @@ class Read:
 
 
 def parse(blob: Blob, options: PdfOptions) -> Document:
-    """Read a PDF as a document. Raises BadDocument if the file is damaged, encrypted or has too many
-    pages.
-    """
+    """Read a PDF as a document. Raises BadDocument if it is damaged, encrypted or too long."""
     from pypdfium2 import raw
 
     from ingestor.parsers.pdf.layout import (  # slow to import, as the next ones
@@ -105,9 +103,7 @@ def parse(blob: Blob, options: PdfOptions) -> Document:
 
 
 def open_document(data: bytes) -> "PdfDocument":
-    """Open a PDF that needs no password. Raises BadDocument if it needs one, is damaged or has too many
-    pages.
-    """
+    """Open a PDF. Raises BadDocument if it needs a password, is damaged or has too many pages."""
     from pypdfium2 import PdfDocument, PdfiumError
 
     reason = ""
@@ -140,9 +136,7 @@ def _attempts(data: bytes) -> Iterator[bytes]:
 
 
 def _describe_losses(read: Read, ocr: bool) -> tuple[str, ...]:
-    """Return a message for each kind of content that could not be read, with advice. ``ocr``: whether OCR is
-    on.
-    """
+    """Return a message, with advice, for each kind of content that could not be read."""
     losses = []
     if read.unread:
         where = f"on {read.unread:,} of {quantity(len(read.pages), 'page')}"
@@ -215,8 +209,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
 
 
 def _add_tags(line: Line, mark: Mapping[int, int], tags: "Tags") -> Line:
-    """Return the line with its list item, and with its heading if the tags put all of the line into one
-    heading.
+    """Return the line with its list item, and its heading if the tags put the whole line into one.
 
     ``mark``: number of the marked content that holds a word, by the position of the word's first character.
     """
@@ -239,9 +232,7 @@ def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
 
 
 def _date(written: str) -> str | None:
-    """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` becomes ``2024-01-31T12:00:00+01:00``; else
-    None.
-    """
+    """Return a PDF date in ISO 8601: ``D:20240131120000+01'00'`` is ``2024-01-31T12:00:00+01:00``."""
     plain = written.removeprefix("D:").replace("'", "").replace("Z", "+0000")
     for form in ("%Y%m%d%H%M%S%z", "%Y%m%d%H%M%S", "%Y%m%d"):
         try:

@@ -28,9 +28,7 @@ _LONGEST = 20_000  # bytes of what is said of a picture
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The table, the row and the column of a table cell. ``head``: whether it is a header of a row or a
-    column.
-    """
+    """The table, row and column of a table cell. ``head``: whether it is a header of a row or column."""
 
     table: int
     row: int
@@ -70,9 +68,7 @@ def tags(page: "PdfPage") -> Tags:
 
 
 def content_number(handle: Any, at: int) -> int:
-    """Return the number of the marked content that holds the character at position ``at``; -1 if none
-    does.
-    """
+    """Return the number of the marked content that holds the character at ``at``; -1 for none."""
     object_ = raw.FPDFText_GetTextObject(handle, at)
     return raw.FPDFPageObj_GetMarkedContentID(object_) if object_ else -1
 

@@ -87,9 +87,7 @@ def _rows(text: PageText, lines: Sequence[Line]) -> list[Line]:
 
 
 def _columns(text: PageText, lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines with columns of prose read one after the other, where the file gives them line by
-    line.
-    """
+    """Yield the lines, with columns of prose one after the other where the file has them side by side."""
     at = 0
     while at < len(lines):
         end, gutter = _gutter(lines, at)
@@ -155,9 +153,7 @@ def _are_prose(lines: Sequence[Line], wall: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """A row of a table of figures. ``edges``: right edges of its figures. ``left``: left end of the first
-    figure.
-    """
+    """A row of a table of figures. ``edges``: right ends of the figures. ``left``: left end of the first."""
 
     cells: Row
     edges: tuple[float, ...]
@@ -253,8 +249,7 @@ def _text(words: Iterable[Word]) -> str:
 
 
 def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: int, leading: float) -> int:
-    """Return the number of the line after the table of figures that begins with line ``at``; 0 if none begins
-    there.
+    """Return the number of the line after the table of figures that begins at line ``at``; 0 for none.
 
     ``figures``: the figures of each line; None for a line without. ``leading``: usual distance between lines.
     """
@@ -363,9 +358,7 @@ def _levels(region: Sequence[Line]) -> list[list[Line]]:
 
 
 def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tuple[float, float]]]:
-    """Return the end of the levels, from ``begin`` on, in which the same gutters stay clear, and these
-    gutters.
-    """
+    """Return where the levels end that leave the same gutters clear, and these gutters."""
     gutters: list[tuple[float, float]] = []
     end = begin
     for number in range(begin, len(levels)):
@@ -387,8 +380,7 @@ def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tupl
 def _in_columns(
     levels: Sequence[Sequence[Line]], gutters: Sequence[tuple[float, float]], leading: float
 ) -> list[Row]:
-    """Return the rows of a table whose columns are separated by ``gutters``; none if it does not look like a
-    table.
+    """Return the rows of a table with columns between ``gutters``; none if it looks like no table.
 
     ``levels``: lines by height. A level without a first cell continues the row above it.
     """

@@ -57,9 +57,7 @@ def title_of(pages: Sequence[PageLines], stated: str) -> str | None:
 
 
 def _title_of_report(pages: Sequence[PageLines]) -> str | None:
-    """Return company, form and period of a report filed with an authority, as its cover states; None for
-    others.
-    """
+    """Return company, form and period of a report filed with an authority; None for other documents."""
     lines = [line.text for page in pages[:2] for line in page.lines if not line.rows]
     joined = " ".join(lines)
     form, period, reported = _FORM.search(joined), _PERIOD.search(joined), _REPORTED.search(joined)

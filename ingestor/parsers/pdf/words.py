@@ -158,9 +158,7 @@ def _is_beside(one: tuple[float, float, float], other: tuple[float, float, float
 
 
 def _is_below(text: PageText, word: Word, after: Word) -> bool:
-    """Return whether ``after`` is on another line than ``word``, although pdfium reports them on the same
-    one.
-    """
+    """Return whether ``after`` is not on the line of ``word``, although pdfium reports them on one."""
     step = abs(after.baseline - word.baseline) / (text.sizes[word.first] or 1.0)
     return step > 1 or (step > 0.5 and after.left < word.right)
 

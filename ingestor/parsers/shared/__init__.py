@@ -1,3 +1,1 @@
-"""Code that parsers of several formats share: content types, decoding, zipped packages and building
-documents.
-"""
+"""Code that parsers of several formats share, such as content types, decoding and building documents."""

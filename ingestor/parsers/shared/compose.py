@@ -17,9 +17,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\ufffe\uffff\ud800-\udfff]")
 
 
 class Composer:
-    """Builder of a document's text and blocks. ``page``, ``page_label``: page of every block added from now
-    on.
-    """
+    """Builder of a document's text and blocks. ``page``, ``page_label``: page of blocks added next."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -51,9 +49,7 @@ class Composer:
         )
 
     def include(self, text: str, blocks: Iterable[Block]) -> None:
-        """Append the blocks of another document, which is contained in this one. ``text``: text of the other
-        document.
-        """
+        """Append the blocks of a document that is inside this one. ``text``: text of that document."""
         for block in blocks:
             self.add(
                 block.kind, text[block.start : block.end], level=block.level, title=block.title,
@@ -61,9 +57,7 @@ class Composer:
             )  # fmt: skip
 
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
-        """Append a heading on one line. ``level`` 1 is the outermost; ``number``: its printed number, such as
-        "2.1".
-        """
+        """Append a heading; ``level`` 1 is the outermost. ``number``: its printed number, as "2.1"."""
         title = " ".join(clean(text).split())
         self.add("heading", title, close=close, level=level, title=title, number=number)
 
@@ -82,9 +76,7 @@ class Composer:
         self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
 
     def document(self, content_type: str, **facts: Any) -> Document:
-        """Return the document that consists of the blocks so far. ``facts``: arguments of
-        ``build_document``.
-        """
+        """Return the document that the blocks form. ``facts``: arguments of ``build_document``."""
         left_out = tuple(sorted((rule, count) for rule, count in self.left_out.items() if count))
         return build_document(self.text, self.blocks, content_type, left_out=left_out, **facts)
 
@@ -133,9 +125,7 @@ def clean(text: str) -> str:
 
 
 def bare_row(cells: Iterable[str]) -> str:
-    """Return the cells of a row as one line, without a space between a number and its currency, "%" or
-    bracket.
-    """
+    """Return a row as a line, without a space between a number and its currency, "%" or bracket."""
     row = " ".join(_UNSEEN.sub("", " ".join(cells)).split())
     return _APART.sub("", row)
 
@@ -152,9 +142,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _join(row: Sequence[str]) -> tuple[int, str]:
-    """Return the number of cells up to the last filled one, and the row as Markdown without its outer
-    bars.
-    """
+    """Return the number of cells up to the last filled one, and the row in Markdown without outer bars."""
     line = "|".join(row)
     if line.count("|") == len(row) - 1 and _is_tidy(line):
         line = line.rstrip("|")

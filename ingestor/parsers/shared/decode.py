@@ -67,9 +67,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
 
 
 def utf16_without_mark(data: bytes) -> str | None:
-    """Return the codec of UTF-16 text without a byte order mark, by the positions of NUL bytes; None for
-    other text.
-    """
+    """Return the codec of UTF-16 text without a mark, by the positions of NUL bytes; None for other text."""
     sample = data[: _SAMPLE & ~1]
     if len(sample) < 4 or len(data) % 2 or b"\0" not in sample:
         return None
@@ -83,9 +81,7 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 
 def codec(name: str | None) -> str | None:
-    """Return the Python codec that people mean by the name of an encoding; None if it is not a
-    character set.
-    """
+    """Return the codec that people mean by the name of an encoding; None if it is no character set."""
     try:
         encoding = codecs.lookup((name or "").strip()).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
@@ -162,9 +158,7 @@ def _cuts(sample: bytes) -> list[bytes]:
 
 
 def _check(text: str, encoding: str) -> str:
-    """Return the text. Raises BadDocument if it has too many control codes or invalid characters to be
-    text.
-    """
+    """Return the text. Raises BadDocument if it has too many control codes or invalid characters."""
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
     if garbage > _GARBAGE * len(text) + 2:

@@ -147,9 +147,7 @@ def parser_of(blob: Blob) -> str:
 
 
 def parser_of_name(key: str) -> str | None:
-    """Return the kind of the parser that a name suggests; None if it suggests none. The content may decide
-    otherwise.
-    """
+    """Return the kind of parser that a name suggests, or None. The content may decide otherwise."""
     return PARSERS.get(_type_of_name(key) or "")
 
 
@@ -242,9 +240,7 @@ def _has_member(data: bytes, name: bytes) -> bool:
 
 
 def _mimetype(data: bytes, at: int) -> str | None:
-    """Return the content of the member ``mimetype``, which begins at offset ``at``; None if it is no such
-    type.
-    """
+    """Return the content of the zip member ``mimetype`` at offset ``at``; None if it is no such type."""
     method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
     start = at + _MEMBER_HEAD + extra
     packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]

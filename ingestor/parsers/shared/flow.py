@@ -34,9 +34,7 @@ class Flow:
         self.composer.page, self.composer.page_label = page, str(page + 1)
 
     def cite(self, note: str) -> str:
-        """Record a footnote to be added after the current block. Return its mark in the text, such as
-        ``[^1]``.
-        """
+        """Record a footnote to be added after the current block; return its mark, such as ``[^1]``."""
         self._marks += 1
         mark = f"[^{self._marks}]"
         self._notes.append(("footnote", f"{mark}: {' '.join(note.split())}"))
@@ -47,9 +45,7 @@ class Flow:
         self._notes.append(("comment", f"{author}: {words}" if author and words else words))
 
     def figure(self, name: str, description: str) -> None:
-        """Add a picture. ``name``: name of its part in the document. It waits for a caption that may
-        follow.
-        """
+        """Add a picture, for which a caption may follow. ``name``: its part in the document."""
         self._flush_lines()
         self._figures.append((name, clean_description(description)))
 

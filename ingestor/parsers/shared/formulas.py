@@ -56,8 +56,7 @@ def _parts(element: Element) -> tuple[str, str, str]:
 
 
 def _set(element: Element, path: str, default: str) -> str:
-    """Return the character that a property of an Office formula names; ``default`` if the property is
-    missing.
+    """Return the character that a property of an Office formula names; ``default`` without the property.
 
     ``path``: names of the elements that lead to the property.
     """

@@ -26,9 +26,7 @@ _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻
 
 
 def parse_integer(text: str, default: int) -> int:
-    """Return a text as a whole number; ``default`` if it is none. A number of more than 9 digits becomes
-    999,999,999.
-    """
+    """Return a text as a whole number; ``default`` if it is none. Longer numbers become 999,999,999."""
     if not (text.isascii() and text.isdigit()):
         return default
     return int(text) if len(text) <= _LONGEST else 10**_LONGEST - 1

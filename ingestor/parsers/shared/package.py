@@ -54,9 +54,7 @@ class NamedParts(Protocol):
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to far too many
-        bytes.
-        """
+        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to a bomb."""
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
@@ -76,9 +74,7 @@ class Package:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a part. Raises BadDocument if the part is missing, damaged, encrypted or too
-        large.
-        """
+        """Return a part's bytes. Raises BadDocument if it is missing, damaged, encrypted or too large."""
         info = self._members.get(name)
         if info is None:
             raise BadDocument(f"is damaged: its part {name} is missing; save it again, or exclude it")
@@ -93,9 +89,7 @@ class Package:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
 
     def xml(self, name: str) -> Element:
-        """Return the root element of an XML part. Raises BadDocument if the part is missing, damaged or
-        refused.
-        """
+        """Return the root element of an XML part. Raises BadDocument if it is missing or damaged."""
         return xml(self.read(name), name)
 
     def optional(self, name: str) -> Element:
@@ -103,9 +97,7 @@ class Package:
         return self.xml(name) if name in self else Element("none")
 
     def main_part(self, usual: str) -> str:
-        """Return the name of the part with an Office document's content; ``usual`` if no relation names the
-        part.
-        """
+        """Return the name of the part with a document's content; ``usual`` if no relation names it."""
         targets = self.relations("").values()
         return next((name for kind, name in targets if kind == "officeDocument"), usual)
 
@@ -146,17 +138,14 @@ def pack(package: NamedParts, changed: Mapping[str, Element | bytes], folders: t
 
 
 def _transitional(part: bytes) -> bytes:
-    """Return a part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all Office files
-    use.
-    """
+    """Return a part of Strict Open XML (ISO/IEC 29500-1) with the namespaces of nearly all Office files."""
     if _STRICT_START not in part[:_START]:
         return part
     return _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006", part)
 
 
 def xml(data: bytes, name: str) -> Element:
-    """Parse XML and return its root. Raises BadDocument if it is damaged, declares entities or is nested too
-    deep.
+    """Parse XML and return its root. Raises BadDocument if it is damaged or may be an attack.
 
     ``name``: name of the part in messages.
     """
@@ -296,9 +285,7 @@ _TEXT = re.compile(rb">([^<]+)")
 
 
 def count_office_words(part: bytes) -> int:
-    """Count the words in the ``t`` elements of a part of DOCX or PPTX. Texts of one paragraph are joined
-    first.
-    """
+    """Count the words in ``t`` elements of DOCX or PPTX. Texts of one paragraph are joined first."""
     return _count(b"".join([text or b" " for text in _OFFICE.findall(part)]))
 
 

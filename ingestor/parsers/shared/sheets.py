@@ -35,9 +35,7 @@ def in_columns(table: Sequence[Mapping[int, str]]) -> Iterator[list[str]]:
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
-    """Yield groups of consecutive rows, divided at blank rows. Raises BadDocument if there are too many
-    cells.
-    """
+    """Yield groups of rows, divided at blank rows. Raises BadDocument if there are too many cells."""
     group: list[dict[int, str]] = []
     last, cells = 0, 0
     for number, row in rows:
