@@ -1,1 +1,1 @@
-"""Queries and requests of commands and pages. They work beside a running daemon."""
+"""Queries and requests of commands and web pages. They also work while a daemon runs."""

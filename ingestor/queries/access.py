@@ -1,4 +1,4 @@
-"""Access to journal and Chroma for commands, also while a daemon runs.
+"""Gives commands access to the journal and to Chroma, also while a daemon runs.
 
 Modules that are slow to import are imported where they are used.
 """
@@ -39,7 +39,10 @@ HEARTBEAT = 3.0  # seconds in which Chroma must answer a heartbeat
 
 
 class BadRequest(IngestorError):
-    """Error: a request names something that does not exist, or cannot be done. The message has the remedy."""
+    """Error: a request names something that does not exist, or asks for something impossible.
+
+    The message has the remedy.
+    """
 
 
 @contextmanager
@@ -55,21 +58,21 @@ def journal_of(config: Config) -> Iterator[Journal]:
 
 @contextmanager
 def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """Open the journal for reading; an empty one in memory if nothing was indexed yet."""
+    """Open the journal for reading. If nothing was indexed yet, open an empty journal in memory."""
     exists = has_file(journal_path(config))
     with journal_of(config) if exists else closing(Journal.blank()) as journal:
         yield journal
 
 
 def is_running(config: Config) -> bool:
-    """Return whether a daemon or a sync holds the state folder."""
+    """Return whether a daemon or a sync runs with this state folder: it holds the folder's lock."""
     return has_file(lock_path(config)) and is_held(lock_path(config))
 
 
 def has_file(path: Path) -> bool:
     """Return whether a file of the state exists.
 
-    Raises NeedsHuman if this user may not look into the folder.
+    Raises NeedsHuman if this user has no permission to look into the folder.
     """
     try:
         return path.exists()
@@ -81,10 +84,11 @@ def has_file(path: Path) -> bool:
 
 @contextmanager
 def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
-    """Open Chroma for reading: the server of a running daemon or sync, else a server for this command.
+    """Open Chroma for reading, by the server of a running daemon or sync, else by a server for this command
+    alone.
 
-    ``patience``: seconds to wait while Chroma starts or another command uses it; PATIENCE if None. Raises
-    Locked after that, and NeedsHuman if Chroma cannot be shared.
+    ``patience``: seconds to wait while Chroma starts or another command uses it; None means PATIENCE. Raises
+    Locked after that time, and NeedsHuman if Chroma cannot be shared.
     """
     from ingestor.chroma.backend import Ownership, open_collections
 
@@ -101,7 +105,10 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
 
 def check_answers(chroma: Chroma) -> None:
-    """Raise Transient if Chroma accepts connections without answering. A request would wait for a minute."""
+    """Raise Transient if Chroma accepts connections but does not answer a heartbeat.
+
+    This check takes seconds. Without it, a request would wait for a minute before it fails.
+    """
     from ingestor.chroma.client import Client
 
     if isinstance(chroma, Embedded):
@@ -117,9 +124,11 @@ def check_answers(chroma: Chroma) -> None:
 
 
 def as_served(config: Config) -> Config:
-    """Return the config with the address and the secret of the Chroma server that a daemon or sync runs.
+    """Return the config with the address and token of the Chroma server that a running daemon or sync has
+    started.
 
-    They stand in the lock file of Chroma's folder. Raises Locked if Chroma does not listen just now.
+    They are read from the lock file of Chroma's folder. Raises Locked if that server does not listen at the
+    moment.
     """
     from ingestor.chroma.folder import LOCK
 
@@ -142,7 +151,10 @@ def _listens(host: str, port: int) -> bool:
 
 
 def collection_of(config: Config, wanted: str | None) -> CollectionName:
-    """Return the wanted collection, or the only one of the config. Raises BadRequest if there are several."""
+    """Return the name of a collection: ``wanted``, or the only collection of the config.
+
+    Raises BadRequest if ``wanted`` is None and the config has several collections.
+    """
     names = sorted(config.collections)
     if wanted is None and len(names) > 1:
         raise BadRequest(f"name a collection: {', '.join(names)}")
@@ -155,7 +167,7 @@ def live_editions(journal: Journal) -> list[Edition]:
 
 
 def no_collection(journal: Journal, wanted: str) -> Exception:
-    """Return the error to raise for a collection that is unknown, or gone from Chroma."""
+    """Return the error to raise for a collection that does not exist, or no longer exists in Chroma."""
     known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")

@@ -1,5 +1,4 @@
-"""Decisions of people: a changed config is applied or rolled back, a loss accepted, a source paused or
-resumed.
+"""Decisions of people: apply or roll back a changed config, accept a loss, pause or resume a source.
 
 Decisions are written to the journal, where a running daemon reads them. If no daemon runs, a rollback is
 carried out here, and the next sync carries out the other decisions.
@@ -30,11 +29,12 @@ PATIENCE = 30.0  # seconds that a daemon may take to carry out a rollback
 
 @dataclass(frozen=True, slots=True)
 class CollectionChange:
-    """Effects of a changed config on a collection.
+    """The effects of a changed config on a collection.
 
-    ``changes``: changed choices of chunking, parsing and embedding. ``metadata``: another choice of metadata
-    keys. ``swap``: whether a second collection is built, which then takes the name. ``chunks``: number of
-    records of the documents that change. ``waits``: why `apply` is needed.
+    ``changes``: the changed settings of chunking, parsing and embedding. ``metadata``: a change of the
+    metadata keys, or None. ``swap``: whether a second collection is built, which later gets the name of the
+    first. ``chunks``: how many records the affected documents have. ``waits``: why a person must run `apply`;
+    None if nobody must.
     """
 
     collection: CollectionName
@@ -46,15 +46,15 @@ class CollectionChange:
 
     @property
     def is_visible(self) -> bool:
-        """Return whether a plan must show the change."""
+        """Return whether the change has any effect that a plan must show."""
         return bool(self.changes or self.swap or self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Consequence of a config for a collection, as if a person had approved the config.
+    """The effect that a config would have on a collection if a person approved it.
 
-    ``edition``: the edition to which the documents would be written.
+    ``edition``: the edition into which the documents would be written.
     """
 
     edition: EditionName
@@ -62,7 +62,7 @@ class Outlook:
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """Return the consequence of the config for each of its collections."""
+    """Return for each collection of the config the effect that the config would have on it."""
     return [_outlook(parts, journal, serves) for serves in parts.config.collections]
 
 
@@ -80,7 +80,7 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
 
 
 def approve(config: Config) -> list[str]:
-    """Approve every change that waits for a person. Return a line of text for each change."""
+    """Approve every change of the config that waits for a person. Return a line of text for each change."""
     approved = []
     with journal_of(config) as journal, rehearse(config, journal) as seen:
         parts, requests = Parts(config, embedder_recipes_of(journal)), Requests(journal)
@@ -98,11 +98,11 @@ def approve(config: Config) -> list[str]:
 
 
 def roll_back(config: Config, collection: str) -> bool:
-    """Make readers see the collection before the last swap again.
+    """Switch readers back to the collection that they saw before the last change.
 
-    Return whether the last swap was itself a rollback, which is now undone. Raises BadRequest if there is no
-    earlier collection, and NeedsHuman if Chroma no longer has its records. Raises Transient if the daemon
-    does not carry the rollback out in time.
+    Return whether that change was itself a rollback, which is now undone. Raises BadRequest if there is no
+    earlier collection, and NeedsHuman if Chroma no longer has its records. Raises Transient if a running
+    daemon does not carry the rollback out in time.
     """
     serves = CollectionName(collection)
     with journal_of(config) as journal:
@@ -131,7 +131,8 @@ def roll_back(config: Config, collection: str) -> bool:
 
 
 def _require_records(config: Config, journal: Journal, edition: Edition) -> None:
-    """Raise NeedsHuman if Chroma lacks records of the old collection, whatever the journal says."""
+    """Raise NeedsHuman if Chroma lacks records of an earlier edition, even if the journal says that it has
+    them."""
     with collections_of(config, journal) as collections:
         index = collections.edition(edition)
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
@@ -143,7 +144,7 @@ def _require_records(config: Config, journal: Journal, edition: Edition) -> None
 
 
 def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
-    """Wait until the running daemon has rolled the collection back. Return False if no daemon runs."""
+    """Wait until the running daemon has rolled a collection back. Return False if no daemon runs."""
     until = time.monotonic() + PATIENCE
     while Requests(journal).get("roll back", serves):
         if not is_running(config):
@@ -155,7 +156,10 @@ def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> b
 
 
 def accept_loss(config: Config, source: str) -> None:
-    """Confirm that documents of a held source may go. Raises BadRequest if it is not held for a loss."""
+    """Accept that documents which vanished from a held source are removed.
+
+    Raises BadRequest if the source is not held for a loss.
+    """
     name = SourceName(source)
     with journal_of(config) as journal:
         known = {*sources_of(journal), *(each.name for each in config.sources)}
@@ -166,7 +170,10 @@ def accept_loss(config: Config, source: str) -> None:
 
 
 def pause_sources(config: Config, source: str | None) -> list[str]:
-    """Pause a source, or all sources if None. Return the names. Raises BadRequest for an unknown source."""
+    """Pause the named source, or all sources of the config if ``source`` is None. Return their names.
+
+    Raises BadRequest for an unknown source.
+    """
     names = _names(config, source)
     with journal_of(config) as journal:
         for name in names:
@@ -175,7 +182,8 @@ def pause_sources(config: Config, source: str | None) -> list[str]:
 
 
 def resume_sources(config: Config, source: str | None) -> list[str]:
-    """Resume a source, or all sources if None. Return the names of the sources that were paused.
+    """Resume the named source, or all sources if ``source`` is None. Return the names of those that were
+    paused.
 
     Raises BadRequest for an unknown source.
     """

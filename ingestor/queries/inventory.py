@@ -1,4 +1,4 @@
-"""Lists all collections in Chroma, ours or not; deletes or adopts one for a person."""
+"""Lists all collections in Chroma, whoever owns them, and deletes or adopts a collection for a person."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,7 +27,7 @@ Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection in Chroma, or a shard of one.
+    """A collection in Chroma, which may be a shard of one of our collections.
 
     The fields are keys of ``ingestor collections --json``.
     """
@@ -48,20 +48,22 @@ class CollectionInfo:
 
     @property
     def is_unused(self) -> bool:
-        """Return whether the collection is ours, and no source feeds it."""
+        """Return whether the collection is ours, but no source of the config feeds it and it has no
+        documents."""
         return self.owner == "this ingestor" and not (self.in_config or self.documents)
 
 
 def list_collections(config: Config) -> list[CollectionInfo]:
-    """Return all collections in Chroma of any owner, by name."""
+    """Return every collection in Chroma, whoever owns it, sorted by name."""
     with _open(config) as (journal, collections):
         return _infos(config, journal, collections)
 
 
 def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
-    """Delete a collection of ours that is unused; with ``not_ours`` also a collection that is not ours.
+    """Delete an unused collection of ours. ``not_ours``: whether a collection of somebody else may be
+    deleted.
 
-    Return what was deleted. Raises BadRequest for any other collection.
+    Return the deleted collection. Raises BadRequest if the collection must not be deleted.
     """
     with _open(config) as (journal, collections):
         info = _find_named(_infos(config, journal, collections), name)
@@ -76,11 +78,12 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 
 
 def adopt(config: Config, name: str) -> CollectionInfo:
-    """Delete the collection of a lost state, so that our collection can take its name.
+    """Make a collection that another state wrote available to this state.
 
-    If a copy of this state in another place wrote it, adopt all collections of that copy with their records.
+    If that state is lost, the collection is deleted, so that our collection can get its name. If the other
+    state is a copy of this one, in another place, all collections of the copy become ours with their records.
     The next pass compares them with the journal. Raises BadRequest unless the config names the collection and
-    another ingestor, or that copy, wrote it.
+    another ingestor wrote it.
     """
     names = _names(config)
     if name not in names:
@@ -104,7 +107,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
 
 
 def _why_kept(info: CollectionInfo, config: Config) -> str | None:
-    """Return why a collection of ours must not be deleted, or None."""
+    """Return why a collection of ours must not be deleted; None if it may be deleted."""
     if info.role == "building":
         return f"collection {info.name!r} is being built: it takes the place of the one that readers see"
     if info.role == "previous":
@@ -127,7 +130,7 @@ def _why_kept(info: CollectionInfo, config: Config) -> str | None:
 
 
 def _why_guarded(info: CollectionInfo, not_ours: bool) -> str | None:
-    """Return why a collection that is not ours must not be deleted, or None."""
+    """Return why a collection of somebody else must not be deleted; None if it may be deleted."""
     if not_ours:
         return None
     whose = "another ingestor wrote" if info.owner == "another ingestor" else "no ingestor wrote"
@@ -159,7 +162,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
 
 
 def _names(config: Config) -> list[str]:
-    """Return the names in Chroma of all collections of the config, and of their shards."""
+    """Return the names that all collections of the config and their shards have in Chroma."""
     fed = dict.fromkeys((source.collection, source.shards) for source in config.sources)
     return [name for whole, shards in fed for name in shard_names(whole, shards)]
 
@@ -172,9 +175,10 @@ def _info(
     mark: str | None,
     shard: tuple[Edition, int] | None,
 ) -> CollectionInfo:
-    """Describe a collection.
+    """Describe a collection in Chroma for a person.
 
-    ``mark``: of the state that wrote it. ``shard``: its edition and number in ours.
+    ``mark``: identifies the state that wrote it. ``shard``: if it is ours, its edition and its number among
+    the shards.
     """
     ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
     edition, number = shard if ours and shard is not None else (None, 0)
@@ -214,14 +218,20 @@ def _info(
 
 @contextmanager
 def _open(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Open journal and Chroma. Without a journal, because the state is new or lost, no collection is ours."""
+    """Open the journal and Chroma.
+
+    If there is no journal, because the state is new or lost, no collection is ours.
+    """
     files.make(config.state, lambda name: False)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections
 
 
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
-    """Return the collections that differ from the journal or cannot be read, with the reason of each."""
+    """Return the collections that cannot be used, each with the reason.
+
+    They differ from the journal, cannot be read, or have a name that belongs to somebody else's collection.
+    """
     kept = Reports(journal)
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
@@ -244,7 +254,8 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
 
 def _clash(collections: Collections, names: Sequence[str]) -> str | None:
-    """Return why a new collection with shards of these names could not be created, or None."""
+    """Return why a new collection cannot be created, because one of its shards' names is used; None if it
+    can."""
     try:
         for name in names:
             collections.find(ChromaName(name))
@@ -254,7 +265,7 @@ def _clash(collections: Collections, names: Sequence[str]) -> str | None:
 
 
 def _difference(collections: Collections, kept: Reports, edition: Edition) -> str | None:
-    """Return how an edition in Chroma differs from the journal, or None."""
+    """Return how an edition in Chroma differs from the journal; None if it does not."""
     try:
         index = collections.edition(edition)
         if index is None:

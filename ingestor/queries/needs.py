@@ -1,4 +1,4 @@
-"""Estimates of what new records need: disk, memory of Chroma, time, and the price of Chroma Cloud. Pure."""
+"""Estimates what new records need: disk, Chroma's memory, time, and the price of Chroma Cloud. Pure."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Disk space of new records by file, in bytes."""
+    """Disk space in bytes that new records need: in Chroma's folder, in the journal and in the cache."""
 
     chroma: int
     journal: int
@@ -26,11 +26,12 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Needs of a sync. ``memory``: bytes that Chroma takes for all vectors of old and new collections.
+    """The resources that a sync needs.
 
-    ``read_seconds``: to read and chunk the documents, one after the other. ``write_seconds``: processor
-    seconds of Chroma. ``embed_seconds``: None if no rate is known. ``written``, ``stored``: price of the new
-    records, once and each month, by ``chroma.prices``.
+    ``memory``: bytes of memory that Chroma needs for the vectors of all collections, old and new.
+    ``read_seconds``: time to read and chunk the documents, one after the other. ``write_seconds``: Chroma's
+    processor time. ``embed_seconds``: time to embed; None if no rate is known. ``written``, ``stored``: the
+    price of writing the new records once, and of storing them for a month, by ``chroma.prices``.
     """
 
     disk: Disk = field(default_factory=lambda: Disk(0, 0, 0))
@@ -42,15 +43,19 @@ class Needs:
     stored: float = 0.0
 
     def on(self, machines: int) -> float:
-        """Estimate the seconds on this number of machines like this one. Chroma writes on one of them."""
+        """Estimate the duration in seconds on this number of machines like this one.
+
+        Reading and embedding are divided among the machines. Chroma writes on one of them.
+        """
         return max((self.read_seconds + (self.embed_seconds or 0.0)) / machines, self.write_seconds)
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
-    """Estimate the disk space of ``records`` with ``text`` bytes of text, and of ``embedded`` new vectors.
+    """Estimate the disk space of new records.
 
-    Seven collections of 550 to 7,000 records differed by at most 11 % from the estimate. Chroma 1.5.9 keeps
-    some thirty rows of metadata for each record, and an index of the text.
+    ``text``: bytes of their texts. ``embedded``: how many vectors are new in the cache. Seven collections of
+    550 to 7,000 records differed by at most 11 % from the estimate. Chroma 1.5.9 stores about thirty rows of
+    metadata for each record, and an index of the text.
     """
     chroma = round(records * (3900 + 4 * dimensions) + 10.5 * text)
     row = 2 * dimensions + 100  # bytes in the cache: rows share a page, or take several
@@ -59,17 +64,17 @@ def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
 
 
 def memory(records: int, dimensions: int) -> int:
-    """Estimate the bytes of memory that Chroma takes: four for each dimension, and the links of the graph."""
+    """Estimate the bytes of memory that Chroma needs for the vectors and the graph of these records."""
     return records * (4 * dimensions + _LINKS)
 
 
 def write_seconds(added: int, before: int) -> float:
-    """Estimate Chroma's seconds to add ``added`` records to collections that hold ``before`` records."""
+    """Estimate the seconds that Chroma needs to add ``added`` records to ``before`` existing ones."""
     return _seconds_to_write(before + added) - _seconds_to_write(before)
 
 
 def _seconds_to_write(records: int) -> float:
-    """Estimate Chroma's seconds to write a collection of this number of records, from the first record on.
+    """Estimate the seconds that Chroma needs to write a collection of this many records, beginning with none.
 
     For 16,000 records of 384 dimensions the estimate is 91 seconds; a core of an EPYC (Zen 3) took 89. For
     100,000 records of 64 dimensions it is 876, and the core took 598.
@@ -81,5 +86,8 @@ def _seconds_to_write(records: int) -> float:
 
 
 def gibibytes(records: int, text: int, metadata: int, dimensions: int) -> float:
-    """Return the size of new records in GiB as they are sent: texts, metadata and vectors."""
+    """Return the size in GiB of new records as they are sent to Chroma: texts, metadata and vectors.
+
+    ``text``, ``metadata``: bytes of all texts and of all metadata.
+    """
     return (text + metadata + 4 * dimensions * records) / _GIB

@@ -1,8 +1,8 @@
-"""The command ``plan``: what a sync would do, and its time, cost and disk space.
+"""The command ``plan``: finds out what a sync would do, and estimates its time, cost and disk space.
 
 The steps of a sync are carried out on a copy of the journal, without models and without Chroma. If a source
-has many new documents, a sample of them is read and its figures are scaled. Numbers of documents are scaled
-by the number of documents, other figures by listed bytes.
+has many new documents, only a sample of them is read, and the results are scaled up. Numbers of documents are
+scaled by the number of documents, all other figures by listed bytes.
 """
 
 import json
@@ -57,7 +57,10 @@ MOVING = ("added", "changed", "rebuilt", "removed")  # kinds of actions that cha
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPlan:
-    """Texts and tokens to embed, without cached ones. ``exact``: False if the numbers are estimates."""
+    """The texts and tokens that a sync would embed, without those in the cache.
+
+    ``exact``: False for an estimate.
+    """
 
     texts: int = 0
     tokens: int = 0
@@ -66,7 +69,10 @@ class EmbeddingPlan:
 
 @dataclass(frozen=True, slots=True)
 class AskingPlan:
-    """Estimated requests to language models, without cached ones. ``cost``: the price of their prompts."""
+    """An estimate of the requests to language models, without cached answers.
+
+    ``cost``: the price of the prompts.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -75,7 +81,7 @@ class AskingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """Effects, time, cost and disk space of a sync. The fields are keys of ``ingestor plan --json``."""
+    """The effects, time, cost and disk space of a sync. The fields are keys of ``ingestor plan --json``."""
 
     documents: DocumentCounts = field(default_factory=DocumentCounts)
     records: RecordCounts = field(default_factory=RecordCounts)
@@ -101,17 +107,18 @@ class SyncPlan:
 
     @property
     def complete(self) -> bool:
-        """Return whether every source and collection could be examined, and no document failed."""
+        """Return whether the plan covers everything: each source and collection was examined, no document
+        failed."""
         return not (self.unseen or self.unusable or self.documents.failed)
 
 
 class Recorder:
-    """A stand-in for the embedder, which returns cached vectors and notes the texts that would be embedded.
+    """A stand-in for the embedder: it returns cached vectors, and records which texts would be embedded.
 
-    Texts without a cached vector get a vector of ``guess``. It must depend on the text, since a semantic
-    chunker never cuts between equal vectors. ``blind``: whether the current document got such a vector.
-    ``guessed``: whether another text of a document was requested after such a vector, and so might be another
-    text in truth.
+    For a text without a cached vector it returns a vector by ``guess``. The guess must depend on the text,
+    because a semantic chunker never cuts between equal vectors. ``blind``: whether the current document got a
+    guessed vector. ``guessed``: whether a document requested further texts after a guessed vector. With the
+    true vector it might request others.
     """
 
     def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
@@ -134,10 +141,10 @@ class Recorder:
 
 
 class WatchedChunker:
-    """A chunker that notes on which vectors its chunks depend.
+    """A chunker that notes whether its chunks depend on guessed vectors.
 
-    ``blind``: whether any chunks depend on guessed vectors. ``encoded``: whether the texts of chunks are
-    embedded after the chunker, which otherwise returns vectors itself.
+    ``blind``: whether they do for any document so far. ``encoded``: whether the texts of chunks are embedded
+    afterwards. They are not if the chunker itself returns the chunks' vectors.
     """
 
     def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
@@ -154,13 +161,17 @@ class WatchedChunker:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Bounds of a sample: ``documents`` are read of a source that has more than ``above`` due ones."""
+    """Number of documents that a plan reads: ``documents`` of a source with more than ``above`` due ones,
+    else all."""
 
     documents: int = 2_000
     above: int = 20_000
 
     def places(self, due: int) -> Collection[int]:
-        """Return the places in the queue of the documents to read, which are the same at each run."""
+        """Return the positions in the queue of the documents to read. They are the same at each run.
+
+        ``due``: how many documents are due.
+        """
         if due <= max(self.above, self.documents):
             return range(due)
         return frozenset(np.random.default_rng(0).choice(due, self.documents, replace=False).tolist())
@@ -168,10 +179,11 @@ class Sampling:
 
 @dataclass(slots=True)
 class Figures:
-    """Numbers of documents and records by the kind of their action, and amounts.
+    """Numbers of documents and records by kind of action, with amounts of work.
 
-    ``texts``, ``tokens``: to embed. ``calls``, ``prompt_tokens``, ``cost``: of language models. ``text``,
-    ``metadata``: bytes of the added records. ``seconds``: to read and chunk the documents one by one.
+    ``texts``, ``tokens``: to embed. ``calls``, ``prompt_tokens``, ``cost``: requests to language models.
+    ``text``, ``metadata``: bytes of the added records. ``seconds``: time to read and chunk the documents, one
+    after the other.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -186,14 +198,20 @@ class Figures:
     seconds: float = 0
 
     def add(self, other: "Figures", of_documents: float = 1.0, of_bytes: float = 1.0) -> None:
-        """Add other figures. Figures of a sample are multiplied by these factors."""
+        """Add other figures to these. If they are those of a sample, factors scale them up.
+
+        ``of_documents``: factor for numbers of documents. ``of_bytes``: factor for everything else.
+        """
         self.documents.update({kind: round(n * of_documents) for kind, n in other.documents.items()})
         self.records.update({kind: round(n * of_bytes) for kind, n in other.records.items()})
         for name in ("texts", "tokens", "calls", "prompt_tokens", "cost", "text", "metadata", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name) * of_bytes)
 
     def add_write(self, prepared: Prepared, *, building: bool) -> None:
-        """Add the action that writes a prepared document."""
+        """Count the write of a prepared document in the plan.
+
+        ``building``: the edition is not yet seen by readers.
+        """
         action = write_of(prepared, building=building)
         self.documents[action.kind] += 1
         self.records.update(action.records)
@@ -203,22 +221,22 @@ class Figures:
 
 
 def silently(progress: str) -> None:
-    """Report no progress."""
+    """Report no progress: the default function for callers that show none."""
     del progress
 
 
 @dataclass(slots=True)
 class Rehearsal:
-    """A sync of all sources, without models and Chroma. ``run`` computes the fields after ``reduced``.
+    """A sync of all sources on a copy of the journal, without models and Chroma.
 
-    ``journal``: a copy, which is written. Sources must embed by ``recorder``, and ask language models by
-    ``dry_run``. ``replaced``: live editions by the editions that are built to replace them. ``sample``: None
-    to read all due documents. ``note``: called with the progress in words. ``reduced``: live editions that
-    only lose documents.
+    ``run`` computes the fields after ``reduced``. ``journal``: the copy, which is changed. Sources must embed
+    by ``recorder``, and ask language models by ``dry_run``. ``replaced``: by live edition, the edition that
+    is built to replace it. ``sample``: how many documents to read; None for all that are due. ``note``:
+    called with the progress in words. ``reduced``: live editions from which documents are only removed.
 
-    ``cuts_known`` is False if chunks depend on vectors or answers that are not cached, or on a statistic of
-    the collection, which every change moves. ``exact`` may still be True then: it is about the texts to
-    embed, which may be pieces of the documents and not chunks.
+    ``cuts_known``: False if chunks depend on vectors or answers that are not cached, or on a statistic of the
+    collection, which every change moves. ``exact``: whether the texts to embed are known exactly. It may be
+    True even then, because these texts may be pieces of documents and not chunks.
     """
 
     journal: Journal
@@ -241,7 +259,7 @@ class Rehearsal:
     until: float = 0.0  # monotonic seconds until which reading of files that are being written is retried
 
     def run(self, sources: Sequence[Source], going: Sequence[SourceName] = ()) -> None:
-        """Carry out the steps of a sync. ``going``: sources whose documents are removed."""
+        """Carry out the steps of a sync on the copy. ``going``: sources whose documents are to be removed."""
         self.until = time.monotonic() + limits.PATIENCE
         beside = [
             replace(source, collection=self.replaced[source.collection], only_loses=True)
@@ -269,14 +287,18 @@ class Rehearsal:
 
     @contextmanager
     def _note_errors(self, source: Source) -> Iterator[None]:
-        """Note an error of a source in ``unseen``, so that it does not hide the other sources."""
+        """Store an error of one source in ``unseen``, so that the other sources are still planned."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - also a defect of a connector
             self.unseen[source.name] = describe_unlisted(error)
 
     def _list(self, source: Source) -> int | None:
-        """Apply a listing. Return its number of documents, or None if a sync would not apply it."""
+        """List a source and apply the listing to the copy of the journal.
+
+        Return the number of its documents. Return None if a sync would not apply the listing, or after an
+        error.
+        """
         row = SourceRows(self.journal).of(source.name)
         if row.paused is not None:
             self.problems.append((source.name, "paused"))
@@ -303,9 +325,9 @@ class Rehearsal:
         return None
 
     def _read(self, source: Source, listed: int) -> WatchedChunker | None:
-        """Prepare the due documents of a source, or a sample of them.
+        """Prepare the due documents of a source, or a sample of them. ``listed``: number of its documents.
 
-        Return its chunker; None after an error.
+        Return its chunker, which knows on which vectors the chunks depend; None after an error.
         """
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
@@ -361,21 +383,27 @@ class Rehearsal:
         return whole
 
     def _others(self, entry: Entry, statistic: str | None) -> Sums | None:
-        """Return the sums of the collection without this document, which the chunker needs."""
+        """Return the statistic's sums over the collection without this document. The chunker needs them.
+
+        ``statistic``: None if the chunker uses none; then None is returned.
+        """
         total = None if statistic is None else self.journal.total(entry.collection, statistic)
         if total is None or entry.sums is None or entry.statistic != statistic:
             return total
         return total - entry.sums
 
     def _remove(self, name: SourceName) -> None:
-        """Count the vanished documents of a source that were not recognised under another name."""
+        """Count the documents of a source that vanished and were not recognised under another name."""
         figures = self.by_source.setdefault(name, Figures())
         figures.documents["removed"], dropped = Unsettled(self.journal).count_gone(name)
         figures.records["dropped"] += dropped
 
 
 def describe_unlisted(error: Exception) -> str:
-    """Return why a source could not be listed. An unexpected error is named with its type."""
+    """Return in words why a source could not be listed.
+
+    For an unexpected error the words include its type.
+    """
     expected = isinstance(error, (NeedsHuman, Transient, OSError))
     return describe(error) if expected else f"{type(error).__name__}: {error}"
 
@@ -383,9 +411,9 @@ def describe_unlisted(error: Exception) -> str:
 def make_plan(
     config: Config, sample: Sampling | None = None, note: Callable[[str], None] = silently
 ) -> SyncPlan:
-    """Read sources, journal and Chroma, and write nothing, not even a new journal.
+    """Find out what a sync would do. Only reads sources, journal and Chroma; not even a journal is created.
 
-    ``sample``: how many documents of large sources are read; None to read all due ones. ``note``: called with
+    ``sample``: how many documents of large sources are read; None for all that are due. ``note``: called with
     the progress in words.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
@@ -460,7 +488,7 @@ def make_plan(
 
 
 def look_alikes(dimensions: int) -> Embed:
-    """Return an embedding function by hashed words, for texts that were never embedded.
+    """Return a function that embeds texts by hashing their words, in place of a model.
 
     Texts with common words get similar vectors. So semantic chunkers make about as many chunks as with the
     model: docs/commands.md has the figures for all-MiniLM-L6-v2.

@@ -1,4 +1,4 @@
-"""Questions of readers: search, headings to try, documents by name, their records and their history.
+"""Answers what readers ask: searches, headings to try, documents by name, their records and their history.
 
 Modules that are slow to import are imported where they are used.
 """
@@ -52,10 +52,11 @@ LONGEST = 60  # characters of a suggested question
 
 
 def search(config: Config, question: Question, searching: Searching | None = None) -> Answer:
-    """Answer a question by the running daemon, else in this process.
+    """Answer a search query, by the running daemon if there is one, else in this process.
 
-    ``searching``: Chroma and the embedder for this and later questions; None to open and close them here.
-    Raises BadRequest for an unknown collection, an empty text or a bad filter; also NeedsHuman and Transient.
+    ``searching``: Chroma and the embedder, kept open for this and later queries. If it is None, they are
+    opened and closed for this query. Raises BadRequest for an unknown collection, an empty text or a bad
+    filter, and also NeedsHuman and Transient.
     """
     from ingestor.search.several import fuse_answers, label, names_of
     from ingestor.service.client import DaemonClient
@@ -91,15 +92,16 @@ def search(config: Config, question: Question, searching: Searching | None = Non
 
 
 def unsearchable(config: Config) -> int:
-    """Return the number of documents whose last change readers do not see yet."""
+    """Return how many documents have a last change that cannot be found by a search yet."""
     with journal_of(config) as journal:
         return Reports(journal).due()[0]
 
 
 class Searching:
-    """Chroma and the embedder, opened by the first question and kept open until ``close``.
+    """Chroma and the embedder, opened by the first query and kept open until ``close``.
 
-    Threads are answered one after the other. While Chroma is open here, no other process can write to it.
+    Queries of several threads are answered one after the other. While Chroma is open here, no other process
+    can write to it.
     """
 
     def __init__(self, config: Config) -> None:
@@ -108,16 +110,16 @@ class Searching:
         self._closed = False
 
     def close(self) -> None:
-        """Close Chroma. A later question is still answered, and then closes Chroma again."""
+        """Close Chroma. A later query is still answered: it opens Chroma, and closes it afterwards."""
         with self._turn:
             self._closed = True
             self._release()
 
     def answer(self, question: Question) -> Answer:
-        """Answer a question about one collection.
+        """Answer a query about one collection.
 
-        Retry once if Chroma cannot be reached: a daemon may have ended, whose server was used. Raises
-        BadRequest for a bad filter, and the errors of ``search``.
+        It is retried once if Chroma cannot be reached, because the daemon whose server was used may have
+        ended. Raises BadRequest for a bad filter, and the errors of ``search``.
         """
         from ingestor.chroma.client import Unreachable
 
@@ -178,9 +180,9 @@ class Searching:
 
 
 def suggest(collections: Collections, edition: Edition, number: int) -> tuple[str, ...]:
-    """Return at most ``number`` headings of a collection as questions to try, the best first.
+    """Return at most ``number`` headings of a collection as example queries, the best first.
 
-    None are returned if Chroma cannot be read.
+    The result is empty if Chroma cannot be read.
     """
     with suppress(Transient, Gone, Torn, NeedsHuman):
         index = collections.edition(edition)
@@ -192,9 +194,10 @@ def suggest(collections: Collections, edition: Edition, number: int) -> tuple[st
 
 
 def rank(titles: Iterable[str]) -> tuple[str, ...]:
-    """Return the titles without section numbers: questions first, then the longest.
+    """Return titles without section numbers, ordered as example queries: questions first, then the longest
+    titles.
 
-    Long titles are dropped.
+    Titles that are too long are left out.
     """
     plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
     fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
@@ -216,7 +219,10 @@ _MEMBER = re.compile("(?<!/)!/")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document and its records in the order of its text. ``others``: more documents with the given name."""
+    """A document with its records in the order of its text.
+
+    ``others``: further documents with the requested name.
+    """
 
     document: Listed
     records: list[Record]
@@ -224,7 +230,10 @@ class Shown:
 
 
 def show_document(config: Config, document: str) -> Shown:
-    """Return a document by key, path, id or file name. Raises BadRequest if none or several fit."""
+    """Return a document by its key, path, id or file name.
+
+    Raises BadRequest if no document has this name, or several do.
+    """
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
@@ -242,9 +251,9 @@ def show_document(config: Config, document: str) -> Shown:
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
-    """Return what ``ask`` reads from Chroma.
+    """Call ``ask`` with Chroma opened, and return its result.
 
-    Retry once if Chroma cannot be reached: a daemon may have ended, whose server was used.
+    It is retried once if Chroma cannot be reached, because the daemon whose server was used may have ended.
     """
     from ingestor.chroma.client import Unreachable
 
@@ -257,8 +266,8 @@ def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -
 def history(journal: Journal, source: str | None, document: str | None, n: int) -> list[Event]:
     """Return the last ``n`` events of the history, newest first.
 
-    ``source``, ``document``: whose events; None for all. A removed document is found by its last key and its
-    id. Raises BadRequest if there is no such document or source.
+    ``source``, ``document``: the only source or document whose events are returned; None for all. A removed
+    document is found by its last key and its id. Raises BadRequest if the document or source does not exist.
     """
     id_ = None
     if document is not None:
@@ -271,7 +280,10 @@ def history(journal: Journal, source: str | None, document: str | None, n: int) 
 
 
 def explain(one: Event) -> Event:
-    """Return an event with the changed keys of its collection's config as the reason, if it has any."""
+    """Return an event with its reason in words.
+
+    If the choices of a collection changed, the reason names the changed keys of the config.
+    """
     if one.after is None:
         return one
     old, new = one.before, one.after
@@ -282,9 +294,10 @@ def explain(one: Event) -> Event:
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
-    """Return the documents with this key, path or id; else the only document whose file has this name.
+    """Return the documents with this key, path or id. If there are none, return the one whose file has this
+    name.
 
-    Raises BadRequest if there is none, with the nearest names, or if several files have the name.
+    Raises BadRequest if no document is found, with the most similar names, or if several files have the name.
     """
     wanted = UNDECODED.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
     entry = next(filter(None, (find_named(journal, each) for each in _spellings(wanted))), None)
@@ -305,9 +318,9 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
 
 
 def _spellings(wanted: str) -> Iterator[str]:
-    """Yield keys and paths that a person may mean by a name.
+    """Yield the keys and paths that a person may mean by a name.
 
-    These are the name itself, an absolute path, a key as `ls` escapes it, and a member of a container.
+    These are the name itself, its absolute path, a key as `ls` escapes it, and a member of a container.
     """
     for text in dict.fromkeys((wanted, raw(wanted))):
         yield text
@@ -318,9 +331,9 @@ def _spellings(wanted: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A selection of documents. None selects all.
+    """Conditions that select documents. A condition that is None selects all documents.
 
-    ``pattern``: a shell pattern for the whole key; without ``*``, ``?`` and ``[`` it is a part of the key.
+    ``pattern``: a shell pattern for the whole key. Without ``*``, ``?`` and ``[`` it is a part of the key.
     """
 
     source: str | None = None
@@ -329,7 +342,10 @@ class Wanted:
     pattern: str | None = None
 
     def selects(self, one: Listed) -> bool:
-        """Return whether a document has the collection, the state and the key. Its source is not compared."""
+        """Return whether a document meets the conditions on collection, state and key.
+
+        The source is not compared, since the query for documents already selects by source.
+        """
         if self.collection not in (None, one.collection) or self.state not in (None, one.state):
             return False
         pattern = self.pattern or ""
@@ -338,7 +354,7 @@ class Wanted:
 
 
 def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
-    """Return the selected sources, and the selected documents of these sources.
+    """Return the selected sources, and an iterator over the selected documents of these sources.
 
     Raises BadRequest if the source or the collection has no documents.
     """

@@ -1,4 +1,4 @@
-"""The state of everything for ``status``, and the report of a ``sync``."""
+"""The state of the program, its sources and collections for ``status``, and the report of a ``sync``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """Status of a source: numbers of documents by state. Times are POSIX seconds."""
+    """Status of a source, with numbers of its documents by state. Times are POSIX seconds."""
 
     settled: int = 0
     due: int = 0  # new, changed or vanished, with those that wait for a retry
@@ -58,7 +58,10 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """A failed document. ``next_try``: POSIX seconds; None if it is retried only after a change."""
+    """A failed document.
+
+    ``next_try``: POSIX seconds; None if it is retried only when it or its recipe changes.
+    """
 
     source: str
     document: str
@@ -70,7 +73,7 @@ class FailedDocument:
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """Status of a collection."""
+    """Status of a collection, with its records, its model, and a change that is under way or waits."""
 
     records: int = 0  # in the journal
     healthy: bool | None = None  # None if Chroma was not asked
@@ -88,7 +91,7 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Status of the program, its sources and its collections."""
+    """Status of the program with all sources and collections."""
 
     running: bool = False
     started: float | None = None  # POSIX seconds; None if nothing runs
@@ -112,7 +115,7 @@ class Status:
 
     @property
     def sound(self) -> bool:
-        """Return whether the daemon runs, no source is held and every collection answers."""
+        """Return whether all is well: the daemon runs, no source is held, and every collection answers."""
         held = any(source.held for source in self.sources.values())
         sick = any(collection.healthy is False for collection in self.collections.values())
         return self.running and not held and not sick
@@ -125,10 +128,10 @@ def gather(
     running: bool,
     probe: Callable[[ChromaName], str | None] | None,
 ) -> Status:
-    """Gather the whole status.
+    """Collect the whole status from the journal, Chroma and the progress of the program.
 
     ``live``: progress of the program that runs or ran last. ``probe``: returns why a collection is not
-    healthy, or None; without it Chroma is not asked.
+    healthy, or None. If ``probe`` itself is None, Chroma is not asked.
     """
     now, seconds, reports = live if running else Live(), live.embedding_seconds, Reports(journal)
     skipped, short = tuple(reports.count_skipped()), tuple(reports.short())
@@ -165,7 +168,7 @@ def gather(
 def _sources(
     config: Config, journal: Journal, live: Live, skipped: Iterable[Skipped], shortfalls: Iterable[Short]
 ) -> dict[str, SourceStatus]:
-    """Return the status of each source of the config, and of each other source that has documents."""
+    """Return the status of each source that is in the config or has documents."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
     known = {str(source.name): SourceStatus() for source in config.sources}
     renames, notices = source_renames(config, journal), Notices(journal)
@@ -211,7 +214,7 @@ def _sources(
 def _collections(
     config: Config, journal: Journal, probe: Callable[[ChromaName], str | None] | None
 ) -> dict[str, CollectionStatus]:
-    """Return the status of each collection of the config, and of each other one that has records."""
+    """Return the status of each collection that is in the config or has records."""
     embedding, notices = config.embedding, Notices(journal)
     model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
     known = {
@@ -254,7 +257,11 @@ def _collections(
 def with_edition(
     collection: CollectionStatus, journal: Journal, edition: Edition, grace: float
 ) -> CollectionStatus:
-    """Add the progress of a staging edition, or the deadline of a previous one, to the status."""
+    """Add facts about a further edition to a collection's status.
+
+    A staging edition adds its progress. A previous edition adds the time until which it is kept. ``grace``:
+    seconds for which previous editions are kept.
+    """
     if edition.role == "staging":
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
@@ -267,18 +274,21 @@ def with_edition(
 
 
 def undone(journal: Journal, edition: Edition) -> bool:
-    """Return whether readers left this previous edition by a rollback, which another rollback would undo."""
+    """Return whether readers left this previous edition by a rollback.
+
+    Another rollback would return to it.
+    """
     left = Requests(journal).get("refused", edition.serves)
     return edition.choices is not None and left == fingerprint_of(edition.choices)
 
 
 def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:
-    """Add the names of the chunking strategies and the model to a collection's status."""
+    """Add the chunking strategies and the embedding model, by name, to a collection's status."""
     return replace(collection, strategy=", ".join(sorted(set(strategies))), model=model)
 
 
 def current_status(in_force: InForce) -> Status:
-    """Return the status of everything, with or without a running daemon."""
+    """Return the whole status, whether or not a daemon runs."""
     config, running = in_force.config, is_running(in_force.config)
     live = run_status.read_live(config.state)
     if running and str(live.pid) not in read_note(lock_path(config))[:1]:
@@ -304,7 +314,7 @@ def _status(config: Config, live: Live, running: bool) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCounts:
-    """Numbers of documents by the effect of a pass. ``due``: documents that a sync left unfinished."""
+    """Numbers of documents by what a sync did to them. ``due``: documents that the sync left unfinished."""
 
     added: int = 0
     changed: int = 0
@@ -321,7 +331,7 @@ class DocumentCounts:
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """Numbers of records by the effect of a pass. ``patched``: only their metadata changes."""
+    """Numbers of records by what a sync did to them. ``patched``: records of which only metadata changed."""
 
     added: int = 0
     replaced: int = 0
@@ -331,7 +341,10 @@ class RecordCounts:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedTexts:
-    """Texts and tokens that the model embedded, without cached ones. ``cost``: by the config's price."""
+    """Numbers of texts and tokens that the model embedded, without cached ones.
+
+    ``cost``: by the config's price.
+    """
 
     texts: int = 0
     tokens: int = 0
@@ -340,7 +353,10 @@ class EmbeddedTexts:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Requests to language models that the cache did not answer. ``cost``: by the prices of the config."""
+    """Requests that were sent to language models, since the cache had no answer.
+
+    ``cost``: by the config's prices.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -359,7 +375,7 @@ class DocumentProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """Report of a sync. The fields are keys of ``ingestor sync --json`` (see docs/commands.md)."""
+    """The report of a sync. The fields are keys of ``ingestor sync --json`` (see docs/commands.md)."""
 
     documents: DocumentCounts = DocumentCounts()
     records: RecordCounts = RecordCounts()
@@ -379,13 +395,16 @@ class SyncReport:
 
     @property
     def complete(self) -> bool:
-        """Return whether nothing failed or is left to do; quarantined documents are no failure."""
+        """Return whether the sync finished its work: no document failed or is due.
+
+        Quarantined ones are no failure.
+        """
         left = self.documents.failed or self.documents.due
         return not (self.held or self.unseen or self.unusable or left or self.interrupted)
 
 
 def documents_not_in_config(running: Running) -> dict[SourceName, int]:
-    """Return the number of documents of each source that is no longer in the config."""
+    """Return the number of documents of each source that has documents but left the config."""
     gone = sources_not_in_config(running.parts.config, running.journal)
     counts = {name: Reports(running.journal).number(name) for name in gone}
     return {name: number for name, number in counts.items() if number}
@@ -396,8 +415,8 @@ def report_sync(
 ) -> SyncReport:
     """Report what a sync did.
 
-    ``seconds``: its duration. ``before``: ``documents_not_in_config`` at its start. ``interrupted``: whether
-    it was stopped before the end.
+    ``seconds``: its duration. ``before``: the result of ``documents_not_in_config`` when it began.
+    ``interrupted``: whether it was stopped before its end.
     """
     tally, journal = running.engine.writer.counts.tally(), running.journal
     embedded = running.embedding.counts()
@@ -442,10 +461,10 @@ def report_sync(
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Count documents by state, each once although a collection may have two editions.
+    """Count documents by state. A document that is in two editions of a collection is counted once.
 
-    Settled documents are counted in the live edition, and others in the edition that is to replace it. Others
-    that only the live edition has are added.
+    Settled documents are counted in the live edition, and all others in the edition that is to replace it. To
+    these are added the documents that are not settled in the live edition only.
     """
     states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
     replacing = {each.serves: each.name for each in editions if each.role == "staging"}
@@ -468,7 +487,7 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
-    """Return the sources of which no complete listing was applied, with the reason of each."""
+    """Return the sources of which no complete listing was applied, each with the reason."""
     scanner = running.engine.scanner
     unlisted = dict.fromkeys(scanner.sources_not_listed(), "the listing did not complete")
     unfinished = {

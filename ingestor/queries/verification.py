@@ -1,4 +1,7 @@
-"""The command ``verify``. Only ``--repair`` changes anything; it needs the daemon to be stopped."""
+"""The command ``verify``: compares sources, journal, Chroma and lexical index, and repairs with ``--repair``.
+
+Only ``--repair`` changes anything, and it needs the daemon to be stopped.
+"""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -40,7 +43,10 @@ _AGAIN = 2  # repairs after the first: when records are replaced, Chroma's graph
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Findings in all collections: numbers of records, if nothing else is said."""
+    """The findings of ``verify`` in all collections.
+
+    Numbers count records, unless a comment says otherwise.
+    """
 
     checked: int = 0
     missing: int = 0  # in the journal, not in Chroma
@@ -64,7 +70,7 @@ class Verification:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether ``--repair`` would help."""
+        """Return whether anything was found that ``--repair`` would repair."""
         counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
         return any(counts) or bool(self.settings or self.broken)
 
@@ -72,9 +78,9 @@ class Verification:
 def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
     """Compare sources, journal, Chroma and the lexical index.
 
-    ``repair``: write wrong records again, then compare once more. That is repeated while search misses other
-    records since then. ``rebuild``: move Chroma's folder aside first, so that everything is written again.
-    Raises NeedsHuman and Transient.
+    ``repair``: write wrong records again, then compare once more. If search still misses records, both are
+    repeated a few times. ``rebuild``: with ``repair``, move Chroma's folder aside first, so that everything
+    is written again. Raises NeedsHuman and Transient.
     """
     if not repair:
         return _verify(config)
@@ -89,9 +95,9 @@ def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
 
 
 def _move_aside(config: Config) -> Path | None:
-    """Rename Chroma's damaged folder, and return its new path; None if there is no folder.
+    """Rename Chroma's damaged folder and return its new path; None if there is no folder.
 
-    Raises NeedsHuman if the config names a server, or if the folder is in use.
+    Raises NeedsHuman if the config names a server of somebody else, or if the folder is in use.
     """
     if not isinstance(config.chroma, Supervised | Embedded):
         raise NeedsHuman(
@@ -104,7 +110,7 @@ def _move_aside(config: Config) -> Path | None:
 
 
 def _verify(config: Config) -> Verification:
-    """Compare everything, and change nothing."""
+    """Compare everything and return the findings. Changes nothing."""
     report = Verification(running=is_running(config))
     with (
         journal_of(config) as journal,
@@ -128,9 +134,9 @@ def _examine(
     *,
     restore: bool,
 ) -> Findings:
-    """Compare a collection with the journal and the lexical index.
+    """Compare a collection with the journal and the lexical index, and return the differences.
 
-    ``restore``: give settings that somebody else changed their right values.
+    ``restore``: whether settings of the collection that somebody else changed get their right values.
     """
     try:
         index = collections.edition(edition)
@@ -156,7 +162,7 @@ def _examine(
 
 
 def _add_findings(report: Verification, name: CollectionName, findings: Findings) -> Verification:
-    """Add the findings in a collection to the report."""
+    """Return the report with the differences of one more collection added."""
     kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
     examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(findings, kind)[:_EXAMPLES])
     return replace(
@@ -169,9 +175,9 @@ def _add_findings(report: Verification, name: CollectionName, findings: Findings
 
 
 def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verification:
-    """Add the differences between the sources and the journal to the report.
+    """Return the report with the differences between the sources and the journal added.
 
-    ``journal``: a copy, into which the listings of the sources are written.
+    ``journal``: a copy of the journal, into which the listings of the sources are written.
     """
     for serves in parts.config.collections:
         live = Editions(journal).live(serves)
@@ -198,9 +204,10 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
 
 
 def _mend(config: Config) -> Verification:
-    """Compare, mark wrong records as in doubt, delete orphaned ones, and write again in a sync.
+    """Compare all collections, repair what differs, and run a sync. Return the findings before the repair.
 
-    The lock of the state is held meanwhile. Return the findings before the repair.
+    Wrong records are marked as in doubt, so that the sync writes them again. Records without a document are
+    deleted. The lock of the state is held during the whole call.
     """
     report = Verification()
     with open_state(config, serve=False) as running:

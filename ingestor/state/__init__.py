@@ -1,1 +1,1 @@
-"""Our own files: the journal, the cache, the lock."""
+"""The program's own files in the state folder: the journal, the cache, the lock and the progress."""

@@ -1,7 +1,7 @@
-"""Queries for the next work of the engine, made in each of its steps.
+"""Queries that find the next work of the engine. They run in each of its steps.
 
-Each query uses an index, so that its time depends only on the rows that it returns. Settled documents and the
-backlog of a paused source cost nothing.
+Each query uses an index, so that its time depends only on the number of rows that it returns. Settled
+documents and the backlog of a paused source cost nothing.
 """
 
 from collections import Counter
@@ -28,10 +28,11 @@ AWAITED = f"""(since > {NOW} - {LONGEST}
 
 
 def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entry | None:
-    """Return the vanished document that a new document was under another name, or None. Any thread may call.
+    """Return the vanished document that a new document was before it got another name, or None.
 
-    Both have the same content, so that the new document reuses its records. ``moved``: compares versions of
-    the new document's source. ``digest``: of the new document's content.
+    Both have the same content, so the new document can reuse the records of the vanished one. ``moved``:
+    returns whether two versions of the source belong to one item that was moved. ``digest``: digest of the
+    new document's content. Any thread may call.
     """
     query = f"""SELECT id, source, done_version, size FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
@@ -47,9 +48,9 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
 
 
 def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
-    """Return whether a vanished document is rather one that waits to be read, by their versions.
+    """Return whether a vanished document, by its version, is another document that still waits to be read.
 
-    ``version``, ``size``: of the vanished document.
+    ``version``, ``size``: of the vanished document. ``moved``: as in ``predecessor``.
     """
     query = f"""SELECT wanted_version FROM documents INDEXED BY unread
                 WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
@@ -62,7 +63,10 @@ _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection
 
 
 def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
-    """Return the wanted version by row, without vanished documents and documents of paused sources."""
+    """Return the listed version of each of these documents, by row.
+
+    Vanished documents and documents of paused sources are left out.
+    """
     query = f"""SELECT documents.id, wanted_version FROM documents
                 LEFT JOIN sources ON sources.name = documents.source
                 WHERE documents.id IN ({marks([*rows])}) AND wanted_version IS NOT NULL AND paused IS NULL"""
@@ -70,7 +74,7 @@ def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
 
 
 class Queued(NamedTuple):
-    """A due document, as the queue needs it. ``size``: listed bytes; 0 if unknown."""
+    """A due document with the facts by which the queue orders it. ``size``: listed bytes; 0 if unknown."""
 
     row: int
     source: SourceName
@@ -83,7 +87,7 @@ def as_queued(entry: Entry) -> Queued:
 
 
 class Backlog:
-    """The next work of the engine. Each method is a few queries, and raises sqlite3.Error."""
+    """Finds the next work of the engine. Each method makes a few queries, and raises sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -94,10 +98,10 @@ class Backlog:
     def queue(
         self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry]
     ) -> list[Queued]:
-        """Return due documents of all feeds that are not in flight, in the order of the queue.
+        """Return the due documents of some feeds in the order of the queue, without documents in flight.
 
-        ``now``: POSIX seconds. ``limit``: roughly the number of documents, divided among the feeds, so that a
-        long backlog of one source does not hide the others.
+        ``now``: POSIX seconds. ``limit``: about how many documents to return. It is divided among the feeds,
+        so that a long backlog of one source does not hide the others.
         """
         rows = {entry.row for entry in in_flight}
         begun = Counter([(entry.source, entry.collection) for entry in in_flight])
@@ -108,9 +112,9 @@ class Backlog:
     def due(
         self, feeds: Sequence[Feed], now: float, limit: int, without: Collection[int] = ()
     ) -> list[Entry]:
-        """Return at most ``limit`` due documents of all feeds, in the order of the queue.
+        """Return at most ``limit`` due documents of these feeds, in the order of the queue.
 
-        ``now``: POSIX seconds. ``without``: rows that are left out.
+        ``now``: POSIX seconds. ``without``: rows to leave out.
         """
         waiting = sorted(row for feed in feeds for row in self._first(feed, now, limit + len(without)))
         rows = [row for _, row, *_ in waiting if row not in without][:limit]
@@ -123,7 +127,7 @@ class Backlog:
         return self._journal.select(query, (*feed, now, limit))
 
     def any_gone(self, edition: EditionName) -> bool:
-        """Return whether a document of this edition vanished and is not removed yet."""
+        """Return whether any document of this edition vanished whose records are not removed yet."""
         query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
         return bool(self._journal.select(query, (edition,)))
 
@@ -137,12 +141,13 @@ class Backlog:
         *,
         unknown: bool = False,
     ) -> list[Entry]:
-        """Return vanished documents to remove, the longest vanished first, with about ``limit`` records in
-        all.
+        """Return vanished documents to remove, those that vanished first at the start.
 
-        A document stays while one that waits to be read may be it under another name. ``now``: POSIX seconds.
-        ``without``: rows that are left out. ``paused``: editions that are left out. ``unknown``: whether to
-        remove documents of unknown size, too. Otherwise a page that can never be read would hold them up.
+        ``limit``: about how many records they may have together. A document is left out while a document of
+        its size waits to be read, which may be the same one under another name. ``now``: POSIX seconds.
+        ``without``: rows to leave out. ``paused``: editions to leave out. ``unknown``: whether documents of
+        unknown size are returned in any case. Otherwise a web page that can never be read would delay their
+        removal.
         """
         # The engine asks in every step; without a write since then, the result is empty again.
         asked = (frozenset([*sources, *paused]), now, unknown)
@@ -174,11 +179,11 @@ class Backlog:
         limit: int,
         without: Collection[int] = (),
     ) -> list[Entry]:
-        """Return settled documents whose chunks are no longer optimal at this value of their statistic.
+        """Return settled documents whose chunks are no longer optimal for this value of their statistic.
 
-        The journal stores the interval of values for which the chunks of a document are optimal. Two range
-        queries by index find the documents whose interval lacks the value. ``without``: rows that are left
-        out.
+        For each document the journal stores the interval of values for which its chunks are optimal. Two
+        range queries by index find the documents whose interval does not contain the value. ``without``: rows
+        to leave out.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
                    AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*without])})"""
@@ -188,7 +193,8 @@ class Backlog:
         return (low + high)[:limit]
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:
-        """Return the POSIX seconds at which the next document becomes due; NEVER if no document waits."""
+        """Return the POSIX seconds at which the next document of these feeds becomes due; NEVER if none
+        waits."""
         pending = f"SELECT retry_at {_OF_FEED} AND quarantined = 0 ORDER BY retry_at LIMIT 1"
         gone = f"""SELECT retry_at FROM documents WHERE {GONE} AND quarantined = 0 AND NOT {AWAITED}
                    AND (+source, +collection) IN (VALUES {", ".join(["(?, ?)"] * len(feeds))})

@@ -1,10 +1,11 @@
 """A disposable SQLite file of costly results: vectors, parsed documents, answers of language models.
 
 A damaged or foreign file is deleted and created again. If the disk is full or the file is locked, nothing is
-stored and no error is raised. Any thread may call any method, and several processes may share the file. A
-vector is returned bit for bit: stored as float16 if that is exact (as with the built-in embedders), else as
-float32. A row with a wrong checksum counts as missing. The checksum covers its key and its content: without
-the key, a damaged index page could lead to another row, whose content is valid.
+stored, and no error is raised. Any thread may call any method, and several processes may share the file.
+
+A vector is returned bit for bit. It is stored as float16 if that is exact (as with the built-in embedders),
+else as float32. A row with a wrong checksum counts as missing. The checksum covers both the key and the
+content of a row. A damaged index page could otherwise lead to another row, whose content is valid.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ Content = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class CacheTable:
-    """A table. ``key``: columns that identify a row. ``content``: columns with its value.
+    """Description of a table of the cache. ``key``: columns that identify a row. ``content``: columns of its
+    value.
 
-    Every row also has ``used``, the day of its last use, and ``checksum``. ``forgotten``: the number of rows
-    that are deleted together when the file is too large.
+    Every table also has a column ``used``, the day of the row's last use, and a column ``checksum``.
+    ``forgotten``: how many rows are deleted together when the file is too large.
     """
 
     name: str
@@ -57,7 +59,7 @@ class CacheTable:
 
     @property
     def where(self) -> str:
-        """Return the condition in SQL that finds a row by its key."""
+        """Return the SQL condition that finds a row by its key."""
         return " AND ".join(f"{column} = ?" for column in self.key)
 
 
@@ -87,7 +89,10 @@ _SCHEMA = (
 
 
 def checksum(key: Key, content: Content) -> int:
-    """Return the CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
+    """Return the CRC-32 of all values of a row, including their types and lengths.
+
+    The types count because one flipped bit can turn a text into bytes.
+    """
     crc = 0
     for value in (*key, *content):
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -98,8 +103,8 @@ def checksum(key: Key, content: Content) -> int:
 class VectorCache:
     """The cache of vectors, parsed documents and answers of language models, in one file.
 
-    ``max_bytes``: bound of the file. The rows with the longest time since their last use, in days, are
-    deleted first. ``clock``: returns POSIX seconds.
+    ``max_bytes``: the largest size of the file. If it is exceeded, the rows that were not used for most days
+    are deleted first. ``clock``: returns POSIX seconds.
     """
 
     def __init__(self, path: Path, max_bytes: int, clock: Callable[[], float] = time) -> None:
@@ -116,7 +121,10 @@ class VectorCache:
             self._db.close()
 
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
-        """Return cached vectors by digest; missing digests are absent."""
+        """Return the cached vectors of an embedder by digest of the text.
+
+        Digests without a vector are left out.
+        """
         import numpy as np
 
         keys = {_vector_key(embedder, digest): digest for digest in digests}
@@ -132,27 +140,33 @@ class VectorCache:
         )
 
     def get_answer(self, key: str) -> str | None:
-        """Return the stored answer of a language model to a request, or None."""
+        """Return the cached answer of a language model to the request with this key, or None."""
         return next((text for (text,) in self._get(ANSWERS, [(key,)]).values()), None)
 
     def put_answer(self, key: str, text: str) -> None:
         self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
-        """Return the stamp and the packed document of an item, as ``put_document`` stored them, or None."""
+        """Return the stamp and the packed document of an item as ``put_document`` stored them, or None."""
         return next(((stamp, data) for stamp, data in self._get(DOCUMENTS, [_item_key(item)]).values()), None)
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
-        """Store the document of an item, in place of any other. ``stamp``: state of the item."""
+        """Store the packed document of an item in place of an earlier one.
+
+        ``stamp``: a text that differs for each state of the item, such as its version.
+        """
         self._put(DOCUMENTS, [(_item_key(item), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
-        """Delete the document of an item, if one is stored."""
+        """Delete the stored document of an item, if there is one."""
         statement = f"DELETE FROM documents WHERE {DOCUMENTS.where}"
         self._attempt(lambda db: db.execute(statement, _item_key(item)), None)
 
     def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
-        """Return the content of existing, valid rows, and note today as the day of their last use."""
+        """Return the content of the rows with these keys, and note today as the day of their last use.
+
+        Rows that are missing or damaged are left out.
+        """
         today, nothing = self._today, dict[Key, tuple[int, Content]]()
         entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ)
         # A row is written at most once a day, so that reading the cache seldom writes to it.
@@ -165,9 +179,9 @@ class VectorCache:
         return {key: content for key, (_, content) in entries.items()}
 
     def _put(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
-        """Store rows, in place of earlier ones with the same keys.
+        """Store rows in place of earlier rows with the same keys.
 
-        Delete old rows if the file is too large.
+        If the file is too large, delete old rows.
         """
         values = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
         marks = ", ".join("?" * (len(table.key) + len(table.content) + 2))
@@ -184,13 +198,19 @@ class VectorCache:
         return int(self._clock() // 86_400)
 
     def _shrink(self) -> None:
-        """Free a tenth of the file, a few rows in each transaction: other processes may wait for the file."""
+        """Delete old rows until a tenth of the file is free.
+
+        Each transaction deletes only a few rows, because other processes may wait for the file.
+        """
         goal = self._max_bytes * 9 // 10
         while self._attempt(lambda db: _size(db) > goal and _forget(db), False):
             pass
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], otherwise: T, begin: str = _WRITE) -> T:
-        """Run ``work`` in one transaction; return ``otherwise`` if the file cannot be used."""
+        """Run ``work`` in one transaction and return its result, or ``otherwise`` if the file cannot be used.
+
+        A damaged file is created again.
+        """
         with self._lock:
             try:
                 with _transaction(self._db, begin):
@@ -208,7 +228,7 @@ class VectorCache:
             return otherwise
 
     def _open(self, connect: Callable[[Path], sqlite3.Connection]) -> sqlite3.Connection:
-        """Open the file, or create it again if it is damaged; use memory if neither is possible."""
+        """Open the file. If it is damaged, create it again; if that fails, too, use memory in its place."""
         try:
             return connect(self._path)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
@@ -256,7 +276,7 @@ def _renew(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Create the tables in a new file, or raise _Foreign if the file has others."""
+    """Create the tables in a new file. Raise _Foreign if the file has other tables."""
     if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
         for statement in _SCHEMA:
             db.execute(statement)
@@ -283,7 +303,7 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 def _is_damage(error: Exception) -> bool:
     """Return whether an error of SQLite means that the file is damaged or foreign.
 
-    Python raises UnicodeDecodeError when SQLite's message quotes a bad page.
+    UnicodeDecodeError does: Python raises it when SQLite's message quotes a damaged page.
     """
     name = getattr(error, "sqlite_errorname", "")
     is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
@@ -291,7 +311,10 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _size(db: sqlite3.Connection) -> int:
-    """Return the bytes in use: free pages stay in the file, and are filled first."""
+    """Return how many bytes of the file are in use.
+
+    Free pages are not counted, since they are filled first.
+    """
     pages = _number(db, "PRAGMA page_count") - _number(db, "PRAGMA freelist_count")
     return pages * _number(db, "PRAGMA page_size")
 
@@ -301,7 +324,7 @@ def _number(db: sqlite3.Connection, query: str) -> int:
 
 
 def _forget(db: sqlite3.Connection) -> bool:
-    """Delete some of the least recently used rows. Return whether there were any.
+    """Delete some of the least recently used rows. Return whether any rows were left to delete.
 
     Answers of language models are deleted last, because they cost money.
     """
@@ -318,7 +341,7 @@ def _forget(db: sqlite3.Connection) -> bool:
 
 
 def _free_pages(db: sqlite3.Connection) -> None:
-    """Return free pages to the disk; one execution frees one page."""
+    """Give free pages of the file back to the disk. One execution of the statement frees one page."""
     for _ in range(_number(db, "PRAGMA freelist_count")):
         db.execute("PRAGMA incremental_vacuum")
 
@@ -326,9 +349,9 @@ def _free_pages(db: sqlite3.Connection) -> None:
 def _look_up(
     db: sqlite3.Connection, table: CacheTable, keys: Iterable[Key]
 ) -> dict[Key, tuple[int, Content]]:
-    """Return the day of last use and the content of existing rows.
+    """Return the day of last use and the content of the rows with these keys.
 
-    Rows with a wrong checksum are left out, because SQLite does not notice all damage.
+    Rows that are missing, or whose checksum is wrong, are left out: SQLite does not notice all damage.
     """
     query = f"SELECT used, checksum, {', '.join(table.content)} FROM {table.name} WHERE {table.where}"
     entries: dict[Key, tuple[int, Content]] = {}
@@ -348,7 +371,8 @@ def _item_key(item: Digest) -> Key:
 
 
 def _pack_vector(vector: Vector) -> Content:
-    """Return bytes per number, and the numbers: float16 if that is exact, else float32."""
+    """Return how many bytes each number takes, and the numbers as bytes: float16 if that is exact, else
+    float32."""
     import numpy as np
 
     half = vector.astype("<f2")
@@ -361,15 +385,18 @@ _FORMAT = 2  # of stored documents; other formats are ignored
 
 
 class Parses:
-    """The last parsed document of each item. ``learns``: whether documents are added and deleted."""
+    """The last parsed document of each item, in the cache.
+
+    ``learns``: whether documents are added and deleted.
+    """
 
     def __init__(self, cache: VectorCache, *, learns: bool = True) -> None:
         self._cache, self._learns = cache, learns
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
-        """Return the document of this state of the item, or None if it is missing or damaged.
+        """Return the parsed document of an item in this state; None if it is missing or damaged.
 
-        ``stamp``: the state of the item. A stored document of another state is deleted.
+        ``stamp``: identifies the state of the item. A stored document of another state is deleted.
         """
         entry = self._cache.get_document(combine(source, key))
         if entry is None:
@@ -384,20 +411,23 @@ class Parses:
         return Parsed(Digest(content), parser, Fingerprint(recipe), decode(document))
 
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
-        """Store the document of an item, unless it is too large."""
+        """Store the parsed document of an item, unless it is too large.
+
+        ``stamp``: identifies the state of the item.
+        """
         value = [parsed.content, parsed.parser, parsed.recipe, encode(parsed.document)]
         data = zlib.compress(pack(value), 1)
         if self._learns and len(data) <= LARGEST:
             self._cache.put_document(combine(source, key), combine(_FORMAT, stamp), data)
 
     def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
-        """Move the documents of these items to another source name."""
+        """Move the parsed documents of these items from one source name to another."""
         for old, new in ((combine(source, key), combine(to, key)) for key in keys):
             if (stored := self._cache.get_document(old)) is not None:
                 self._cache.put_document(new, *stored)  # written anew: the checksum covers the key
                 self._cache.drop_document(old)
 
     def forget(self, source: SourceName, key: str) -> None:
-        """Delete the document of a removed item."""
+        """Delete the parsed document of an item that its source no longer has."""
         if self._learns:
             self._cache.drop_document(combine(source, key))

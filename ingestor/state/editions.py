@@ -1,11 +1,12 @@
 """The journal's tables of editions, requests and notices.
 
-An edition is one of the collections in Chroma that serve one name in turn. Roles change here first, in one
-transaction. Names in Chroma follow (engine/edition_store.py), also after a crash between the two.
+An edition is one of the collections in Chroma that serve the same name, one after the other. Roles change in
+the journal first, in one transaction. Then the names in Chroma are changed (engine/edition_store.py), after a
+crash in between, too.
 
-Commands and the daemon communicate by requests and notices. A request of a command, or of the daemon itself,
-stays until it is carried out or withdrawn. A notice is a finding of the daemon, for commands to show. Each
-has a subject: a collection, an edition or a source.
+Commands and the daemon communicate by requests and notices. A command, or the daemon itself, stores a
+request. It stays until it is carried out or withdrawn. A notice is a finding of the daemon, for commands to
+show. Both have a subject: a collection, an edition or a source.
 """
 
 import json
@@ -41,7 +42,10 @@ Kind = TypeVar("Kind", bound=str)
 
 
 class _Mailbox(Generic[Kind]):
-    """A table of values by kind and subject. Every method except ``write`` is one transaction."""
+    """A table of texts, each found by its kind and subject.
+
+    Every method except ``write`` is one transaction.
+    """
 
     table: str
 
@@ -49,30 +53,31 @@ class _Mailbox(Generic[Kind]):
         self._journal = journal
 
     def get(self, kind: Kind, subject: str = "") -> str | None:
-        """Return the value of a kind and subject, or None."""
+        """Return the text of this kind about a subject, or None."""
         query = f"SELECT value FROM {self.table} WHERE kind = ? AND subject = ?"
         return next((str(row[0]) for row in self._journal.select(query, (kind, subject))), None)
 
     def all(self, kind: Kind) -> dict[str, str]:
-        """Return the values of a kind, by subject."""
+        """Return all texts of this kind, by subject."""
         query = f"SELECT subject, value FROM {self.table} WHERE kind = ? ORDER BY subject"
         return dict(self._journal.select(query, (kind,)))
 
     def put(self, kind: Kind, subject: str, value: str | None) -> None:
-        """Store a value in place of an earlier one. None or "" removes the value."""
+        """Store a text of this kind about a subject in place of an earlier one. None or "" removes it."""
         if (value or None) == self.get(kind, subject):
             return
         with self._journal.transaction() as db:
             self.write(db, kind, subject, value)
 
     def take(self, kind: Kind, subject: str, value: str) -> None:
-        """Remove a value, unless another process replaced it meanwhile."""
+        """Remove a text of this kind about a subject, unless another process has replaced it since it was
+        read."""
         query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
         self._journal.write(query, (kind, subject, value))
 
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
-        """Store or remove a value like ``put``, inside an open transaction of the journal."""
+        """Store or remove a text like ``put``, but in an open transaction of the journal."""
         if value:
             db.execute(f"INSERT OR REPLACE INTO {cls.table} VALUES (?, ?, ?)", (kind, subject, value))
         else:
@@ -80,16 +85,16 @@ class _Mailbox(Generic[Kind]):
 
 
 class Requests(_Mailbox[Request]):
-    """Requests of commands to the daemon."""
+    """Requests that commands store for the daemon."""
 
     table = "requests"
 
     def arrange(self) -> None:
-        """Make the running daemon decide again what the config means, and list all sources."""
+        """Request that the running daemon decides again what the config means, and lists all sources."""
         self.put("arrange", "", "now")
 
     def take_arrange(self) -> bool:
-        """Return whether ``arrange`` was called since the last call, and withdraw the request."""
+        """Withdraw the request that ``arrange`` stored. Return whether there was one."""
         asked = self.get("arrange")
         if asked is not None:
             self.take("arrange", "", asked)
@@ -97,24 +102,24 @@ class Requests(_Mailbox[Request]):
 
 
 class Notices(_Mailbox[Notice]):
-    """Findings of the daemon, for commands to show."""
+    """Findings that the daemon stores for commands to show."""
 
     table = "notices"
 
 
 def notices(journal: Selecting, kind: Notice) -> dict[str, str]:
-    """Return the notices of a kind, by subject."""
+    """Return all notices of this kind, by subject."""
     return dict(journal.select("SELECT subject, value FROM notices WHERE kind = ?", (kind,)))
 
 
 def uuids_of(journal: Journal) -> frozenset[str]:
-    """Return the UUIDs in Chroma of all editions and their shards. Any thread may call."""
+    """Return the UUIDs of all shards of all editions in Chroma. Any thread may call."""
     rows = journal.read("SELECT uuid FROM collections")
     return frozenset(part for (uuid,) in rows for part in separate(uuid))
 
 
 def pack_choices(choices: Choices) -> str:
-    """Return choices as JSON that is equal for equal choices."""
+    """Return choices as JSON. Equal choices give equal text."""
     return json.dumps(choices, sort_keys=True)
 
 
@@ -132,7 +137,10 @@ def all_editions(journal: Selecting) -> list[Edition]:
 
 
 def searchable(journal: Selecting) -> dict[str, Edition]:
-    """Return the live editions that exist in Chroma, by the name that readers use."""
+    """Return the editions that readers can search, by the name that readers use.
+
+    These are the live editions that were created in Chroma.
+    """
     live = (edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids)
     return {str(edition.serves): edition for edition in sorted(live, key=lambda edition: edition.serves)}
 
@@ -147,7 +155,7 @@ class Editions:
         return all_editions(self._journal)
 
     def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
-        """Return the editions of a collection with one of these roles; with any role if none is given."""
+        """Return a collection's editions that have one of these roles; all its editions without a role."""
         return [
             edition
             for edition in self.all()
@@ -155,28 +163,35 @@ class Editions:
         ]
 
     def of_name(self, name: EditionName) -> Edition:
-        """Return the edition of this name; a new one if the journal has none."""
+        """Return the edition with this name.
+
+        If the journal has none, return a new one, without storing it.
+        """
         return next(
             (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
         )
 
     def documents(self, name: EditionName) -> list[tuple[int, DocumentId]]:
-        """Return row and id of every document of an edition."""
+        """Return the journal's row and the id of each document of an edition."""
         return self._journal.select("SELECT id, document_id FROM documents WHERE collection = ?", (name,))
 
     def has_documents(self, name: EditionName) -> bool:
         return bool(self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)))
 
     def live(self, serves: CollectionName) -> Edition:
-        """Return the live edition of a collection; if there is none yet, the edition that will be."""
+        """Return the live edition of a collection.
+
+        If there is none yet, return the one that will be created.
+        """
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
     def build(
         self, serves: CollectionName, choices: Choices, now: float, others: Collection[str] = ()
     ) -> Edition:
-        """Add a staging edition.
+        """Add a new edition that is to replace the live one, and return it.
 
-        ``now``: POSIX seconds. ``others``: names in Chroma, which it cannot have.
+        ``now``: POSIX seconds. ``others``: names that collections in Chroma already have; the new edition
+        gets another one.
         """
         taken = {edition.name for edition in self.all()} | set(others)
         # A shard "docs--2-1-of-4" may be the rest of an edition "docs--2", whose other shards are gone.
@@ -190,7 +205,7 @@ class Editions:
         return made
 
     def choose(self, name: EditionName, serves: CollectionName, choices: Choices) -> None:
-        """Set the choices by which the documents of an edition are made."""
+        """Store the choices by which an edition's documents are prepared."""
         self._journal.write(
             """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
                ON CONFLICT DO UPDATE SET choices = excluded.choices""",
@@ -200,10 +215,10 @@ class Editions:
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
     ) -> None:
-        """Change roles of editions in one transaction. ``roles``: pairs of an edition and its new role.
+        """Change the roles of editions in one transaction. ``roles``: pairs of an edition and its new role.
 
-        ``now``: POSIX seconds. ``rebuilt``: the collection whose rebuild, if one is under way, ends with
-        that.
+        ``now``: POSIX seconds. ``rebuilt``: a collection whose requested rebuild is completed by this change,
+        if there is such a request.
         """
         with self._journal.transaction() as db:
             db.executemany(
@@ -215,7 +230,7 @@ class Editions:
                 Requests.write(db, "rebuilding", rebuilt, None)
 
     def forget(self, name: EditionName) -> None:
-        """Remove an edition, with its documents and records, after it was deleted in Chroma."""
+        """Remove an edition with its documents and records from the journal, once it is deleted in Chroma."""
         with self._journal.transaction() as db:
             mine = "(SELECT id FROM documents WHERE collection = ?)"
             db.execute(f"DELETE FROM records WHERE document IN {mine}", (name,))
@@ -224,7 +239,8 @@ class Editions:
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
     def note(self, edition: Edition) -> None:
-        """Store UUIDs, embedder, metadata keys and generations of an edition's collections in Chroma."""
+        """Store the facts about an edition's collections in Chroma: UUIDs, embedder, metadata keys,
+        generations."""
         keys, generations = json.dumps(sorted(edition.extra_keys)), " ".join(edition.generations)
         self._journal.write(
             """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
@@ -240,10 +256,11 @@ class Editions:
             write_renewal(db, renewal)
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
-        """Return why a staging edition cannot replace the live one yet, or None.
+        """Return why a staging edition cannot replace the live one yet; None if it can.
 
-        Readers would miss documents, or see old ones. "" means that documents have not been tried yet. A
-        document that failed five times delays the replacement only if readers see records of it.
+        If it did, readers would miss documents or see old ones. "" means that some documents have not been
+        tried yet. A document that failed five times delays the replacement only if readers see records of it
+        now.
         """
         untried = f"""
             SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
@@ -270,10 +287,11 @@ class Editions:
         return None
 
     def losses(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
-        """Count the documents with records in the live edition that are quarantined in the staging edition.
+        """Count documents that readers see in the live edition, but that are quarantined in the staging
+        edition.
 
-        Return by source: its name, their number, the number of all its documents with records, and an
-        example.
+        Return tuples of a source, the number of these documents, the number of all its documents with records
+        in the live edition, and an example.
         """
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
         lost = f"""
@@ -290,12 +308,12 @@ class Editions:
         ]
 
     def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Count the records of these sources in an edition."""
+        """Return how many records an edition has of these sources."""
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks(sources)})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Sum the listed bytes of the documents of these sources in an edition."""
+        """Return the listed size in bytes of all documents that an edition has of these sources."""
         query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks(sources)})"
         return int(self._journal.select(query, (name, *sources))[0][0] or 0)

@@ -1,13 +1,13 @@
-"""The files in the state folder, how other users are kept from them, and the lock of the folder.
+"""The files in the state folder, how they are protected from other users, and the lock of the folder.
 
 The files quote secret documents. A folder that another user can change is refused, since its files may be
-links to other files. The umask keeps other users from new files. Files that an earlier version or a person
-left open to other users are closed here. If a folder also holds files of others, the folder itself stays
-open.
+links to other files. New files are closed to other users by the umask. Files that an earlier version or a
+person left open to other users are closed here. If a folder also has files of others, the permissions of the
+folder itself are not changed.
 
-The lock admits a single writer, and ends with the process that holds it. It is flock(2) on the file, not the
-file's existence. The process id in the file is for messages only. The descriptor is closed on exec, so that a
-child which outlives the process does not keep the lock.
+The lock admits a single writer, and ends with the process that holds it. It is a lock by flock(2) on the
+file; that the file exists means nothing. The process id in the file is for messages only. The descriptor is
+closed on exec, so that a child that outlives the process does not keep the lock.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some
 
 
 def full_disk(folder: Path) -> str | None:
-    """Describe a full disk and the remedy; None if the disk of the folder has room or cannot be asked."""
+    """Describe a full disk and the remedy; None if the folder's disk has room or its state is unknown."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
@@ -72,11 +72,11 @@ def full_disk(folder: Path) -> str | None:
 
 
 def make(folder: Path, ours: Callable[[str], bool]) -> None:
-    """Create the folder if it does not exist, and keep other users from our files in it.
+    """Create a folder if it does not exist, and protect our files in it from other users.
 
-    ``ours``: returns whether a file name is one of ours. Raises OSError if the folder cannot be created, and
-    NeedsHuman if another user can change it or one of our files is a link. A file that stays open to other
-    users is logged, and used nevertheless.
+    ``ours``: returns whether a file is one of ours, by its name. Raises OSError if the folder cannot be
+    created. Raises NeedsHuman if another user can change it, or if one of our files is a link. If a file
+    cannot be protected, that is logged, and the file is used nevertheless.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
@@ -105,9 +105,10 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
-    """Yield our files in a folder, after the folder itself if it holds only our files.
+    """Yield our files in a folder, to be protected from other users.
 
-    An empty folder is left as it is: it was just created, or belongs to somebody else.
+    If all files in the folder are ours, the folder itself is yielded first. An empty folder is left as it is:
+    it was just created, or belongs to somebody else.
     """
     try:
         paths = list(folder.iterdir())
@@ -150,7 +151,10 @@ def _name(user: int) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether a group has this user as its only member. Many systems create such a group by user."""
+    """Return whether this user is the only member of a group.
+
+    Many systems create such a group for each user.
+    """
     with suppress(KeyError):
         user = pwd.getpwuid(os.geteuid())
         members = set(grp.getgrgid(group).gr_mem) - {user.pw_name}
@@ -165,7 +169,7 @@ def refuse_link(path: Path) -> None:
 
 
 def open_own(path: Path | str, flags: int) -> int:
-    """Open one of our files and return its descriptor. Raises OSError, also if the file is a link."""
+    """Open one of our files and return its descriptor. Raises OSError, for example if the file is a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -176,7 +180,7 @@ def read_own(path: Path) -> str:
 
 
 def write_own(path: Path, text: str) -> None:
-    """Replace a file atomically. Raises OSError."""
+    """Replace one of our files atomically by this text. Raises OSError."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with open(open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
@@ -195,7 +199,7 @@ class Locked(NeedsHuman):
 
 
 class Lock:
-    """A held lock. It ends with ``release``, with the context, or with the process."""
+    """A lock that this process holds. It ends with ``release``, with the context, or with the process."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
@@ -207,7 +211,7 @@ class Lock:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the file was removed or replaced, for example with its folder."""
+        """Return whether the lock file was removed or replaced, for example together with its folder."""
         try:
             return self._descriptor is None or not os.path.samestat(
                 self._path.stat(), os.fstat(self._descriptor)
@@ -218,7 +222,10 @@ class Lock:
             return False
 
     def note(self, words: str) -> None:
-        """Store words in the file after the process id, in place of earlier words, for ``read_note``."""
+        """Store words in the lock file after the process id, in place of earlier words.
+
+        ``read_note`` reads them.
+        """
         if self._descriptor is None:
             return
         with suppress(OSError):  # if the disk is full, only messages of other processes lack the words
@@ -226,9 +233,9 @@ class Lock:
             os.ftruncate(self._descriptor, os.pwrite(self._descriptor, line.encode(), 0))
 
     def release(self) -> None:
-        """Release the lock. May be repeated.
+        """Release the lock. Further calls do nothing.
 
-        The file stays: if it were deleted, two processes could lock two files of the same name.
+        The file is not deleted: if it were, two processes could lock two different files of the same name.
         """
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -242,7 +249,7 @@ class Lock:
 
 
 def hold(path: Path) -> Lock:
-    """Lock a file, which is created if it does not exist. Its folder must exist.
+    """Lock a file and return the lock. The file is created if it does not exist; its folder must exist.
 
     Raises Locked if another process holds the lock, and NeedsHuman if the file cannot be created or locked.
     """
@@ -275,9 +282,9 @@ def read_note(path: Path) -> list[str]:
 
 
 def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
-    """Call ``take`` until it does not raise Locked, and return its result.
+    """Call ``take`` again and again until it does not raise Locked, and return its result.
 
-    Raises Locked after ``seconds``.
+    After ``seconds`` the last Locked is raised.
     """
     until, logged = time.monotonic() + seconds, False
     while True:
@@ -298,7 +305,10 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock. Raises NeedsHuman if the file cannot be opened or locked."""
+    """Return whether a process holds the lock on a file.
+
+    Raises NeedsHuman if the file cannot be opened or locked.
+    """
     if not path.exists():
         return False
     descriptor = _open(path, os.O_RDONLY)
@@ -319,7 +329,11 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _try(descriptor: int, path: Path, mode: int) -> bool:
-    """Lock a file without waiting. Return False if another process holds the lock."""
+    """Lock an open file without waiting. Return False if another process holds the lock.
+
+    ``mode``: whether the lock is shared or exclusive (see flock(2)). Raises NeedsHuman if the file system has
+    no locks.
+    """
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,10 +1,12 @@
 """The journal: one SQLite file with the desired state, the applied state, and the records in doubt.
 
-Every method is one transaction, durable when it returns. ``intend`` marks every slot that is about to be
-written as in doubt (``unsure``) *before* the index is written, and clears the receipt; ``settle`` stores the
-result. So the journal's records are always a superset of the index's. A document is settled if its done
-version and recipe equal the wanted ones; a wanted version of NULL means removal. The connection that writes
-belongs to one thread. Other threads use ``read``, or a ``JournalReader``.
+Every method is one transaction, which is durable when the method returns. Before the index is written,
+``intend`` marks the slots that are about to be written as in doubt (``unsure``), and clears the receipt.
+Afterwards ``settle`` stores the result. So the journal always knows at least the records that the index has.
+
+A document is settled if its done version and recipe equal the wanted ones. A wanted version of NULL means
+that the document is to be removed. The connection that writes belongs to one thread. Other threads use
+``read``, or a ``JournalReader``.
 """
 
 from __future__ import annotations
@@ -52,9 +54,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[Journal]:
-    """Open the journal until the context ends; create the file if it does not exist, in an existing folder.
+    """Open the journal until the context ends. The file is created if it does not exist; its folder must
+    exist.
 
-    Raises NeedsHuman if the file cannot be used, now or later in the context.
+    Raises NeedsHuman if the file cannot be used, when it is opened or later in the context.
     """
     try:
         journal = Journal(path)
@@ -78,7 +81,7 @@ def open_journal(path: Path) -> Iterator[Journal]:
 
 
 class Journal:
-    """The journal. ``synchronous``: how SQLite waits for the disk; only simulations change it."""
+    """The open journal. ``synchronous``: how SQLite waits for the disk; only simulations change it."""
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
@@ -93,11 +96,11 @@ class Journal:
 
     @classmethod
     def blank(cls) -> Journal:
-        """Return an empty journal in memory, for commands that only read while there is no journal yet."""
+        """Return an empty journal in memory. Commands that only read use it if there is no journal yet."""
         return cls(Path("file::memory:?cache=shared"))
 
     def copy_to(self, path: Path) -> Journal:
-        """Copy the journal into another file, and return it opened."""
+        """Copy the journal into a file, and return the copy as an open journal."""
         copy = Journal(path, synchronous="OFF")
         self._db.backup(copy._db)
         return copy
@@ -108,7 +111,10 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction, which is durable when the context ends and undone if an exception leaves it."""
+        """Open a transaction.
+
+        It is durable when the context ends, and undone if the context raises an exception.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -118,7 +124,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
-        """Execute a statement in a transaction of its own. Return the number of rows that it changed."""
+        """Execute a statement in its own transaction. Return how many rows it changed."""
         with self.transaction() as db:
             return db.execute(statement, values).rowcount
 
@@ -127,17 +133,17 @@ class Journal:
         return self._db.execute(query, values).fetchall()
 
     def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query over the connection that only reads. Any thread may call."""
+        """Return the rows of a query, by the connection that only reads. Any thread may call."""
         return self._reader.execute(query, values).fetchall()
 
     def mark(self) -> tuple[int, int]:
-        """Return a mark of the content, which differs from an earlier mark if any process wrote since."""
+        """Return a mark of the journal's content. If any process writes to the journal, the mark changes."""
         return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     # --- small facts ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
-        """Return a small fact, such as ``tokens_per_second``; None if it was never stored."""
+        """Return a stored fact by its key, such as ``tokens_per_second``; None if it was never stored."""
         return fact(self, key)
 
     def set(self, key: str, value: str) -> None:
@@ -148,7 +154,7 @@ class Journal:
 
     @property
     def owner(self) -> str:
-        """Return the mark by which the collections of this state are recognised in Chroma."""
+        """Return the random token of this state, by which its collections are recognised in Chroma."""
         return str(self.get("owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
@@ -161,11 +167,13 @@ class Journal:
         remove_at: float,
         turns: QueuePositions | None = None,
     ) -> None:
-        """Store the changes in a listing of a source, or in a part of it. A changed document is retried.
+        """Store the changes that a listing of a source found, or one part of them, for one edition.
 
-        ``remove_at``: POSIX seconds until which a vanished document can be recognised under another name.
-        ``turns``: the order of the queue so far, if the listing comes in parts. Documents that readers see
-        become due before new ones, small documents before large ones, and members of containers last.
+        A changed document becomes due, even if it failed before. ``remove_at``: POSIX seconds until which a
+        vanished document can be recognised under another name, before it is removed. ``turns``: computes
+        positions in the queue. Pass the same object for all parts of a listing. Documents that readers
+        already see are due before new ones, small documents before large ones, and members of containers
+        last.
         """
         turns = turns or QueuePositions()
         with self.transaction() as db:
@@ -191,9 +199,10 @@ class Journal:
             )
 
     def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
-        """Set the editions that a source feeds. Its documents in other editions are to be removed.
+        """Set the editions that a source feeds. The documents that it has in other editions are to be
+        removed.
 
-        Documents in previous editions stay, since a rollback needs them.
+        Documents in previous editions are kept, since a rollback needs them.
         """
         self.write(
             f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
@@ -204,9 +213,10 @@ class Journal:
         )
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
-        """Make the documents of a feed and parser due that were indexed by another recipe.
+        """Set the recipe for the documents of a feed that this parser reads. Documents with another recipe
+        become due.
 
-        They come last in the queue, after documents whose content changed.
+        In the queue they come last, after documents whose content changed.
         """
         self.write(
             f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
@@ -222,14 +232,14 @@ class Journal:
         return rows[0] if rows else None
 
     def of_rows(self, rows: Collection[int]) -> dict[int, Entry]:
-        """Return the entries for these row ids, skipping missing ones."""
+        """Return the documents with these rows, by row. Rows that do not exist are left out."""
         read = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
         return {entry.row: entry for some in read for entry in some}
 
     def entries(self, where: str, values: Sequence[object], *, reads_only: bool = False) -> list[Entry]:
-        """Return the documents that a condition in SQL chooses.
+        """Return the documents that satisfy an SQL condition.
 
-        ``reads_only``: use the connection that only reads. Any thread may call with it.
+        ``reads_only``: whether to use the connection that only reads; then any thread may call.
         """
         db = self._reader if reads_only else self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
@@ -239,7 +249,11 @@ class Journal:
     # --- what is done --------------------------------------------------------------------------------
 
     def intend(self, intents: Sequence[Intent], renewal: Renewal | None = None) -> None:
-        """Mark these slots as in doubt, and clear the receipts, before the index is written."""
+        """Mark slots as in doubt and clear the receipts of their documents. Call this before the index is
+        written.
+
+        ``renewal``: the generations that the collection may have until the end of the write.
+        """
         with self.transaction() as db:
             write_renewal(db, renewal)
             for intent in intents:
@@ -256,10 +270,10 @@ class Journal:
     def settle(
         self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str], renewal: Renewal | None = None
     ) -> None:
-        """Store the applied state of these documents, after the index was written.
+        """Store the applied state of documents. Call this after the index was written.
 
-        ``wanted_recipes``: the recipe that each document should have by the config of now, which may have
-        changed while the document was prepared.
+        ``wanted_recipes``: the recipe of each document by the present config, which may have changed while
+        the document was prepared. ``renewal``: the generation that the collection has now.
         """
         with self.transaction() as db:
             write_renewal(db, renewal)
@@ -270,8 +284,8 @@ class Journal:
     ) -> None:
         """Forget removed documents, after their records were deleted in the index.
 
-        ``dropped``: records of other documents that were deleted, too. A document that was listed again
-        meanwhile stays, and becomes due.
+        ``dropped``: records of these and other documents that were deleted. A document that was listed again
+        meanwhile is kept, and becomes due. ``renewal``: the generation that the collection has now.
         """
         with self.transaction() as db:
             write_renewal(db, renewal)
@@ -284,25 +298,29 @@ class Journal:
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
 
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
-        """Store a failed attempt, unless another version is wanted by now."""
+        """Store a failed attempt at a version of a document, unless another version is listed by now."""
         with self.transaction() as db:
             query = "UPDATE documents SET done_version = NULL WHERE id = ? AND wanted_version IS ?"
             db.execute(query, (row, version))
             write_failure(db, row, version, failure)
 
     def hasten(self) -> None:
-        """Make documents that wait for a retry due now. The number of their attempts stays."""
+        """Make all documents that wait for a retry due now. Their number of attempts is kept."""
         self.write("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
     def wait_until(self, latest: float) -> None:
-        """Bring retries after ``latest`` (POSIX seconds) forward, since the clock was put back."""
+        """Move all retries that are planned after ``latest`` (POSIX seconds) to that time.
+
+        Called when the clock was put back, because their times were set by a wrong clock.
+        """
         query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
         self.write(query, (latest, NEVER))
 
     def retry(self, rows: Sequence[int] | None = None) -> int:
-        """Make failed documents due now, also quarantined ones. Return their number.
+        """Make failed documents due now, quarantined documents included. Return their number.
 
-        ``rows``: which; None for all, without unsupported documents, which did not fail.
+        ``rows``: the documents to retry; None for all that failed. Unsupported documents did not fail, so
+        they are retried only if they are named.
         """
         these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
         chosen = these or f"NOT {UNSUPPORTED}"
@@ -313,9 +331,9 @@ class Journal:
         )
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
-        """Mark records as in doubt, so that they are written again.
+        """Mark all records of an edition as in doubt, so that they are written again.
 
-        ``rows``: their documents; None for all documents of the edition.
+        ``rows``: the documents whose records are marked; None for all.
         """
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
         with self.transaction() as db:
@@ -330,14 +348,18 @@ class Journal:
             )
 
     def total(self, collection: EditionName, statistic: str) -> Sums | None:
-        """Return the sums of all documents with this statistic, or None if there are none. Any thread."""
+        """Return the sums over all documents of a collection that have this statistic; None if there are
+        none.
+
+        Any thread may call.
+        """
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         rows = self.read(query, (collection, statistic))
         return unpack(rows[0][0]) if rows else None
 
 
 class Selecting(Protocol):
-    """A Journal, or a JournalReader."""
+    """A ``Journal`` or a ``JournalReader``: anything that runs queries on the journal."""
 
     def select(
         self, query: str, values: Sequence[object] | dict[str, object] = ()
@@ -345,13 +367,13 @@ class Selecting(Protocol):
 
 
 class JournalReader:
-    """A connection to the journal that cannot write, which several threads share.
+    """A connection to the journal that only reads. Several threads may share it.
 
-    By SQLite's write-ahead log, neither does a reader wait for the writer, nor the writer for a reader.
+    Thanks to SQLite's write-ahead log, a reader does not wait for the writer, nor the writer for a reader.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file. Raises sqlite3.Error."""
+        """Open the journal's file. Raises sqlite3.Error."""
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         self._db.execute("PRAGMA query_only=ON")
         self._db.create_function("natural_key", 1, natural_key, deterministic=True)
@@ -362,19 +384,19 @@ class JournalReader:
             return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Close the connection after a running query has ended: SQLite would crash."""
+        """Close the connection, after waiting for a running query. Otherwise SQLite would crash."""
         with self._lock:
             self._db.close()
 
 
 def fact(journal: Selecting, key: str) -> str | None:
-    """Return a small fact that ``Journal.set`` stored, or None."""
+    """Return a single fact that ``Journal.set`` stored under this key, or None."""
     rows = journal.select("SELECT value FROM state WHERE key = ?", (key,))
     return next((str(value) for (value,) in rows), None)
 
 
 def sources_of(journal: Selecting) -> list[SourceName]:
-    """Return every source that has documents in the journal, by name."""
+    """Return the names of all sources that have documents in the journal, sorted."""
     return [
         SourceName(name) for (name,) in journal.select("SELECT DISTINCT source FROM documents ORDER BY 1")
     ]
@@ -406,7 +428,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log. Retry, since SQLite does not wait for others that do the same."""
+    """Switch the database to the write-ahead log, with retries.
+
+    SQLite does not wait by itself if another process does the same at that moment.
+    """
     for wait in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2):
         with suppress(sqlite3.OperationalError):
             db.execute("PRAGMA journal_mode=WAL")

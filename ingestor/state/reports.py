@@ -1,8 +1,8 @@
 """Reports from the journal: counts, failures, documents in pages, and the history of changes.
 
-Queries about documents that are not settled use an index, so that they take no longer with a million settled
-ones. Triggers of the journal (tables.py) write a row of history in the transaction of each change, and keep
-the last 20,000.
+Queries about documents that are not settled use an index. So they take no longer if there are a million
+settled ones. Triggers of the journal (tables.py) write a row of history in the transaction of each change,
+and keep the last 20,000 rows.
 """
 
 import json
@@ -43,7 +43,7 @@ _COLUMNS = f"""source, collection, key, document_id, {STATE}, size, uri,
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document of a page. Times are POSIX seconds."""
+    """A document as a page of the list shows it. Times are POSIX seconds."""
 
     source: str
     collection: str  # name of its edition
@@ -71,10 +71,11 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
-    """A choice of documents.
+    """The conditions for a page of documents.
 
-    ``match``: a part of the key, in any case. ``after``, ``before``: the last document of the page before, or
-    the first document of the page after; at most one of both is set.
+    ``match``: a part of the key; upper and lower case are equal. ``after``: the last document of the page
+    before this one. ``before``: the first document of the page after this one. At most one of ``after`` and
+    ``before`` is set.
     """
 
     source: str | None = None
@@ -86,25 +87,25 @@ class DocumentQuery:
 
 
 def find_named(journal: Journal, wanted: str) -> list[Entry]:
-    """Return the documents in live editions that have this key, URI or id."""
+    """Return the documents of live editions whose key, URI or id is ``wanted``."""
     return journal.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
 
 def all_keys(journal: Selecting) -> list[str]:
-    """Return the keys of all documents in live editions, each once."""
+    """Return the keys of all documents in live editions, without repetition."""
     return [key for (key,) in journal.select(f"SELECT DISTINCT key FROM documents WHERE {LIVE} ORDER BY 1")]
 
 
 def parsers_of(journal: Selecting, feed: Feed) -> list[str]:
-    """Return the kinds of the parsers by which documents of a feed were read."""
+    """Return the kinds of the parsers that read documents of a feed."""
     query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND collection = ? AND parser NOTNULL"
     return [parser for (parser,) in journal.select(query, feed)]
 
 
 def source_of(journal: Selecting, row: int) -> SourceName | None:
-    """Return the source of a document by its row. A source that was renamed meanwhile has another name.
+    """Return the source of the document with this row of the journal; None if the document is gone.
 
-    None if the document is gone.
+    If the source was renamed, its new name is returned.
     """
     rows = journal.select("SELECT source FROM documents WHERE id = ?", (row,))
     return SourceName(rows[0][0]) if rows else None
@@ -113,10 +114,11 @@ def source_of(journal: Selecting, row: int) -> SourceName | None:
 def page_of(
     journal: Selecting, wanted: DocumentQuery, most: int, *, naturally: bool = True
 ) -> list[DocumentRow]:
-    """Return a page of at most ``most`` documents in live editions, by source, edition and key.
+    """Return a page of at most ``most`` documents in live editions, ordered by source, edition and key.
 
-    With ``wanted.before`` the page ends there, else it begins after ``wanted.after``. ``naturally``: compare
-    numbers in keys by their value. All chosen documents are sorted for that, since no index has this order.
+    The page ends right before ``wanted.before`` if that is set. Otherwise it begins right after
+    ``wanted.after``. ``naturally``: whether numbers in keys are ordered by value. Then all matching documents
+    are sorted for each page, since no index has this order.
     """
     back = wanted.before is not None
     place = wanted.before or wanted.after
@@ -140,31 +142,41 @@ def page_of(
 
 
 def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> DocumentRow | None:
-    """Return the document of this id in a live edition, or None. ``edition``: the only edition to look in."""
+    """Return the document with this id in a live edition, or None.
+
+    ``edition``: the only edition to search; None for all.
+    """
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
     return next((DocumentRow(*row) for row in journal.select(query, (document_id, edition))), None)
 
 
 def failures(journal: Selecting, most: int = -1) -> list[DocumentRow]:
-    """Return the failed documents in live editions, by source and key; the first ``most`` if not negative."""
+    """Return the first ``most`` failed documents in live editions, ordered by source and key; all if
+    negative."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
     return [DocumentRow(*row) for row in journal.select(query, (most,))]
 
 
 def reasons(journal: Selecting, which: Which = "failed") -> list[tuple[str, str, int]]:
-    """Count documents in live editions by source and reason. ``which``: failed or quarantined ones."""
+    """Count failed documents in live editions. Return source, reason and number, ordered by source.
+
+    ``which``: whether failed or quarantined documents are counted.
+    """
     query = f"SELECT source, reason, COUNT(*) FROM documents WHERE {LIVE} {_CONDITIONS[which]} GROUP BY 1, 2"
     return journal.select(f"{query} ORDER BY 1, 2")
 
 
 def rows_of_failed(journal: Selecting, source: str) -> list[tuple[int, str]]:
-    """Return the journal's rows of a source's failed documents, with the reason of each."""
+    """Return row and reason of each failed document of a source.
+
+    A row identifies a document in the journal.
+    """
     query = f"SELECT id, reason FROM documents WHERE {_FAILED} AND {LIVE} AND source = ?"
     return journal.select(query, (source,))
 
 
 def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[str, int]:
-    """Return the least slot of each of these documents in an edition, by document id.
+    """Return the smallest slot that each of these documents uses in an edition, by document id.
 
     Documents without records are left out.
     """
@@ -174,7 +186,7 @@ def first_slots(journal: Selecting, edition: str, ids: Sequence[str]) -> dict[st
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return source and key of these documents in live editions, by document id."""
+    """Return source and key of each of these documents in live editions, by document id."""
     query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks(ids)})"
     return {id_: (source, key) for id_, source, key in journal.select(query, list(ids))}
 
@@ -184,8 +196,8 @@ def documents_in(
 ) -> list[dict[str, object]]:
     """Return the first ``most`` documents of an edition that have records, ordered by id.
 
-    ``after``: the id of the last document of the page before, or "". ``match``: a part of the key, in any
-    case.
+    ``after``: the id of the last document on the page before, or "". ``match``: a part of the key; upper and
+    lower case are equal.
     """
     names = ("document_id", "source", "key", "address", "bytes", "records")
     rows = journal.select(
@@ -206,9 +218,9 @@ _PAGE = 1000  # documents or records that one query reads
 class Listed:
     """A document as ``ingestor ls`` prints it.
 
-    ``state``: settled, due, waiting (for a retry), quarantined or unsupported. A settled document of which
-    the parser could not read everything is empty or incomplete. ``reason``: why the document is in that
-    state; None if it is due, or settled without a shortfall.
+    ``state``: settled, due, waiting (for a retry), quarantined or unsupported. A settled document that the
+    parser could not read completely is ``empty`` or ``incomplete`` instead. ``reason``: why the document is
+    in this state; None if it is due, or settled and complete.
     """
 
     source: str
@@ -223,7 +235,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A settled document of which the parser could not read everything. ``state``: empty or incomplete."""
+    """A settled document that the parser could not read completely. ``state``: empty or incomplete."""
 
     source: str
     document: str
@@ -242,16 +254,16 @@ def _to_listed(row: DocumentRow) -> Listed:
 
 
 class Reports:
-    """Counts and lists of documents. Each method runs one query, or one for each page of the result."""
+    """Counts and lists of documents. Each method makes one query, or one for each page of its result."""
 
     def __init__(self, journal: Selecting) -> None:
         self._journal = journal
 
     def counts(self) -> list[tuple[str, str, State, int]]:
-        """Count documents by source, edition and state (see core/document_state.py).
+        """Count the documents of each source and edition by state (see core/document_state.py).
 
-        Documents that are not settled are found by indexes. The number of settled ones is the rest, since
-        reading the state of a million documents would take seconds.
+        Indexes find the documents that are not settled. The number of settled documents is computed as the
+        rest, since reading the state of a million documents would take seconds.
         """
         query = f"""
             WITH others AS (
@@ -269,9 +281,10 @@ class Reports:
         return self._journal.select(query)
 
     def count_unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """Count by source and state the documents that are not settled in one edition, but are in the other.
+        """Count the documents that are not settled in ``edition``, but are settled in ``other`` or do not
+        exist there.
 
-        Quarantined documents count as not settled.
+        Return source, state and number. Quarantined documents count as not settled here.
         """
         unsettled = f"({PENDING} OR {GONE} OR quarantined)"
         query = f"""
@@ -284,30 +297,36 @@ class Reports:
         return self._journal.select(query, (edition, other))
 
     def documents(self, source: str | None = None) -> Iterator[Listed]:
-        """Yield documents in live editions by source, edition and key. ``source``: None for all sources."""
+        """Yield the documents of live editions, ordered by source, edition and key.
+
+        ``source``: the only source whose documents are yielded; None for all.
+        """
         wanted = DocumentQuery(source=source)
         while page := page_of(self._journal, wanted, _PAGE, naturally=False):
             yield from map(_to_listed, page)
             wanted = replace(wanted, after=page[-1].place)
 
     def document(self, row: int) -> Listed:
-        """Return the document of this row of the journal."""
+        """Return the document with this row of the journal."""
         query = f"SELECT {_COLUMNS} FROM documents WHERE id = ?"
         return _to_listed(DocumentRow(*self._journal.select(query, (row,))[0]))
 
     def short(self) -> list[Short]:
-        """Return empty and incomplete documents in live editions."""
+        """Return the documents in live editions that the parser could not read completely."""
         query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
                     WHERE {LIVE} {_CONDITIONS["short"]} ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
 
     def number(self, source: str) -> int:
-        """Count the documents of a source in live editions, including documents still to be removed."""
+        """Count the documents of a source in live editions.
+
+        Documents that are still to be removed count, too.
+        """
         query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
         return int(self._journal.select(query, (source,))[0][0])
 
     def count_skipped(self) -> list[Skipped]:
-        """Count unsupported documents by source and kind, the most frequent first."""
+        """Count unsupported documents by source and extension, the largest count first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
                     AND wanted_version IS NOT NULL"""
         kinds = SkippedKinds()
@@ -316,7 +335,8 @@ class Reports:
         return kinds.by_frequency()
 
     def oldest(self) -> dict[str, float]:
-        """Return by source the POSIX seconds of the oldest change that readers do not see yet."""
+        """Return for each source when the oldest change was listed that readers do not see yet, in POSIX
+        seconds."""
         query = f"""SELECT source, MIN(since) FROM (
                         SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined
                         UNION ALL
@@ -325,7 +345,8 @@ class Reports:
         return {source: since for source, since in self._journal.select(query) if since is not None}
 
     def due(self) -> tuple[int, int]:
-        """Return the number of documents to index or remove, and the listed bytes of those to index."""
+        """Return how many documents are to be indexed or removed, and the listed bytes of those to be
+        indexed."""
         query = f"""SELECT COUNT(*) + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE}),
                         coalesce(SUM(size), 0)
                     FROM documents WHERE {PENDING} AND {IN_FORCE}"""
@@ -333,7 +354,7 @@ class Reports:
         return documents, size
 
     def records(self, edition: EditionName, *, sure: bool = False) -> int:
-        """Count the records of an edition. ``sure``: only records that are not in doubt."""
+        """Count the records of an edition. ``sure``: whether records in doubt are left out."""
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? {"AND NOT unsure" if sure else ""}"""
         return int(self._journal.select(query, (edition,))[0][0])
@@ -343,19 +364,25 @@ _OF = "source = ? AND collection = ?"
 
 
 class Unsettled:
-    """Differences between the desired and the applied state of a source. Methods raise sqlite3.Error."""
+    """Queries about documents whose applied state differs from the desired state.
+
+    Methods raise sqlite3.Error.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def due(self, feed: Feed) -> tuple[int, int]:
-        """Return the number of documents of a feed that must be indexed, and their listed bytes."""
+        """Return how many documents of a feed must be indexed, and their listed bytes."""
         query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
         [(documents, size)] = self._journal.select(query, feed)
         return documents, size
 
     def due_at(self, feed: Feed, places: Container[int]) -> Iterator[Entry]:
-        """Yield the documents to index that have these places in the queue, counted from 0."""
+        """Yield the documents at some positions in the queue of a feed.
+
+        ``places``: the positions, counted from 0.
+        """
         queue = f"SELECT retry_at, id FROM documents INDEXED BY unsettled WHERE {_OF} AND {PENDING}"
         query = f"""{queue} AND retry_at = ? AND id > ? UNION ALL {queue} AND retry_at > ?
                     ORDER BY retry_at, id LIMIT {_PAGE}"""
@@ -367,14 +394,18 @@ class Unsettled:
             last, before = page[-1], before + len(page)
 
     def count_gone(self, source: SourceName) -> tuple[int, int]:
-        """Return the numbers of documents to remove in live editions, and of their records."""
+        """Return how many documents of a source are to be removed from live editions, and how many records
+        they have."""
         query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
                     FROM documents WHERE source = ? AND {LIVE} AND {GONE}"""
         [(documents, records)] = self._journal.select(query, (source,))
         return documents, records
 
     def examples(self, feed: Feed, number: int) -> list[str]:
-        """Return the keys of the first documents to remove or to index; failed ones with their reason."""
+        """Return the keys of the first documents of a feed that are to be removed or indexed.
+
+        If an attempt at the document failed, its key is followed by the reason.
+        """
         query = f"""SELECT key, reason FROM documents
                     WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
                     ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
@@ -382,14 +413,14 @@ class Unsettled:
         return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
     def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
-        """Return key, state and reason of the quarantined and unsupported documents of a feed."""
+        """Return key, state and reason of the documents of a feed that are quarantined or unsupported."""
         query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
                     WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
 class KeptRecord(NamedTuple):
-    """A record as the journal knows it. ``row``: the journal's row of its document."""
+    """A record that the journal knows. ``row``: the row of its document in the journal."""
 
     row: int
     document_id: DocumentId
@@ -397,10 +428,11 @@ class KeptRecord(NamedTuple):
 
 
 def journal_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
-    """Yield the records of an edition, ordered by document and slot. Raises sqlite3.Error.
+    """Yield the records that an edition has by the journal, ordered by document and slot. Raises
+    sqlite3.Error.
 
     They are read in pages, since a query that stays open would keep SQLite from shortening its log. CROSS
-    JOIN makes SQLite walk over the records in their order, in which a page begins where the last one ended.
+    JOIN makes SQLite read the records in their order, so that a page begins where the last one ended.
     """
     query = f"""SELECT id, document_id, slot, text_key, vector_key, meta_key, unsure, vector_digest
                 FROM records CROSS JOIN documents ON id = document
@@ -421,12 +453,12 @@ FEW = 50  # events that are returned by default
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change in the history. ``at``: POSIX seconds.
+    """An event in the history of documents and collections. ``at``: POSIX seconds.
 
-    ``what`` is ``rewritten`` if the content of the document stays the same. It is ``config`` if the records
-    of a collection are changed in place for another config. It is ``switched`` if readers see another
-    collection, and ``refused`` if a changed config file has an error. ``before``, ``after``: choices of a
-    collection (see rechunk/policy.py).
+    ``what`` is the kind of event. ``rewritten`` means that the records of a document were written again
+    although its content stayed the same. ``config`` means that a collection's records are changed in place
+    for another config. ``switched`` means that readers see another edition, and ``refused`` that a changed
+    config file has an error. ``before``, ``after``: choices of a collection (see rechunk/policy.py).
     """
 
     at: float
@@ -443,7 +475,10 @@ class Event:
 def last_events(
     journal: Selecting, source: str | None = None, document_id: str | None = None, n: int = FEW
 ) -> list[Event]:
-    """Return the last ``n`` events, newest first. ``source``, ``document_id``: of which; None for all."""
+    """Return the last ``n`` events of the history, newest first.
+
+    ``source``, ``document_id``: the only source or document whose events are returned; None for all.
+    """
     wanted = {"source": source, "document_id": document_id}
     where = " AND ".join(f"history.{key} = ?" for key, value in wanted.items() if value is not None) or "1"
     rows = journal.select(
@@ -465,11 +500,11 @@ def _event(at: float, what: What, *facts: str | None) -> Event:
 
 
 def id_of(journal: Selecting, document: str) -> str | None:
-    """Return the id of the document that last had this key or id; None if the history has none."""
+    """Return the id of the document that last had this key or id in the history; None if there is none."""
     query = "SELECT document_id FROM history WHERE document = ?1 OR document_id = ?1 ORDER BY id DESC LIMIT 1"
     return next((id_ for (id_,) in journal.select(query, (document,))), None)
 
 
 def note_refused(journal: Journal, why: str) -> None:
-    """Add to the history that a changed config file was refused."""
+    """Store in the history that a changed config file was refused, with the reason."""
     journal.write("INSERT INTO history (what, why) VALUES ('refused', ?)", (why,))

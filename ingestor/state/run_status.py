@@ -1,13 +1,15 @@
 """Small files in the state folder for other processes: progress, results of checks, and the config in force.
 
-Progress and results are for display only; the journal decides. Only the lock of the state folder tells
-whether a program runs.
+Progress and results are only displayed; decisions depend on the journal alone. Whether a program runs is
+known only by the lock of the state folder.
 
 The config file may have an error while a daemon keeps the config that it read before. So the daemon stores
-the text of its config in the state folder, for commands: with references to secrets, without the secrets. A
-file with an error may hide where the state folder is, so every word of the file that names a folder is tried.
-Such a folder counts only if its stored config names this file and that folder. If the file has no error, only
-its own state folder and the default one are tried. Other words may name folders on servers that are away.
+the text of its config in the state folder, for commands. The text has references to secrets, not the secrets.
+
+A file with an error may not show where the state folder is. So every word of the file that could name a
+folder is tried. Such a folder counts only if its stored config names this file and that folder. If the file
+has no error, only its own state folder and the default one are tried. Other words may name folders on servers
+that cannot be reached.
 """
 
 import json
@@ -31,9 +33,9 @@ from ingestor.state.files import is_held, open_own, read_own, write_own
 
 @dataclass(slots=True)
 class RunningListing:
-    """Progress of a running listing, written by the worker that lists and read by any thread.
+    """Progress of a running listing. The worker that lists writes it, and any thread reads it.
 
-    ``since``: POSIX seconds of its start. ``seen``: items so far. ``at``: key of the last item.
+    ``since``: POSIX seconds of its start. ``seen``: number of items so far. ``at``: key of the last item.
     """
 
     since: float
@@ -46,7 +48,7 @@ class RunningListing:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Progress of a running daemon or sync. Times are POSIX seconds."""
+    """Progress of a running daemon or sync, for other processes. Times are POSIX seconds."""
 
     started: float = 0.0
     at: float = 0.0
@@ -75,12 +77,12 @@ class Live:
 
 
 def write_live(state: Path, live: Live) -> None:
-    """Store the progress, in place of the last one. Raises OSError."""
+    """Store the progress in the state folder, in place of the last one. Raises OSError."""
     write_own(state / "live.json", json.dumps(asdict(live)))
 
 
 def read_live(state: Path) -> Live:
-    """Return the stored progress; an empty one if the file is missing or damaged."""
+    """Return the progress stored in the state folder; an empty one if the file is missing or damaged."""
     try:
         stored = json.loads(read_own(state / "live.json"))
         listing = {name: RunningListing(**one) for name, one in stored.pop("listing", {}).items()}
@@ -109,10 +111,10 @@ class SyncProgress:
 
     @property
     def texts_expected(self) -> float:
-        """Return the number of texts of all documents, estimated from the documents that were read.
+        """Return an estimate of how many texts all documents have together, from the documents read so far.
 
-        The estimate is by listed bytes, since large documents are read last; by the number of documents if no
-        size is listed.
+        It is in proportion to the listed bytes, since large documents are read last. If no sizes are listed,
+        it is in proportion to the number of documents.
         """
         read, known = self.bytes_read, self.bytes_known
         if not read:
@@ -121,9 +123,9 @@ class SyncProgress:
 
     @property
     def share(self) -> float:
-        """Return the part of the work that is done, from 0 to 1.
+        """Return the finished part of the work, from 0 to 1.
 
-        It is counted in embedded texts, or in documents if no text waits.
+        It is measured in embedded texts, or in documents if no text waits to be embedded.
         """
         if not self.waiting:
             return 1.0
@@ -133,13 +135,14 @@ class SyncProgress:
 
     @property
     def rate(self) -> float | None:
-        """Return the texts embedded in a second; None while that is unknown, or if no text waits."""
+        """Return how many texts are embedded in a second; None if unknown, or if no text waits to be
+        embedded."""
         waits, worked = self.left or not self.waiting, self.seconds - self.loaded
         return self.texts / worked if self.texts and waits and worked >= 1 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the estimated seconds until the program has nothing to do; None while that is unknown."""
+        """Return the estimated seconds until the program has nothing left to do; None if unknown."""
         worked = self.seconds - self.loaded
         if self.waiting and 0 < self.share < 1 and worked >= 1:
             return worked / self.share - worked
@@ -148,7 +151,10 @@ class SyncProgress:
 
 @dataclass(slots=True)
 class Meter:
-    """Computes the progress since the program last had nothing to do, and passes each one to ``show``."""
+    """Computes the progress since the program last had nothing to do.
+
+    ``show``: called with each new progress.
+    """
 
     show: Callable[[SyncProgress], None]
     _rest: Live = field(default_factory=Live)  # when the program last had nothing to do
@@ -191,9 +197,10 @@ CHECK_PREFIX = "check-"  # begins the names of files with the results of checks
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The last result of an ``evaluate --check`` of a collection with a file of questions.
+    """The result of the last ``evaluate --check`` of a collection with a file of questions.
 
-    ``recall``: from 0 to 1. ``fell``: by how much recall fell since the reference. ``at``: POSIX seconds.
+    ``recall``: from 0 to 1. ``fell``: by how much the recall is lower than that of the reference. ``at``:
+    POSIX seconds.
     """
 
     collection: str
@@ -205,13 +212,16 @@ class CheckResult:
 
 
 def write_check(state: Path, result: CheckResult) -> None:
-    """Store a result, in place of an earlier one for the same collection and questions. Raises OSError."""
+    """Store the result of a check, in place of an earlier one of the same collection and questions.
+
+    Raises OSError.
+    """
     name = f"{CHECK_PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}.json"
     write_own(state / name, json.dumps(asdict(result)))
 
 
 def read_checks(state: Path) -> list[CheckResult]:
-    """Return the results of all checks, skipping damaged files."""
+    """Return the stored results of all checks. Damaged files are left out."""
     checks = list[CheckResult]()
     for file in state.glob(f"{CHECK_PREFIX}*.json"):
         with suppress(OSError, ValueError, TypeError):
@@ -228,10 +238,10 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The config in force, which a running program may have read before the file was changed.
+    """The config in force. A running program may have read it before the config file was changed.
 
-    ``error``: why the config file is not in force, or None. ``since``: POSIX seconds at which ``config`` took
-    effect. ``restart``: the keys of the file that take effect at a restart only.
+    ``error``: why the config file is not in force; None if it is. ``since``: POSIX seconds at which
+    ``config`` took effect. ``restart``: the changed keys of the file that take effect only at a restart.
     """
 
     config: Config
@@ -241,18 +251,18 @@ class InForce:
 
 
 def keys_needing_restart(old: Config, new: Config) -> tuple[str, ...]:
-    """Return the changed keys that take effect at a restart only.
+    """Return the changed keys of a config that take effect only at a restart.
 
-    While there is any, the caller keeps the whole old config in force.
+    If there are any, the caller keeps the whole old config in force.
     """
     return tuple(key for key in _AT_START if getattr(old, key) != getattr(new, key))
 
 
 def keep_config(config: Config, now: float) -> None:
-    """Store the config in force, readable by its owner only. Errors of the disk are ignored.
+    """Store the config in force for commands, readable only by this user. Errors of the disk are ignored.
 
-    ``now``: POSIX seconds. The caller holds the lock of the state folder, so no other process writes the
-    file.
+    ``now``: POSIX seconds. The caller must hold the lock of the state folder, so that no other process writes
+    the file.
     """
     value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
     with suppress(OSError):
@@ -262,9 +272,10 @@ def keep_config(config: Config, now: float) -> None:
 
 
 def in_force(path: Path, env: Mapping[str, str]) -> InForce:
-    """Return the config of the file; the running program's if the file has an error or needs a restart.
+    """Return the config in force for a config file.
 
-    Raises ConfigError if the file has an error and no program runs with it.
+    This is the config of the running program if the file has an error or needs a restart, else that of the
+    file. Raises ConfigError if the file has an error and no program runs with it.
     """
     try:
         config = load(path, env)
@@ -285,7 +296,7 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
 
 
 def config_file_in_use(state: Path) -> str | None:
-    """Return the config file of the program that runs with this state folder; None if none runs."""
+    """Return the path of the config file of the program that uses this state folder; None if none runs."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         if is_held(state / "lock"):
             return _read_kept(state / CONFIG_NAME)["file"]
@@ -295,10 +306,12 @@ def config_file_in_use(state: Path) -> str | None:
 def _find_running(
     path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
 ) -> tuple[Config, float] | None:
-    """Return the config of the program that runs with this file, and the POSIX seconds of its start.
+    """Find the program that runs with this config file. Return its config, and the POSIX seconds at which it
+    took effect.
 
-    ``words``: words of the file, of which one may name the state folder. ``read_now``: the file's own config,
-    if it has no error. The same text is not checked twice, since checking takes most of the time.
+    Return None if no program runs with it. ``words``: words of the file, one of which may name the state
+    folder. ``read_now``: the config in the file, if it has no error. If the running program has the same
+    text, this config is returned, since checking a text takes most of the time.
     """
     for word in dict.fromkeys(words):
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
@@ -314,7 +327,10 @@ def _find_running(
 
 
 def _read_kept(file: Path) -> dict[str, str]:
-    """Return the stored config. Raises OSError if it is missing, or if another user could have written it."""
+    """Return the file of a stored config as keys and values.
+
+    Raises OSError if it is missing, or if another user could have written it.
+    """
     descriptor = open_own(file, os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
         running = os.fstat(descriptor)
@@ -327,7 +343,7 @@ def _read_kept(file: Path) -> dict[str, str]:
 
 
 def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the words of a config file that could name its state folder, then the default folder."""
+    """Yield the words of a config file that could name its state folder, then the default state folder."""
     with suppress(ConfigError):
         for row in read_config(path).splitlines():
             value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")

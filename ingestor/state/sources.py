@@ -1,10 +1,10 @@
 """The journal's tables of sources and withdrawals: states of sources, and decisions of people about them.
 
-This module also reads the last listing of a source, and stores the differences of the next one on disk.
+This module also reads the last listing of a source, and stores the differences of the next listing on disk.
 
-A withdrawal is a document that left the index because it became unreadable. The count of a source restarts at
-zero when none of its documents is due. If the count is too high for ``max_loss``, the records of further
-unreadable documents are kept until a person accepts the loss.
+A withdrawal is a document whose records were removed because it became unreadable. The withdrawals of each
+source are counted. The count restarts at zero when no document of the source is due. If the count is too high
+for ``max_loss``, the records of further unreadable documents are kept until a person accepts the loss.
 """
 
 import json
@@ -35,7 +35,7 @@ _MARK = "\n"  # begins a name that is being changed; no name of a source begins 
 
 
 def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceName, SourceRow]:
-    """Return the state of every source that was ever listed; of one source if it is given."""
+    """Return the stored state of every source that was ever listed, or only of the given source."""
     where, values = ("", ()) if source is None else (" WHERE name = ?", (source,))
     return {
         SourceName(name): SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
@@ -46,12 +46,15 @@ def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceN
 
 
 def reasons_for_keeping(journal: Selecting) -> dict[SourceName, str]:
-    """Return by source why the records of its unreadable documents are kept."""
+    """Return by source why records of unreadable documents are kept.
+
+    Sources without such records are left out.
+    """
     return dict(journal.select("SELECT source, kept FROM withdrawals WHERE kept NOTNULL"))
 
 
 class SourceRows:
-    """The table of sources. Every method is one transaction."""
+    """The journal's table of sources. Every method is one transaction."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -59,10 +62,11 @@ class SourceRows:
     def note_listing(
         self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
     ) -> None:
-        """Store that a complete listing was applied. The source is no longer held.
+        """Store that a complete listing was applied to the journal. A hold of the source ends.
 
-        ``at``: POSIX seconds. ``documents``: their number. The largest number is kept, until ``rest`` or an
-        accepted loss, to notice a sudden loss. ``trouble``: why some items could not be listed, or None.
+        ``at``: POSIX seconds. ``documents``: how many documents the source has now. The largest such number
+        is kept, so that a sudden loss is noticed, until ``rest`` is called or a loss is accepted.
+        ``trouble``: why some items could not be listed, or None.
         """
         counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
         self._journal.write(
@@ -76,9 +80,10 @@ class SourceRows:
         )
 
     def rest(self, sources: Sequence[SourceName], now: float) -> None:
-        """Replace largest numbers of documents that are older than PERIOD by the numbers of now.
+        """Replace the largest number of documents of each source by the present number, if it is older than
+        PERIOD.
 
-        ``sources``: sources without due documents. ``now``: POSIX seconds.
+        ``sources``: sources that have no due documents. ``now``: POSIX seconds.
         """
         old = f"name IN ({marks(sources)}) AND (most_at <= ? OR most_at > ?)"
         values = (*sources, now - PERIOD, now)
@@ -93,7 +98,7 @@ class SourceRows:
         )
 
     def identify(self, source: SourceName, identity: str) -> None:
-        """Store the identity of a source's root at the first listing."""
+        """Store the identity of the file system at a source's root, at the first listing."""
         self._put(source, identity=identity)
 
     def note_trouble(self, source: SourceName, trouble: str) -> None:
@@ -101,9 +106,10 @@ class SourceRows:
         self._put(source, trouble=trouble)
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False, root: str | None = None) -> None:
-        """Hold a source: none of its documents is changed until the reason is gone.
+        """Hold a source: none of its documents is changed until the reason no longer exists.
 
-        ``loss``: whether a person may accept the reason. ``root``: identity of the root that lacks documents.
+        ``loss``: whether the reason is a loss of documents, which a person may accept. ``root``: identity of
+        the root that lacks the documents.
         """
         self._put(source, held=reason, loss=loss, held_root=root, accepted=False)
 
@@ -116,7 +122,10 @@ class SourceRows:
         )
 
     def accept(self, source: SourceName) -> bool:
-        """Accept a loss, so that the next listing is applied. Return False if the source has no such hold."""
+        """Accept the loss of documents of a held source, so that its next listing is applied.
+
+        Return False if the source is not held for a loss.
+        """
         query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
         return self._journal.write(query, (source,)) > 0
 
@@ -134,18 +143,19 @@ class SourceRows:
         return self._journal.write(query, (source,)) > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        """Return the state of a source; the initial state if it was never listed."""
+        """Return the stored state of a source; an empty state if it was never listed."""
         return states(self._journal, source).get(source, SourceRow())
 
     def keys(self, source: SourceName) -> list[str]:
-        """Return the keys of a source's documents in any edition, each once."""
+        """Return the keys of a source's documents in all editions, without repetition."""
         rows = self._journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (source,))
         return [key for (key,) in rows]
 
     def places(self) -> list[tuple[SourceName, str | None, CollectionName]]:
-        """Return name, origin and collection of sources that have documents, the last listed source first.
+        """Return the name, origin and collection of each source that has documents, the last listed source
+        first.
 
-        A source that feeds several collections has a row for each.
+        A source that feeds several collections is returned once for each.
         """
         return self._journal.select(
             """SELECT DISTINCT source, origin, COALESCE(serves, collection)
@@ -156,7 +166,7 @@ class SourceRows:
         )
 
     def note_origins(self, origins: Mapping[SourceName, str]) -> None:
-        """Store the origins of sources, by which renamed sources are recognised."""
+        """Store the origin of each source, by which it is recognised if it is renamed."""
         with self._journal.transaction() as db:
             db.executemany(
                 """INSERT INTO sources (name, origin) VALUES (?, ?)
@@ -168,10 +178,11 @@ class SourceRows:
     def rename(
         self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[Choices], Choices]
     ) -> None:
-        """Give sources new names in every table. ``renames``: new names by old ones.
+        """Rename sources in every table of the journal. ``renames``: new names by old ones.
 
-        Two sources can swap names, so that each first gets a name that no source has. A pause under the new
-        name stays. ``in_choices``: returns the choices of a collection with the new names.
+        Two sources can swap names. So each first gets a temporary name that no source has. If a source of the
+        new name is paused, the renamed source is paused, too. ``in_choices``: returns the choices of a
+        collection with the new names.
         """
         tables = ("documents", "source"), ("sources", "name"), ("withdrawals", "source")
         with self._journal.transaction() as db:
@@ -200,8 +211,9 @@ class SourceRows:
 class Withdrawal(NamedTuple):
     """The withdrawals of a source since it last had no due document.
 
-    ``documents``: their number. ``indexed``: number of documents with records before the first withdrawal.
-    ``kept``: why records of unreadable documents are kept. ``accepted``: whether a person accepted the loss.
+    ``documents``: how many documents were withdrawn. ``indexed``: how many had records before the first
+    withdrawal. ``kept``: why the records of further unreadable documents are kept, or None. ``accepted``:
+    whether a person accepted the loss.
     """
 
     documents: int = 0
@@ -211,9 +223,9 @@ class Withdrawal(NamedTuple):
 
 
 class Withdrawals:
-    """Counts withdrawals, and stops them if a person must be asked.
+    """Counts withdrawals, and stops them when a person must decide.
 
-    The number of documents before the first withdrawal is stored, since it cannot be counted afterwards:
+    How many documents had records before the first withdrawal is stored. It cannot be counted later, since
     withdrawn documents may be back in the index.
     """
 
@@ -223,14 +235,14 @@ class Withdrawals:
         self._counted: set[tuple[SourceName, DocumentId]] = set()
 
     def of(self, source: SourceName) -> Withdrawal:
-        """Return the withdrawals of a source."""
+        """Return the withdrawals of a source since it last had no due document."""
         query = "SELECT documents, indexed, kept, accepted FROM withdrawals WHERE source = ?"
         return next((Withdrawal(*row) for row in self._journal.select(query, (source,))), Withdrawal())
 
     def accept(self, source: SourceName) -> bool:
-        """Accept the loss of the documents whose records are kept, and retry these documents now.
+        """Accept the loss of documents whose records are kept, and have these documents retried now.
 
-        Return False if no records are kept.
+        Return False if no records of the source are kept.
         """
         with self._journal.transaction() as db:
             query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
@@ -243,9 +255,10 @@ class Withdrawals:
         return True
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Reset the counts of sources without due documents, also after an accepted loss.
+        """Restart the counts of these sources, which have no due documents.
 
-        While records are kept, the count stays until no document of the source waits for a retry.
+        While records of a source are kept and the loss is not accepted, its count stays until none of its
+        documents waits for a retry.
         """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
             self._counted.clear()
@@ -261,7 +274,10 @@ class Withdrawals:
         self._counted = {document for document in self._counted if document[0] in kept}
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
-        """Return whether the records of this document may be removed; if so, count it as withdrawn."""
+        """Return whether the records of an unreadable document may be removed.
+
+        If so, count it as withdrawn.
+        """
         document, row = (entry.source, entry.document_id), self.of(entry.source)
         if not entry.known or document in self._counted or row.accepted:
             return True
@@ -291,7 +307,7 @@ class Withdrawals:
         return False
 
     def _count_indexed(self, feed: Feed) -> int:
-        """Count the documents of a feed that have records."""
+        """Count the documents of a feed that have records in the index."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
                    AND wanted_version IS NOT NULL AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
         return int(self._journal.select(query, feed)[0][0])
@@ -304,9 +320,10 @@ _BELOW = "key > ? || '/' AND key < ? || '0'"
 
 
 class LastListing:
-    """The last listing of a feed, an implementation of ``KnownVersions``. Any thread may call.
+    """The documents that the last listing of a feed left in the journal, as ``KnownVersions``.
 
-    Keys are read in pages, since a query that stays open would keep SQLite from shortening its log.
+    Any thread may call. Keys are read in pages, since a query that stays open would keep SQLite from
+    shortening its log.
     """
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
@@ -339,11 +356,11 @@ class LastListing:
 
 
 class PageStore:
-    """Pages of differences in a temporary file, an implementation of ``DifferingPages``.
+    """Pages of items that differ from the journal, in a temporary file; implements ``DifferingPages``.
 
-    One thread adds pages, and any thread reads them. Nobody else can write the file, so its pickles are
-    trusted. The file is deleted with the last reference to the object. Methods raise OSError if the disk is
-    full.
+    One thread adds pages, and any thread reads them. Only this process can write the file, so the pickles in
+    it are trusted. The file is deleted with the last reference to the object. Methods raise OSError if the
+    disk is full.
     """
 
     def __init__(self) -> None:
@@ -378,6 +395,9 @@ class PageStore:
 
 
 def _row(one: Differing) -> tuple[object, ...]:
-    """Return the values of a difference. To pickle them takes a fifth of the time of the object."""
+    """Return the fields of a differing item as a tuple.
+
+    Pickling a tuple takes a fifth of the time of the object.
+    """
     item = one.item
     return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra

@@ -1,6 +1,6 @@
-"""The journal's tables: numbered migrations, conditions in SQL, entries, and statements about records.
+"""The journal's tables: numbered migrations, SQL conditions, entries, and statements about records.
 
-A released migration is never edited, only followed by another one. Every function that writes must run in a
+A released migration is never edited; a further migration follows it. Every function that writes must run in a
 transaction of the journal.
 """
 
@@ -200,10 +200,10 @@ class NewerJournal(NeedsHuman):
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the tables up to date, in one transaction.
+    """Bring the journal's tables up to date, in one transaction.
 
-    If two processes do so at the same time, the second one waits and finds nothing to do. Raises
-    NewerJournal, or NeedsHuman for a journal that is too old.
+    If two processes do that at the same time, the second one waits and then finds nothing to do. Raises
+    NewerJournal if a newer version wrote the journal, and NeedsHuman if the journal is too old.
     """
     if _count_applied(db) == len(_MIGRATIONS):
         return
@@ -220,7 +220,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def _count_applied(db: sqlite3.Connection) -> int:
-    """Return how many migrations were applied to the file."""
+    """Return how many migrations were already applied to the file."""
     version, known = int(db.execute("PRAGMA user_version").fetchone()[0]), _FIRST + len(_MIGRATIONS) - 1
     if version > known:
         raise NewerJournal(
@@ -235,7 +235,10 @@ def _count_applied(db: sqlite3.Connection) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; a trigger's body has semicolons of its own."""
+    """Yield the SQL statements of a script.
+
+    The semicolons in the body of a trigger do not end a statement.
+    """
     gathered = ""
     for part in script.split(";"):
         gathered += f"{part};"
@@ -284,17 +287,20 @@ Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statist
 
 
 def natural_key(key: str) -> str:
-    """Return a sorting key by which ``page-2`` comes before ``page-10``. It is a function of SQL, too."""
+    """Return a sorting key that orders numbers by value: ``page-2`` before ``page-10``.
+
+    Queries can call it as an SQL function.
+    """
     return _DIGITS.sub(lambda run: run[0].zfill(_LONGEST_NUMBER), key).casefold()
 
 
 def marks(values: Sequence[object]) -> str:
-    """Return the placeholders of SQL for these values, such as ``?, ?``."""
+    """Return SQL placeholders for these values, such as ``?, ?`` for two values."""
     return ", ".join("?" * len(values))
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
-    """Build an entry from a row with the values of COLUMNS."""
+    """Build an entry. ``row``: the values of COLUMNS. ``known``: the document's records."""
     id_, document_id, source, collection, key, done_version, done_recipe, facts = row[:8]
     digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
     version, uri, size, modified, extra = row[13:18]
@@ -312,12 +318,15 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
 
 
 def item_columns(item: Item) -> tuple[object, ...]:
-    """Return key, wanted_version, uri, size, modified and extra."""
+    """Return the values of an item for the columns key, wanted_version, uri, size, modified and extra."""
     return item.key, item.version, item.uri, item.size, item.modified, json.dumps(item.extra)
 
 
 def pack(sums: Sums) -> bytes:
-    """Pack sums in the smallest integer type that fits. The first byte names the type, or compression."""
+    """Pack sums as bytes, in the smallest integer type in which they fit.
+
+    The first byte tells the type, or that the rest is compressed.
+    """
     import numpy as np
 
     narrow = sums.astype(np.int32)
@@ -335,7 +344,10 @@ def unpack(packed: bytes) -> Sums:
 
 
 def records_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
-    """Return the records of each document, ordered by slot. ``documents``: their rows in the journal."""
+    """Return the records of each document, ordered by slot.
+
+    ``documents``: rows of documents in the journal.
+    """
     stored: dict[int, list[Known]] = {document: [] for document in documents}
     for some in pages(documents, TOGETHER):
         query = f"""SELECT document, slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
@@ -346,9 +358,11 @@ def records_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tu
 
 
 def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
-    """Merge the row of a new document into that of the vanished document which it was under another name.
+    """Merge a new document with the vanished document that it was before it got another name.
 
-    The row of the vanished document stays, with its id and records, and gets the new desired state.
+    The vanished document's row is kept, with its id and records, and gets the desired state of the new
+    document. The new document's row is deleted. ``row``, ``predecessor``: the rows of the new and of the
+    vanished document.
     """
     columns = (
         "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined, since"
@@ -364,9 +378,9 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
 def write_receipts(
     db: sqlite3.Connection, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]
 ) -> None:
-    """Store the applied state of documents, and add what changes to the statistics of their collections.
+    """Store the applied state of documents, and update the statistics of their collections.
 
-    ``wanted_recipes``: the recipe that each document should have by now.
+    ``wanted_recipes``: the recipe that each document should have by the present config.
     """
     changes: Changes = {}
     for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
@@ -383,7 +397,7 @@ def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
 
 
 def subtract_sums(db: sqlite3.Connection, rows: Sequence[int]) -> None:
-    """Subtract removed documents from the statistic of their collection."""
+    """Subtract the sums of removed documents from the statistics of their collections."""
     changes: Changes = {}
     for row in rows:
         _note_change(db, changes, row, None, None)
@@ -418,7 +432,7 @@ def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str)
 
 
 def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure: Failure) -> None:
-    """Store a failed attempt, unless another version is wanted by now, which has not been tried."""
+    """Store a failed attempt at a version, unless another version is listed by now and has not been tried."""
     db.execute(
         """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
            WHERE id = ? AND wanted_version IS ?""",
@@ -430,9 +444,10 @@ def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure
 def _note_change(
     db: sqlite3.Connection, changes: Changes, row: int, statistic: str | None, sums: Sums | None
 ) -> None:
-    """Add to ``changes`` by how much the collection's statistics change when a document gets these sums.
+    """Add to ``changes`` how the statistics of a collection change if a document gets new sums.
 
-    It must run before the document's row is written, which still has the old sums.
+    Call this before the document's row is written: the old sums are read from it. ``sums``: the new sums;
+    None if it has none.
     """
     stored = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
     if stored is None:
@@ -446,7 +461,7 @@ def _note_change(
 
 
 def _add_changes(db: sqlite3.Connection, changes: Changes) -> None:
-    """Add changes to the stored sums, which are integers and so do not depend on the order."""
+    """Add changes to the stored sums. Sums are integers, so the order of the additions does not matter."""
     for of, (documents, sums) in changes.items():
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
         stored = db.execute(query, of).fetchone()
