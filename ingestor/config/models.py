@@ -279,8 +279,11 @@ OwnValues = dict[OwnKey, Annotated[Any, AfterValidator(_own_value)]]
 
 
 class SourceMetadata(Options):
-    """Metadata keys of your own. Later values win: `values`, patterns in order, values of source and
-    document, front matter. A change rewrites metadata only."""
+    """Metadata keys that the user adds to documents.
+
+    If a key has several values, the last of these counts: ``values``, the patterns of ``paths`` in their
+    order, values of source and document, and front matter. A change of these options rewrites metadata only.
+    """
 
     values: OwnValues = Field(
         default={}, description="keys of every document, `{team: library, public: true}`"

@@ -18,7 +18,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class ReaderToken(Options):
-    """Rights of programs that send a token."""
+    """A token, and what programs that send the token may do."""
 
     token: SecretStr | None = Field(
         default=None,

@@ -17,7 +17,10 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 @contextmanager
 def directory(root: int, real: str) -> Iterator[int]:
-    """Open a directory and yield its descriptor; "" is the root itself. Raises OSError."""
+    """Open a directory, and yield its descriptor until the context ends. Raises OSError.
+
+    ``real``: real path of the directory; "" for the root itself.
+    """
     descriptor = os.dup(root)
     try:
         if real.startswith("/"):
@@ -32,7 +35,7 @@ def directory(root: int, real: str) -> Iterator[int]:
 
 @contextmanager
 def file(root: int, real: str) -> Iterator[int]:
-    """Open a file for reading and yield its descriptor. Raises OSError."""
+    """Open a file for reading, and yield its descriptor until the context ends. Raises OSError."""
     parent, name = os.path.split(real)
     with directory(root, parent) as holder:
         descriptor = os.open(name, _FILE, dir_fd=holder)
@@ -43,18 +46,17 @@ def file(root: int, real: str) -> Iterator[int]:
 
 
 def status(root: int, real: str) -> os.stat_result:
-    """Return ``lstat`` of a file or directory. Raises OSError."""
+    """Return the status of a file or directory, without following a link (``lstat``). Raises OSError."""
     parent, name = os.path.split(real)
     with directory(root, parent) as holder:
         return os.stat(name or ".", dir_fd=holder, follow_symlinks=False)
 
 
 def real_path(root: str, path: str) -> str:
-    """Follow the links in ``path``.
+    """Return ``path`` with all symbolic links resolved.
 
-    Return the target, relative to ``root`` if it lies beneath, else absolute.
-
-    ``root``: path of the folder, without links. The target need not exist.
+    The result is relative to ``root`` if it lies beneath, else absolute. ``root``: path of the folder,
+    without links. The file need not exist.
     """
     target = os.path.realpath(path)
     if target == root:
@@ -63,7 +65,10 @@ def real_path(root: str, path: str) -> str:
 
 
 def _step(descriptor: int, name: str) -> int:
-    """Open the directory ``name`` in the directory ``descriptor``, and close the latter unless that fails."""
+    """Open the subdirectory ``name`` of an open directory, and close the descriptor of that directory.
+
+    If the subdirectory cannot be opened, the descriptor stays open.
+    """
     below = os.open(name, _DIRECTORY, dir_fd=descriptor)
     os.close(descriptor)
     return below
@@ -77,10 +82,11 @@ _REMOTE = re.compile(
 
 
 def identity(folder: int) -> str:
-    """Return a value that changes when another file system is mounted at the folder, but not at a restart.
+    """Return an identifier of the file system at a folder, which a restart of the machine does not change.
 
-    The value is the file system's id if it has one (ext4, btrfs, tmpfs, ...), else the mounted source (nfs,
-    cifs). Raises OSError.
+    By the identifier a scan notices that another file system was mounted there. It is the id of the file
+    system (ext4, btrfs, tmpfs, ...); if there is no id, it is the mounted source (nfs, cifs). ``folder``:
+    descriptor of the folder. Raises OSError.
     """
     if identifier := os.statvfs(folder).f_fsid:
         return f"filesystem {identifier:x}"
@@ -88,15 +94,19 @@ def identity(folder: int) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Return whether other machines can change the files at ``path`` without events. Raises OSError."""
+    """Return whether ``path`` is on a network file system. Raises OSError.
+
+    Such file systems send no events when other machines change files.
+    """
     mounted = _find_mount(Path(path).stat().st_dev)
     return mounted is not None and bool(_REMOTE.fullmatch(mounted[0]))
 
 
 def parse(mountinfo: str, device: int) -> tuple[str, str] | None:
-    """Return type and source of a mounted file system, such as ``("nfs", "host:/share")``; None if unknown.
+    """Find a mounted file system.
 
-    ``mountinfo``: text of /proc/self/mountinfo, see proc(5). ``device``: its ``st_dev``.
+    Return its type and source, such as ``("nfs", "host:/share")``; None if unknown. ``mountinfo``: text of
+    /proc/self/mountinfo, see proc(5). ``device``: device number of a file (``st_dev``).
     """
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in mountinfo.splitlines():

@@ -66,9 +66,10 @@ Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_
 
 
 class FolderOptions(Options):
-    """Options of ``folder``. Patterns follow .gitignore; the last matching pattern decides.
+    """Options of ``folder``. Patterns are written as in .gitignore; the last matching pattern decides.
 
-    ``!`` negates, ``dir/`` is a whole directory, a pattern with a slash inside is relative to the folder.
+    A pattern after ``!`` selects the contrary, ``dir/`` stands for a whole directory, and a pattern with a
+    slash inside is relative to the folder.
     """
 
     path: Annotated[Path, BeforeValidator(_require_path), AfterValidator(Path.expanduser)] = Field(
@@ -108,7 +109,10 @@ class FolderOptions(Options):
     poll: Duration = tuning(30.0, gt=0, description="time between scans without events")
 
     def takes(self, path: Path) -> bool:
-        """Return whether a file at ``path`` would be a document, if no ignore file or link excludes it."""
+        """Return whether these options select the file at ``path``.
+
+        Ignore files and links may still exclude it.
+        """
         return path.is_relative_to(self.path) and self.selection().takes(path.relative_to(self.path).parts)
 
     def selection(self) -> Selection:
@@ -119,7 +123,7 @@ class FolderOptions(Options):
 
 
 class Folder:
-    """Connector, Watchable, Scoped and Trackable for the files of a folder."""
+    """Connector for the files of a folder. Implements Watchable, Scoped and Trackable, too."""
 
     near = True
 
@@ -157,11 +161,18 @@ class Folder:
         return Blob(data, item.key.rpartition("/")[2])
 
     def same(self, version: str, other: str) -> bool:
-        """Return whether two versions have the same device and inode, which a file keeps when it is moved."""
+        """Return whether two versions are of the same file, which may have been moved or changed.
+
+        A moved file keeps its device and inode.
+        """
         return version.split(".")[:2] == other.split(".")[:2]
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        """Yield hints of changes until ``stop`` is set: from events, by polling, or a first one only."""
+        """Yield hints of changes until ``stop`` is set.
+
+        The hints come from events or from polling. If the option ``watch`` is off, there is only a first
+        hint.
+        """
         options = self._options
         if options.watch == "off":
             yield Hint()
@@ -183,14 +194,15 @@ class Folder:
             yield from watching.observe(folder, stop)
 
     def identity(self) -> str:
-        """Return a value that changes when a file system is mounted or unmounted at the folder."""
+        """Return an identifier of the mounted file system, by which an unmounted folder is noticed."""
         with self._root() as root:
             return identity(root)
 
     def _sidecar(self, root: int, key: str) -> tuple[str, _Values, str]:
-        """Return version and values of a document's sidecar file, and the problem if it can't be used.
+        """Read the sidecar file of a document.
 
-        The version is "" if there is no such file.
+        Return its version, its values, and the problem if it is unusable. The version is "" if there is no
+        sidecar file, and the problem "" if there is no problem.
         """
         if self._options.sidecar is None:
             return "", (), ""
@@ -207,7 +219,7 @@ class Folder:
             return "-", (), f"can't be read: {error.strerror}"
 
     def _check_sidecar(self, root: int, item: Item) -> None:
-        """Raise Stale if the sidecar file changed since the scan, Transient if its content is wrong."""
+        """Raise Stale if the sidecar file changed since the scan, and Transient if its content is invalid."""
         version, _, why = self._sidecar(root, item.key)
         if version != item.version.partition(" ")[2]:
             raise Stale(f"{item.uri}{self._options.sidecar} changed since it was listed")
@@ -235,9 +247,9 @@ class Folder:
         return Transient(f"the folder {self._uri} can't be read now, will be retried: {error.strerror}")
 
     def _require_same_folder(self, root: int) -> None:
-        """Raise NeedsHuman or Transient if the folder is no longer the one that ``root`` has open.
+        """Raise NeedsHuman or Transient unless the folder's path still leads to the open directory ``root``.
 
-        The descriptor of a folder that was unmounted or deleted lists it as empty.
+        The descriptor of a folder that was unmounted or deleted would list no files, as if all were removed.
         """
         try:
             now = Path(self._path).stat()
@@ -253,7 +265,7 @@ class Folder:
         return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
     def _data(self, root: int, item: Item) -> bytes:
-        """Return the content of a file. Raises Stale, Transient or OSError."""
+        """Return the content of a document's file. Raises Stale, Transient or OSError."""
         path = "/".join(names_of(item.key))
         try:
             with file(root, path) as descriptor:
@@ -265,21 +277,30 @@ class Folder:
             return _read(descriptor, item, self._growing)
 
     def _real(self, path: str, item: Item) -> str:
-        """Return the path of a file without links. Raises Stale if the options forbid to follow a link."""
+        """Return the real path of a file that is reached by a link.
+
+        Raises Stale if the options do not allow that.
+        """
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
     def _enter(self, path: str, entered: Entered) -> None:
-        """Call ``entered`` for each directory that a scan reads, at and below ``path``; see Inotify."""
+        """Walk through the directories at and below ``path`` as a scan does.
+
+        ``entered``: called for each of them (see Inotify).
+        """
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection, entered)
             for _ in walk.below([name for name in path.split("/") if name]):
                 pass
 
     def _key_of_change(self, path: str, is_directory: bool) -> str | None:
-        """Return the key to scan after a change at ``path``; None if no document can be affected."""
+        """Return the key to scan after a change at ``path``; None if the change cannot affect any document.
+
+        After a change of an ignore file, its whole directory must be scanned.
+        """
         path = path.removesuffix(self._options.sidecar or "")
         names = [name for name in path.split("/") if name]
         for depth, name in enumerate(names, 1):
@@ -298,15 +319,15 @@ def _version(status: os.stat_result) -> str:
 
 
 def _of_file(item: Item) -> str:
-    """Return the version of the item's file, without that of its sidecar."""
+    """Return the part of an item's version that is about its file, without that about its sidecar file."""
     return item.version.partition(" ")[0]
 
 
 class Growing:
-    """Files of lines that grow steadily, such as logs. Their complete lines are read every EVERY seconds.
+    """Finds files of lines that grow steadily, such as logs, and reads their complete lines.
 
-    A file counts as growing if its inode is the same, it is no shorter, and its beginning is as it was EVERY
-    seconds ago. Methods may be called from any thread.
+    Such a file is never unchanged since the scan, so it could not be read otherwise. A file counts as growing
+    if its inode is the same, and its beginning is as it was EVERY seconds ago. Any thread may call.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -315,11 +336,11 @@ class Growing:
         self._logged = set[str]()
 
     def forget(self, item: Item) -> None:
-        """Forget a file after a complete reading."""
+        """Stop treating a file as growing, because it could be read completely."""
         self._seen.pop(item.key, None)
 
     def lines(self, descriptor: int, item: Item) -> bytes | None:
-        """Return the complete lines that a growing file had at the scan; None if it is no growing file."""
+        """Return the complete lines that a growing file had at the scan; None if the file is not growing."""
         now = os.fstat(descriptor)
         if not stat.S_ISREG(now.st_mode):
             return None
@@ -353,7 +374,7 @@ def hash_of(data: bytes) -> bytes:
 
 
 def _read(descriptor: int, item: Item, growing: Growing) -> bytes:
-    """Return a file's content, which must be that of the scan; of a growing file the complete lines.
+    """Return a file's content as it was at the scan; if the file is growing, its complete lines.
 
     Raises Stale if the file changed since the scan, Transient if it is being written, or OSError.
     """
@@ -385,7 +406,7 @@ def _read_whole(descriptor: int, item: Item) -> bytes:
 
 
 def _unreadable(item: Item, error: OSError) -> Transient:
-    """Return the error to raise for a file that can't be read."""
+    """Return the error that reports an unreadable file."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         return Stale(f"{item.uri} vanished since it was listed")
     if isinstance(error, PermissionError):
@@ -394,9 +415,9 @@ def _unreadable(item: Item, error: OSError) -> Transient:
 
 
 def _sidecar_values(data: bytes) -> _Values:
-    """Parse a sidecar file, YAML or JSON, into metadata. Raises ValueError with the problem.
+    """Parse the content of a sidecar file, YAML or JSON, as metadata. Raises ValueError with the problem.
 
-    Lists of texts stay lists. Other values are converted like columns of databases.
+    Lists of texts stay lists. Other values are converted as ``typed.scalar`` does.
     """
     if len(data) > _LARGEST_SIDECAR:
         raise ValueError(f"has more than {_LARGEST_SIDECAR:,} bytes")

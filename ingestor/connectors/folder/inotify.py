@@ -1,11 +1,11 @@
-"""Changes beneath a folder from inotify(7): no thread, and every loss of events is reported.
+"""Reports changes beneath a folder by inotify(7). No thread is needed, and every loss of events is reported.
 
-Why not watchdog: in its inotify layer (7.1) ``stop`` raises KeyError after directories were renamed
-and leaves threads behind. Each directory that is seen twice logs a list of all directories. Overflows and
-refused watches are not reported.
+Why not watchdog: in its inotify layer (7.1) ``stop`` raises KeyError after directories were renamed and
+leaves threads behind. Each directory that is seen twice logs a list of all directories. Overflows and refused
+watches are not reported.
 
-The directories are those that a scan reads. Each is watched before it is listed: later changes are events,
-and earlier ones belong to the subtree that is reported as a whole.
+The watched directories are those that a scan reads. Each is watched before it is listed. So later changes
+give events, and earlier changes are found because a new subtree is reported as a whole.
 """
 
 import ctypes
@@ -31,19 +31,19 @@ _HEAD = struct.Struct("iIII")
 
 
 class WalkStopped(Exception):
-    """Error: ``stop`` was set during a walk through the folder."""
+    """Error: the walk through the folder was stopped, because ``stop`` was set."""
 
 
 class Inotify:
-    """Watches on the directories of a folder."""
+    """Watches all directories of a folder that a scan reads, and reports changes in them."""
 
     def __init__(self, enter: Enter, stop: Stop) -> None:
         """Watch a folder.
 
-        ``enter(path, entered)`` walks through the folder. For each directory at and below ``path``, before
-        its listing, it calls ``entered`` with the directory's path ("" or ending in a slash) and descriptor.
-        Raises OSError if no directory can be watched, and WalkStopped if ``stop`` is set: large folders take
-        seconds.
+        ``enter(path, entered)`` walks through the directories at and below ``path``. Before it lists a
+        directory, it calls ``entered`` with the directory's path ("" or ending in a slash) and descriptor.
+        Raises OSError if no directory can be watched. Raises WalkStopped if ``stop`` is set: the walk through
+        a large folder takes seconds.
         """
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter, self._stop = enter, stop
@@ -64,7 +64,7 @@ class Inotify:
 
     @property
     def blind(self) -> bool:
-        """Return whether the kernel refused to watch some directory, so that changes there are not seen."""
+        """Return whether the kernel refused to watch some directory, so that its changes are not reported."""
         return bool(self._refused)
 
     def close(self) -> None:
@@ -109,7 +109,10 @@ class Inotify:
         self._paths.setdefault(watch, set()).add(path)
 
     def _leave(self, above: str) -> None:
-        """Remove the watches at and below ``above``, a directory that was moved away together with them."""
+        """Remove the watches at and below ``above``, a directory that was moved away.
+
+        The kernel's watches move with the directory, and would report changes under the old path.
+        """
         for path in [path for path in self._watches if path.startswith(above)]:
             watch = self._watches.pop(path)
             paths = self._paths.get(watch, set())
@@ -120,7 +123,7 @@ class Inotify:
 
 
 def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield the number of the watch, the mask and the name of each event in the kernel's buffer.
+    """Parse the events in the kernel's buffer. Yield the number of the watch, the mask and the name of each.
 
     The name is empty if the event is about the watched directory itself.
     """
@@ -132,7 +135,10 @@ def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _error(number: int) -> OSError:
-    """Return the error for an errno, with the limit of the system that must be raised, if any."""
+    """Return the error for an errno.
+
+    The message names the limit of the system to raise, if one was reached.
+    """
     name = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}.get(number)
     if name is None:
         return OSError(number, os.strerror(number))

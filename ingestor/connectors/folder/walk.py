@@ -1,8 +1,8 @@
 """List the files beneath a folder that the options select.
 
-The listing of a subfolder equals that part of the listing of the whole folder. A path has at most one link to
-a directory, and that directory does not contain the link. So there are no loops, and a few links to each
-other cannot make millions of paths.
+Listing a subfolder gives the same files as listing the whole folder. At most one component of a path may be a
+link to a directory, and that directory must not contain the link. So there are no loops, and a few links to
+each other cannot make millions of paths.
 """
 
 import errno
@@ -34,7 +34,10 @@ _named = Counter[tuple[str, str]]()  # files logged so far, by folder and reason
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rules that select files. A match or negation in ``exclude`` precedes the ignore files."""
+    """Rules that decide which files are documents.
+
+    A pattern of ``exclude`` that matches a file decides before the ignore files, even if it is negated.
+    """
 
     include: IgnoreRules
     exclude: IgnoreRules
@@ -42,13 +45,13 @@ class Selection:
     symlinks: Symlinks
 
     def takes(self, names: Sequence[str]) -> bool:
-        """Return whether ``include`` and ``exclude`` select a file at that path."""
+        """Return whether ``include`` and ``exclude`` select a file. ``names``: components of its path."""
         return selects(self.include, self.exclude, names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """A directory to list."""
+    """A directory that a walk still has to list."""
 
     path: str  # below the folder; "" or ending in a slash
     key: str  # the path as the beginning of keys
@@ -59,15 +62,18 @@ class _Directory:
 
 
 class Walk:
-    """Listing of a folder. ``unknown``: reasons by key, where files could not be listed."""
+    """A walk through a folder, which lists files.
+
+    ``unknown``: keys of directories and files that could not be listed, with reasons.
+    """
 
     def __init__(
         self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
     ) -> None:
-        """Prepare a listing.
+        """Prepare a walk.
 
         ``root``: descriptor of the folder. ``path``: path of the folder, without symbolic links. ``entered``:
-        called with path and descriptor of each directory before its listing.
+        called with path and descriptor of each directory, before the directory is listed.
         """
         self.unknown: dict[str, str] = {}
         self._root = root
@@ -76,7 +82,7 @@ class Walk:
         self._entered = entered
 
     def below(self, names: Sequence[str]) -> Iterator[ListedFile]:
-        """Yield the files at and below the path with these components, in no order."""
+        """Yield the files at and below a path, in no particular order. ``names``: components of the path."""
         pending = [_Directory("", "", "", included=False, linked=False, ignores=())]
         while pending:
             folder = pending.pop()
@@ -160,7 +166,7 @@ class Walk:
         return self._subfolder(folder, name, real, ignores, linked=True)
 
     def _target(self, link: str) -> tuple[str, os.stat_result] | None:
-        """Return real path and status of a link's target; None if the link is not to be followed."""
+        """Return the real path and the status of a link's target; None if the link must not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
             _log_left_out(self._path, link, "a link that leads out of the folder")
@@ -189,7 +195,10 @@ class Walk:
         return bool(verdict)
 
     def _ignores(self, folder: _Directory, descriptor: int) -> Ignores:
-        """Return the rules of the directory's ignore files, and then those of the directories above."""
+        """Return the rules that apply in a directory.
+
+        The rules of its own ignore files come first, then those of the directories above.
+        """
         names = reversed(self._selection.ignore_files)
         rules_here = [
             rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{folder.path}"))
@@ -205,7 +214,10 @@ class Walk:
 
 @lru_cache(maxsize=4096)
 def _log_left_out(folder: str, path: str, why: str) -> None:
-    """Log a file that is left out, once: the first ten of a folder and reason as info, others as debug."""
+    """Log that a file is left out.
+
+    The first ten files of a folder with the same reason are logged as info, others for debugging only.
+    """
     _named[folder, why] += 1
     level = logging.INFO if _named[folder, why] <= _NAMED else logging.DEBUG
     others = "; -v logs others" if _named[folder, why] == _NAMED else ""
@@ -222,10 +234,10 @@ def _too_large(why: str) -> OSError:
 
 
 def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
-    """Return the rules of an ignore file; None if the file is missing, empty or a link.
+    """Return the rules of an ignore file; None if there is no such file, or if it is empty or a link.
 
-    Raises OSError if the file is unreadable or too large. Then its directory must not be listed, because
-    files that the rules exclude would become documents.
+    Raises OSError if the file is unreadable or too large. The caller must then not list its directory,
+    because files that the rules exclude would become documents.
     """
     try:
         data = _read(name, descriptor)
@@ -240,7 +252,10 @@ def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
 
 
 def _read(name: str, descriptor: int) -> bytes | None:
-    """Return an ignore file's bytes; None if there is no regular file. Raises OSError, ELOOP for a link."""
+    """Return the bytes of an ignore file; None if there is no regular file of that name.
+
+    Raises OSError, with errno ELOOP for a link.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         opened = os.open(name, flags, dir_fd=descriptor)

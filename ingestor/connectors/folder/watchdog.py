@@ -1,4 +1,4 @@
-"""Changes beneath a folder from watchdog, on systems without inotify: macOS and BSD."""
+"""Reports changes beneath a folder by watchdog, on systems without inotify: macOS and BSD."""
 
 import os
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _NO_CHANGE = (DirModifiedEvent, FileOpenedEvent, FileClosedNoWriteEvent)
 
 
 class Watchdog(FileSystemEventHandler):
-    """Source of a folder's changes, with the methods of ``Inotify``.
+    """Reports changes beneath a folder, with the same methods as ``Inotify``.
 
-    ``blind`` stays False, because watchdog does not report directories that it can't watch.
+    ``blind`` is always False, because watchdog does not report directories that it cannot watch.
     """
 
     blind = False
@@ -47,7 +47,10 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """Yield the changes since the last call, and the whole folder if the observer has died."""
+        """Yield the changes since the last call.
+
+        If the observer has died, yield a change of the whole folder, because changes may have been lost.
+        """
         while True:
             try:
                 yield self._changes.get_nowait()

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WatchedFolder:
-    """A folder to watch, which may be missing for now."""
+    """A folder to watch, and how to watch it. The folder need not exist yet."""
 
     path: str
     enter: Enter  # see Inotify
@@ -50,7 +50,10 @@ class WatchedFolder:
 
 
 class ChangedKeys:
-    """Changed keys for which no hint was yielded yet. ``settle``: seconds without a change, before a hint."""
+    """Changed keys for which no hint was yielded yet, because files may still be changing.
+
+    ``settle``: seconds without a change after which hints are yielded.
+    """
 
     def __init__(self, settle: float) -> None:
         self._settle = settle
@@ -67,7 +70,7 @@ class ChangedKeys:
             self._keys.add(key)
 
     def take(self) -> set[str]:
-        """Return and forget the changed keys if the changes have paused; else an empty set."""
+        """Return and forget the changed keys if no file changed for some seconds; else an empty set."""
         now = time.monotonic()
         if now - self._last < self._settle and now - self._first < LONGEST:
             return set()
@@ -85,14 +88,14 @@ class _Source(Protocol):
 
 
 def poll_at_intervals(every: float, stop: Stop) -> Iterator[Hint]:
-    """Yield a hint for "" at once, and then at intervals."""
+    """Yield a hint for everything ("") at once, and again every ``every`` seconds."""
     yield Hint()
     while not stop.wait(every):
         yield Hint()
 
 
 def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
-    """Yield hints for changes until ``stop`` is set; poll while the kernel sends no events."""
+    """Yield hints of changes until ``stop`` is set. While there are no events, poll."""
     reason, wait, polled_at = "", SOONEST, -folder.poll
     while not stop.is_set():
         here = _folder(folder.path)
@@ -129,7 +132,10 @@ def observe(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
 def _hints(
     folder: WatchedFolder, source: _Source, here: tuple[int, int] | None, stop: Stop
 ) -> Iterator[Hint]:
-    """Yield hints until watching must restart. ``here``: device and inode of the folder."""
+    """Yield hints of changes until watching must start anew, because changes may have been lost.
+
+    ``source``: reports the changes. ``here``: device and inode of the folder.
+    """
     changes, began = ChangedKeys(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():
@@ -160,7 +166,10 @@ def _folder(path: str) -> tuple[int, int] | None:
 
 
 def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop, seconds: float) -> None:
-    """Wait for some seconds, or until a folder that was missing (``here`` is None) exists."""
+    """Wait for some seconds; if the folder is missing, only until it exists.
+
+    ``here``: device and inode of the folder; None if it is missing.
+    """
     if here is not None:
         stop.wait(seconds)
         return

@@ -69,7 +69,7 @@ def _address(url: str) -> str:
 
 
 class GitOptions(Options):
-    """Options of ``git``. Patterns work as in the folder connector."""
+    """Options of ``git``. Patterns are written as for the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the repository: https, ssh, git or file, `user@host:path`, or a folder"
@@ -103,7 +103,7 @@ class GitOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A commit that changed a path."""
+    """The commit that last changed a path, with its date and author."""
 
     seconds: int  # POSIX, of the commit
     commit: str
@@ -113,7 +113,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:
-    """A commit in the log, with its parents and the paths that differ from its first parent."""
+    """A commit in the output of ``git log``: its parents, and the paths that differ from its first parent."""
 
     touch: Touch
     parents: tuple[str, ...]
@@ -136,7 +136,10 @@ class Git:
         self._history: tuple[str, Touches] = ("", {})  # the commit that was listed last, and its touches
 
     def scan(self) -> Iterator[Item]:
-        """Fetch the newest commit, and yield its files. Raises NeedsHuman or Transient."""
+        """Fetch the newest commit of the branch or tag, and yield its files.
+
+        Raises NeedsHuman or Transient.
+        """
         options = self._options
         local = f"refs/ingestor/{_short(options.ref)}"
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
@@ -165,7 +168,10 @@ class Git:
                 yield _item(key, blob, f"{address}/{key}", int(size), touches.get(path))
 
     def fetch(self, item: Item) -> Blob:
-        """Return a file as it was listed, even if newer commits exist. Raises Stale or BadDocument."""
+        """Return a file as of the commit in which it was listed, even if there are newer commits.
+
+        Raises Stale or BadDocument.
+        """
         check_size(item, item.size, self._options.max_size, OR_EXCLUDE)
         try:
             blob = item.version.partition(" ")[0]
@@ -179,10 +185,10 @@ class Git:
         return Blob(data, item.key.rpartition("/")[2])
 
     def _last_touches(self, commit: str, entries: Sequence[bytes]) -> Touches:
-        """Return the last commit that changed each listed path.
+        """Return, for each listed path, the last commit that changed it.
 
-        Only commits since the last call are read. After a forced push the whole history is read again.
-        ``entries``: lines of ``git ls-tree -l``. Raises GitFailed.
+        Only commits since the last call are read; after a forced push, the whole history is read again.
+        ``entries``: the listed paths, as lines of ``git ls-tree -l``. Raises GitFailed.
         """
         before, earlier = self._history
         if before != commit:
@@ -198,7 +204,11 @@ class Git:
     def _read_history(
         self, commit: str, paths: set[str], without: Sequence[str], earlier: Mapping[str, Touches]
     ) -> Touches | None:
-        """Return ``newest`` for the commits up to ``commit``, less those that ``without`` excludes."""
+        """Read the history up to ``commit``. Return the last commit that changed each path (see ``newest``).
+
+        ``without``: arguments of git that exclude commits which earlier calls have read. ``earlier``: the
+        results of these calls.
+        """
         commits = [commit, *without, "--"]
         steps = steps_of(self._clone.run(*_LOG, "--diff-merges=first-parent", *commits))
         merged = steps_of(self._clone.run(*_LOG, "--merges", "-c", *commits), combined=True)
@@ -240,12 +250,12 @@ def newest(
     merged: Mapping[str, frozenset[str]],
     earlier: Mapping[str, Touches],
 ) -> Touches | None:
-    """Return the last commit that changed each path, by the order of history instead of the commits' dates.
+    """Return, for each path, the last commit that changed it. History decides, not the dates of commits.
 
-    ``steps``: the commits, children before parents. ``merged``: by merge commit, the paths that differ from
-    every parent. A path that a merge took unchanged from one parent is followed to that parent. ``earlier``:
-    results of earlier calls, by the commits at which ``steps`` end. Return None if a path leads to a commit
-    that is neither in ``steps`` nor in ``earlier``.
+    ``steps``: the commits, children before parents. ``merged``: for each merge commit, the paths that differ
+    from every parent. If a merge took a path unchanged from one parent, the search goes on at that parent.
+    ``earlier``: results of earlier calls, by the commits at which ``steps`` end. Return None if a path leads
+    to a commit that is neither in ``steps`` nor in ``earlier``.
     """
     touches: Touches = {}
     pending: dict[str, set[str]] = {commit: set(paths)}
@@ -270,7 +280,10 @@ def newest(
 
 
 def _touch(head: str) -> Touch:
-    """Parse hash, seconds, date and author of a commit. A date beyond the year 9999 counts as the oldest."""
+    """Parse hash, POSIX seconds, date and author of a commit.
+
+    A date after the year 9999 counts as the oldest date.
+    """
     commit, seconds, date, author = head.split(" ", 3)
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
         return Touch(0, commit, "", author)

@@ -1,7 +1,7 @@
 """A bare clone, made by the ``git`` program, from which commits are fetched, listed and read.
 
-Git never waits for a person: no prompt, no pager, no agent's window. A password reaches git through the
-environment of one process, never through arguments, the clone's config or its remotes.
+Git never waits for a person: there is no prompt, no pager and no window of an agent. A password reaches git
+through the environment of one process, never through arguments, the clone's config or its remotes.
 """
 
 import os
@@ -49,16 +49,16 @@ _OTHER_FORMAT = re.compile(r"mismatched algorithms: client \w+; server (sha\w+)"
 
 
 class GitFailed(Exception):
-    """Git failed; the message is the last line of its standard error."""
+    """Error: a git command failed. The message is the last line of its standard error."""
 
 
 class TreeTooLarge(GitFailed):
-    """Git printed more than the limit."""
+    """Error: a git command printed more than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """User and token for one remote. Without a token git uses its own credentials."""
+    """User and token for a remote. If the token is empty, git uses its own credentials."""
 
     user: str = ""
     token: str = ""
@@ -74,9 +74,10 @@ class Clone:
     seconds: float
 
     def fetch(self, ref: str, local: str, *, shallow: bool) -> str:
-        """Fetch ``ref`` of the remote into the clone's ref ``local``, and return its commit.
+        """Fetch a branch or tag of the remote, and return the hash of its commit.
 
-        A damaged clone is made again. Raises NeedsHuman or Transient.
+        ``local``: name under which the clone keeps it. ``shallow``: whether to fetch only the newest commit.
+        A damaged clone is created again. Raises NeedsHuman or Transient.
         """
         with self._alone():
             try:
@@ -124,9 +125,9 @@ class Clone:
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _remote(self) -> dict[str, str]:
-        """Return environment variables with git's settings for the remote.
+        """Return environment variables that configure git for the remote.
 
-        If there is a token, the last credential helper supplies it, and no other helper is asked.
+        If there is a token, git gets it from a credential helper of ours, and asks no other helper.
         """
         settings = [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", _STALLED), ("gc.autoDetach", "false")]
         if self.login.token:
@@ -139,7 +140,7 @@ class Clone:
         return {**numbered, **login, "GIT_CONFIG_COUNT": str(len(settings))}
 
     def _unreachable(self, ref: str, words: str) -> Exception:
-        """Return the error with its remedy for a failed fetch. ``words``: what git printed."""
+        """Return the error, with its remedy, for a fetch that failed. ``words``: what git printed."""
         if _REFUSED.search(words):
             return NeedsHuman(f"{self.url} refuses the login ({words}): check `token`, or this user's keys")
         if "single revision" in words:
@@ -156,7 +157,10 @@ class Clone:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the clone, since several sources and programs may share it. Raises NeedsHuman for OSError."""
+        """Lock the clone, because several sources and programs may share it.
+
+        Raises NeedsHuman if that is impossible.
+        """
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with hold_lock(f"{self.folder}.lock"):
@@ -167,9 +171,10 @@ class Clone:
 
 
 def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
-    """Run git, and return its output. In ``arguments``, values of the config must come after ``--``.
+    """Run a git command, and return its output. Values of the config must come after ``--`` in ``arguments``.
 
-    ``more``: environment variables; ``most``: bytes. Raises NeedsHuman, GitFailed or TreeTooLarge.
+    ``more``: environment variables. ``seconds``: time limit. ``most``: limit of the output in bytes. Raises
+    NeedsHuman, GitFailed or TreeTooLarge.
     """
     try:
         return Run(("git", *arguments), _environment(more), seconds, helpers_stay=True).output(most)
@@ -190,7 +195,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _last_words(words: str) -> str:
-    """Return the line with the reason, without the advice that follows it."""
+    """Return the line of git's standard error that has the reason, without the lines of advice after it."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
     telling = [line for line in fatal if _REFUSED.search(line) or _MISSING.search(line)]

@@ -1,9 +1,9 @@
 """Network addresses that connectors may connect to. Pure.
 
 A web page can name any host, and any name can resolve to any address. That may be a router's settings, a
-database without a password, or a cloud's metadata service (169.254.169.254). So an address that is not
-public is refused unless the config allows it. IPv6 addresses that carry an IPv4 address are judged by the
-IPv4 address. The ranges are those of IANA's special-purpose registries (RFC 6890), listed here because
+database without a password, or a cloud's metadata service (169.254.169.254). So an address that is not public
+is refused unless the config allows it. IPv6 addresses that carry an IPv4 address are judged by the IPv4
+address. The ranges are those of IANA's special-purpose registries (RFC 6890), listed here because
 ``is_global`` differs between versions of Python.
 """
 
@@ -39,7 +39,10 @@ _6TO4 = IPv6Network("2002::/16")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Addresses that the config allows besides public ones. ``names``: host names in lower case."""
+    """Hosts and networks that are not public, but that the config allows.
+
+    ``names``: host names in lower case.
+    """
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -61,7 +64,10 @@ def parse_allowed(entries: Sequence[str]) -> Allowed:
 
 
 def may_connect(host: str, address: str, allowed: Allowed) -> bool:
-    """Return whether a connection to ``address`` is allowed, to which the name ``host`` resolved."""
+    """Return whether a connection to an address is allowed.
+
+    ``host``: the name that resolved to the address.
+    """
     given = ip_address(address)
     inner = _unwrap(given)
     if any(_lies_in(each, network) for network in allowed.networks for each in (given, inner)):
@@ -80,7 +86,7 @@ def is_public(address: str) -> bool:
 
 
 def _unwrap(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address carries, such as ``::ffff:10.0.0.1``; else the address."""
+    """Return the IPv4 address in an IPv6 address such as ``::ffff:10.0.0.1``, or else the address."""
     if not isinstance(address, IPv6Address) or address == IPv6Address("::1"):
         return address
     number = int(address)

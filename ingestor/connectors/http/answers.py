@@ -24,13 +24,16 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """Headers ETag and Last-Modified of a response, which a conditional request sends back."""
+    """Headers ETag and Last-Modified of a response. A conditional request sends them back.
+
+    The server then answers 304 if the page did not change.
+    """
 
     etag: str | None = None
     changed: str | None = None  # Last-Modified
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of a conditional request."""
+        """Return the headers that make a request conditional."""
         headers = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
         return {name: value for name, value in headers.items() if value}
 
@@ -39,10 +42,10 @@ NOTHING = Validators()
 
 
 def validators(headers: Headers) -> Validators:
-    """Return the validators of a response.
+    """Return the validators of a response, or none if they are unreliable.
 
-    Without an ETag, Last-Modified must be some seconds ago by the server's clock: it has whole seconds, so a
-    page may change again within one.
+    Last-Modified has whole seconds, and a page may change twice within one. So without an ETag, it must be
+    some seconds ago by the server's clock.
     """
     etag, changed = headers.get("etag"), headers.get("last-modified")
     at, now = time_of(changed), time_of(headers.get("date"))
@@ -52,17 +55,17 @@ def validators(headers: Headers) -> Validators:
 
 
 def day_of_change(headers: Headers) -> float | None:
-    """Return the start of the day of Last-Modified, in POSIX seconds.
+    """Return the start of the day that the header Last-Modified names, in POSIX seconds.
 
-    Some servers send the present time for every page. Rounded to a day, the time changes the page's version
-    less often.
+    Some servers send the present time for every page. If the page's version had the exact time, each scan
+    would find all pages changed.
     """
     at = time_of(headers.get("last-modified"))
     return None if at is None else at - at % _DAY
 
 
 def time_of(text: str | None) -> float | None:
-    """Return POSIX seconds of an HTTP date, which is in UTC even without a zone."""
+    """Parse an HTTP date, and return POSIX seconds. A date without a time zone is in UTC."""
     try:
         return posix(parsedate_to_datetime(text)) if text else None
     except (ValueError, OverflowError):
@@ -70,9 +73,9 @@ def time_of(text: str | None) -> float | None:
 
 
 def retry_after(text: str | None, now: float) -> float | None:
-    """Parse the header Retry-After, seconds or a date, and return the seconds to wait; None if it is invalid.
+    """Parse the header Retry-After, which is a number of seconds or a date. Return the seconds to wait.
 
-    ``now``: POSIX seconds.
+    ``now``: POSIX seconds. Return None for an invalid header.
     """
     if text is None:
         return None
@@ -83,7 +86,7 @@ def retry_after(text: str | None, now: float) -> float | None:
 
 
 def robots_words(headers: Headers, agent: str) -> set[str]:
-    """Return the rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
+    """Return the words in X-Robots-Tag, such as ``noindex``, that apply to all robots or to ``agent``."""
     words, is_for_us = set[str](), True
     for part in headers.get("x-robots-tag", "").lower().split(","):
         name, colon, rest = part.partition(":")
@@ -96,7 +99,10 @@ def robots_words(headers: Headers, agent: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobotsRules:
-    """Rules of a site's robots.txt. ``delay``: seconds between two requests; ``sitemaps``: addresses."""
+    """Rules of a site's robots.txt. ``sitemaps``: addresses of the site's sitemaps.
+
+    ``delay``: seconds that a robot should wait between two requests.
+    """
 
     parsed: Protego
     sitemaps: tuple[str, ...] = ()
@@ -116,13 +122,13 @@ def robots_rules(data: bytes) -> RobotsRules:
 
 
 def canonical_link(headers: Headers) -> str | None:
-    """Return the address in ``Link: <address>; rel="canonical"``."""
+    """Return the address in the header ``Link: <address>; rel="canonical"``; None if there is none."""
     links = _LINK.findall(headers.get("link", ""))
     return next((address for address, about in links if _CANONICAL.match(about.strip())), None)
 
 
 def honest_type(declared: str | None, data: bytes) -> str | None:
-    """Return the declared content type, without its charset if ``data`` is not valid in that charset."""
+    """Return the content type that a response declares, without its charset if ``data`` contradicts it."""
     charset = _CHARSET.search(declared or "")
     if declared is None or charset is None:
         return declared
@@ -134,13 +140,16 @@ def honest_type(declared: str | None, data: bytes) -> str | None:
 
 
 def essence(content_type: str | None) -> str:
-    """Return ``text/html`` for ``Text/HTML; charset=utf-8``, and "" for None."""
+    """Return a content type in lower case and without its parameters; "" for None.
+
+    For example, ``Text/HTML; charset=utf-8`` becomes ``text/html``.
+    """
     return (content_type or "").partition(";")[0].strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A response. ``location``: target of a redirect; ``problem``: the reason if ``data`` is missing."""
+    """A response. ``location``: target of a redirect. ``problem``: why ``data`` is missing, if it is."""
 
     url: str
     status: int
@@ -152,7 +161,10 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Facts about the content at one address. ``version`` is "" if the content is no document."""
+    """A page: what is known about the content at an address.
+
+    ``version``: changes with the content; "" if the content is not a document.
+    """
 
     url: str
     version: str = ""

@@ -21,7 +21,7 @@ class Broken(Exception):
 
 @dataclass(slots=True)
 class Body:
-    """Body of a response, gathered from the parts in which it arrives, and decompressed.
+    """Body of a response: collects the parts as they arrive, and decompresses them.
 
     ``encoding``: value of the header Content-Encoding. Raises Broken for an encoding that was not requested.
     """
@@ -38,7 +38,7 @@ class Body:
             raise Broken(f"compressed with {self.encoding!r}, which was not requested")
 
     def add(self, piece: bytes) -> None:
-        """Add the next part. Raises TooLarge or Broken."""
+        """Add the next part of the body. Raises TooLarge or Broken."""
         self._taken += len(piece)
         if self._taken > self.limit:
             raise TooLarge
@@ -49,15 +49,16 @@ class Body:
             piece = self._unpack_some(piece)
 
     def finish(self) -> bytes:
-        """Return the complete body. Raises Broken if its end is missing."""
+        """Return the whole body. Raises Broken if the compressed data is truncated."""
         if self._unpack is not None and not self._unpack.eof:
             raise Broken("the compressed body is truncated")
         return bytes(self._kept)
 
     def _unpack_some(self, piece: bytes) -> bytes:
-        """Unpack bytes, and return the rest: bytes beyond the limit of one call, or after a stream's end.
+        """Decompress a part of the body. Return the bytes that are not decompressed yet.
 
-        A body may have several compressed streams, with zero bytes as padding behind them.
+        These are bytes beyond the limit of one call, or after the end of a compressed stream. A body may have
+        several compressed streams, with zero bytes as padding behind them.
         """
         if self._unpack is None or self._unpack.eof:
             if self._kept and not piece.strip(b"\0"):
@@ -73,9 +74,10 @@ class Body:
         return rest
 
     def _window(self, piece: bytes) -> int:
-        """Return zlib's window bits for a stream that begins with ``piece``.
+        """Return the parameter by which zlib recognises the format of a compressed stream (window bits).
 
-        Servers send deflate with zlib's header, as the standard says, or without.
+        ``piece``: beginning of the stream. Servers send deflate with the header that the standard demands, or
+        without.
         """
         if self.encoding != "deflate":
             return _GZIP
@@ -87,7 +89,7 @@ class Body:
 
 
 def gunzip(data: bytes, limit: int) -> bytes:
-    """Return the content of a gzip file; other data unchanged. Raises TooLarge or Broken."""
+    """Decompress a gzip file. Return other data unchanged. Raises TooLarge or Broken."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     body = Body("gzip", limit)

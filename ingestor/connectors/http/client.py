@@ -1,8 +1,8 @@
 """HTTP requests, one at a time, over connections to allowed addresses (network.py).
 
-Redirects are followed by ``follow`` only, and each target is checked. Secrets are sent to their own origins
-only; there are no cookies and no proxies. A request ends at its deadline or its size limit. If a server is
-busy, the client waits as long as the header Retry-After says.
+Only ``follow`` follows redirects, and checks each target. Secrets are sent to their own origins only; there
+are no cookies and no proxies. A request ends at its deadline or its size limit. If a server is busy, the
+client waits as long as the header Retry-After says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,9 +40,10 @@ MOST_HOPS = 10  # redirects one after another
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings of a client.
+    """Settings of an HTTP client.
 
-    ``secrets``: headers that are sent to ``origins`` only. ``contact``: address in the header User-Agent.
+    ``secrets``: headers with passwords, which are sent to ``origins`` only. ``contact``: address of a person,
+    sent in the header User-Agent.
     """
 
     origins: frozenset[str]
@@ -58,9 +59,10 @@ _LARGEST_ROBOTS = 5 * 10**6  # bytes of a robots.txt
 
 
 class WebClient:
-    """HTTP client for one scan of a source, in one thread.
+    """HTTP client for one scan of a source, for use by one thread.
 
-    ``busy``: by host, the time before which no request is sent, in POSIX seconds. It outlives the client.
+    ``busy``: for each host, the time in POSIX seconds before which it allows no request. The mapping is kept
+    for later scans.
     """
 
     def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
@@ -83,10 +85,11 @@ class WebClient:
         self._pool.close()
 
     def get(self, url: str, validators: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
-        """Send a request, and return the response, of any status.
+        """Send a request, and return the response, whatever its status.
 
-        ``validators``: of the last response, for a conditional request. ``limit``: bytes of the body;
-        default: ``max_size``. Raises AddressRefused, or Transient if the server does not answer or is busy.
+        ``validators``: validators of the last response, to make the request conditional. ``limit``: largest
+        size of the body in bytes; by default ``max_size``. Raises AddressRefused. Raises Transient if the
+        server does not answer or is busy.
         """
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
@@ -107,9 +110,10 @@ class WebClient:
     def follow(
         self, url: str, validators: Validators = NOTHING, last_address: str = "", limit: int | None = None
     ) -> HttpAnswer:
-        """Send a request, and follow redirects. ``validators``: of the page at ``last_address``.
+        """Send a request, follow redirects, and return the last response.
 
-        Raises AddressRefused (also after too many redirects) or Transient.
+        ``validators``: validators of the page at ``last_address``, which are sent to that address only.
+        Raises Transient. Raises AddressRefused if an address is not allowed, or after too many redirects.
         """
         at = url
         for _ in range(MOST_HOPS + 1):
@@ -120,7 +124,7 @@ class WebClient:
         raise AddressRefused(f"{url} redirects more than {MOST_HOPS} times")
 
     def _pace(self, host: str) -> None:
-        """Wait for the delay between requests. Raises Transient while a busy host allows none."""
+        """Wait as long as requests to a host must be apart. Raises Transient if the host is busy for now."""
         wait = self._busy.get(host, 0.0) - self._outside.now()
         if wait > 0:
             raise Transient(f"{host} allows no request for {wait:.0f} s (Retry-After)")
@@ -201,7 +205,10 @@ def _join(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
 
 
 def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
-    """Return the body. Raises TooLarge before reading if the declared length is over the limit."""
+    """Return the body of a response.
+
+    Raises TooLarge, even before reading if the header Content-Length exceeds the limit.
+    """
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise TooLarge
@@ -221,17 +228,17 @@ def _drain(pieces: Iterable[bytes]) -> None:
 
 
 class RobotsCache:
-    """Rules of each site's robots.txt, for one scan of a source."""
+    """Reads the robots.txt of each site once, and keeps its rules for one scan of a source."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
         self._by_origin: dict[str, RobotsRules | Transient] = {}
 
     def rules(self, url: str) -> RobotsRules:
-        """Return the rules of the URL's site.
+        """Return the rules of the site to which a URL belongs.
 
-        A missing robots.txt allows everything. An unreadable one forbids everything (RFC 9309, 2.3.1.4): it
-        raises Transient, or AddressRefused.
+        A missing robots.txt allows everything. An unreadable one forbids everything (RFC 9309, 2.3.1.4), so
+        Transient or AddressRefused is raised.
         """
         site = origin(url)
         if site not in self._by_origin:

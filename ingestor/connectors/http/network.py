@@ -2,7 +2,7 @@
 
 A host name is resolved here, and all its addresses are checked. The connection goes to one of these
 addresses, so a second lookup cannot give another address. All connections are opened here. Reads and writes
-end at the request's deadline, also if a server sends a byte at a time. A name lookup cannot be cancelled: it
+end at the request's deadline, even if a server sends a byte at a time. A name lookup cannot be cancelled: it
 runs in a thread that is abandoned at the deadline.
 """
 
@@ -24,7 +24,7 @@ class AddressRefused(Exception):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Return all addresses of a name, by the system's resolver. Raises OSError."""
+    """Return all addresses of a host name, found by the system's resolver. Raises OSError."""
     return list(
         dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     )
@@ -32,7 +32,10 @@ def resolve(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Clock, name resolver and TLS settings of a client. ``ssl_context``: None uses the system's."""
+    """Clock, name resolver and TLS settings of a client, which tests replace.
+
+    ``ssl_context``: None for the settings of the system.
+    """
 
     resolve: Callable[[str, int], list[str]] = resolve
     sleep: Callable[[float], object] = time.sleep
@@ -53,9 +56,9 @@ class AllowedBackend(httpcore.NetworkBackend):
         self._deadline = time.monotonic() + seconds
 
     def seconds_left(self, timeout: float | None) -> float:
-        """Return the seconds to the deadline, at most ``timeout``.
+        """Return the seconds until the deadline, but at most ``timeout``.
 
-        Raises httpcore.ReadTimeout at the deadline.
+        Raises httpcore.ReadTimeout if the deadline has passed.
         """
         left = self._deadline - time.monotonic()
         if left <= 0:
@@ -82,7 +85,7 @@ class AllowedBackend(httpcore.NetworkBackend):
         raise failure
 
     def _resolve(self, host: str, port: int) -> list[str]:
-        """Return all addresses of the name. Raises AddressRefused if any of them is not allowed."""
+        """Return all addresses of a host name. Raises AddressRefused if one of them is not allowed."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.seconds_left(None), host)
         for address in addresses:
             if not may_connect(host, address, self._allowed):
@@ -94,7 +97,10 @@ class AllowedBackend(httpcore.NetworkBackend):
 
 
 def _in_time(resolve: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
-    """Call ``resolve`` in a thread. Raises its error, or httpcore.ConnectTimeout after ``seconds``."""
+    """Call ``resolve`` in a thread, and return its result or raise its error.
+
+    Raises httpcore.ConnectTimeout if the result takes more than ``seconds``.
+    """
     results: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def run() -> None:
@@ -114,7 +120,7 @@ def _in_time(resolve: Callable[[], list[str]], seconds: float, host: str) -> lis
 
 
 class _Timed(httpcore.NetworkStream):
-    """A connection whose reads and writes end at the deadline."""
+    """A connection whose reads and writes fail at the deadline of the request."""
 
     def __init__(self, stream: httpcore.NetworkStream, clock: AllowedBackend) -> None:
         self._stream, self._clock = stream, clock

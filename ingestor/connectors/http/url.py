@@ -21,7 +21,7 @@ _REPEATS = 3  # of one path segment
 
 
 def normal(url: str, base: str = "") -> str | None:
-    """Return the URL in its normal spelling, without fragment; None if it is unusable.
+    """Return a URL in its normal spelling and without its fragment; None if the URL is unusable.
 
     A usable URL has the scheme http or https, a host, and neither user nor password. ``base``: URL of the
     page to which a relative URL refers.
@@ -53,7 +53,7 @@ def _host(host: str) -> str:
 
 
 def _escape(text: str, safe: str) -> str:
-    """Percent-encode characters that are neither unreserved nor in ``safe``; decode needless escapes."""
+    """Percent-encode all characters that are neither unreserved nor in ``safe``; decode unreserved ones."""
     text = re.sub("%(?![0-9A-Fa-f]{2})", "%25", text)
     return _ESCAPE.sub(_unescape, quote(text, safe=safe, errors="replace"))
 
@@ -88,7 +88,7 @@ def port_of(url: str) -> int:
 
 
 def folder(url: str) -> str:
-    """Return a page's folder: the URL up to the last slash of its path."""
+    """Return the folder of a page: the URL up to the last slash of its path."""
     return url.partition("?")[0].rpartition("/")[0] + "/"
 
 
@@ -97,18 +97,21 @@ def lies_below(url: str, folders: Iterable[str]) -> bool:
 
 
 def path_names(url: str) -> list[str]:
-    """Return the decoded segments of the path, for patterns; the last includes the query."""
+    """Return the decoded segments of a URL's path, to match patterns. The last segment includes the query."""
     parts = urlsplit(url)
     *above, last = parts.path.removeprefix("/").split("/")
     return [*map(unquote, above), unquote(last) + (f"?{parts.query}" if parts.query else "")]
 
 
 def file_name(url: str) -> str:
-    """Return the last segment of the path without the query; "" if the path ends in a slash."""
+    """Return the last segment of a URL's path, without the query; "" if the path ends in a slash."""
     return unquote(urlsplit(url).path.rpartition("/")[2]).replace("/", "_")
 
 
 def looks_endless(url: str) -> bool:
-    """Return whether a URL looks like one of endlessly many, such as ``/a/b/a/b/a/b/a/b``."""
+    """Return whether a URL probably belongs to an endless series, such as ``/a/b/a/b/a/b/a/b``.
+
+    Some websites generate such links without end, so a crawl must not follow them.
+    """
     segments = [segment for segment in urlsplit(url).path.split("/") if segment]
     return len(url) > _LONGEST or any(segments.count(segment) > _REPEATS for segment in set(segments))

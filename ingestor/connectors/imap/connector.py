@@ -51,7 +51,10 @@ def _folders(patterns: list[str]) -> list[str]:
 
 
 def _since(value: Any) -> date | float | None:
-    """Parse a day, or a number of seconds before now. Raises ValueError."""
+    """Parse the option ``since``: a day, or a duration such as 90d, which gives seconds.
+
+    Raises ValueError.
+    """
     if value is None or (isinstance(value, date) and not isinstance(value, datetime)):
         return value
     try:
@@ -92,7 +95,10 @@ class ImapOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class _Structures:
-    """Last answer about the messages ``uids`` of a folder. ``simple``: UIDs of those without attachments."""
+    """The last answer of the server about which messages have attachments.
+
+    ``uids``: range of the messages that were asked about. ``simple``: those among them without attachments.
+    """
 
     folder: str
     validity: int
@@ -104,13 +110,13 @@ _NONE = _Structures("", 0, range(0), frozenset())
 
 
 def _place(item: Item) -> tuple[str, int, int]:
-    """Return folder, UIDVALIDITY and UID of an item."""
+    """Return the folder, UIDVALIDITY and UID of a message. ``item``: the message."""
     folder, validity, last = item.key.rsplit("/", 2)
     return folder, int(validity), int(last.removesuffix(".eml"))
 
 
 class Imap:
-    """Connector and Structured for mail folders."""
+    """Connector for the messages of mail folders. Implements Structured, too."""
 
     def __init__(self, options: ImapOptions) -> None:
         self._options = options
@@ -121,10 +127,10 @@ class Imap:
         self._structures = _NONE
 
     def scan(self) -> Iterator[Item]:
-        """Yield the messages of all chosen folders.
+        """Yield the messages of all folders that the config selects.
 
-        Raises NeedsHuman (login, certificate, name of a folder) or Transient, and PartialScan at the end if a
-        folder can't be listed.
+        Raises NeedsHuman if the login, the certificate or the name of a folder is wrong. Raises Transient,
+        and PartialScan at the end if a folder cannot be listed.
         """
         unknown: dict[str, str] = {}
         self._structures = _NONE  # new messages may have got UIDs of the last answer's range
@@ -161,10 +167,10 @@ class Imap:
         return Blob(data, f"{uid}.eml", "message/rfc822")
 
     def is_simple(self, item: Item) -> bool:
-        """Return whether the message surely has no attachment, by its structure on the server.
+        """Return whether the server reports that a message has no attachment.
 
-        One request covers the messages after it, too, because a scan calls this method in the order of UIDs.
-        Raises Transient or NeedsHuman.
+        A request to the server covers many messages with higher UIDs, too, because a scan calls this method
+        in the order of UIDs. Raises Transient or NeedsHuman.
         """
         folder, validity, uid = _place(item)
         last = self._structures
@@ -176,9 +182,9 @@ class Imap:
         return uid in last.simple
 
     def _folders(self) -> dict[str, bytes]:
-        """Return the raw names of the chosen folders by readable name (see text.py).
+        """Return the raw names of the selected folders, by their readable names (see text.py).
 
-        Raises NeedsHuman if a folder of the config is missing.
+        Raises NeedsHuman if the server lacks a folder that the config names.
         """
         with self._sessions.one(retry=True) as session:
             offered = {text.readable(raw): raw for raw in session.folders()}
@@ -200,7 +206,7 @@ class Imap:
             yield Item(key, number, uri, message.size, message.received, extra)
 
     def _earliest(self) -> float:
-        """Return the time before which messages are left out, in POSIX seconds."""
+        """Return the time before which messages are left out, in POSIX seconds; 0 to leave out none."""
         since = self._options.since
         if isinstance(since, date):
             return datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp()

@@ -1,8 +1,8 @@
 """Connections to an IMAP server: requests, and the meaning of the server's errors.
 
 Folders are opened with EXAMINE and bodies read with PEEK, so nothing changes on the server, not even a flag.
-Errors of the server or the network are Transient, unless they need a person. A folder that the server refuses
-to open raises FolderRefused. No error message holds the password, even if a server repeats it.
+Errors of the server or the network are Transient, unless a person must act. A folder that the server refuses
+to open raises FolderRefused. No error message contains the password, even if a server repeats it.
 
 A source has a small pool of connections. Each connection serves one caller at a time, and is checked before
 its next use. A failure to connect is remembered for a few seconds. Otherwise each of thousands of messages
@@ -45,7 +45,7 @@ Tls = Literal["starttls"] | bool
 
 
 class _Bounded(imaplib.IMAP4):
-    """IMAP client with limits of seconds and bytes for each answer."""
+    """IMAP client that limits the time and the size of each answer."""
 
     heard = 0  # bytes of the answer
     late = False  # whether the deadline ended the connection
@@ -56,7 +56,7 @@ class _Bounded(imaplib.IMAP4):
         self.begin()
 
     def begin(self) -> None:
-        """Start the deadline of the next answer."""
+        """Start the time limit for the next answer."""
         self.end()
         self.heard, self.late = 0, False
         self._timer = Timer(ANSWER, self._leave)
@@ -64,14 +64,14 @@ class _Bounded(imaplib.IMAP4):
         self._timer.start()
 
     def end(self) -> None:
-        """Cancel the deadline."""
+        """Cancel the time limit, because the answer has arrived."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _leave(self) -> None:
-        """Close the connection at the deadline, in the timer's thread.
+        """Close the connection when the time is over. Called in the timer's thread.
 
-        A socket's own time limit would start again with every byte.
+        A socket's own time limit would not do: it starts again with every byte.
         """
         self.late = True
         with contextlib.suppress(OSError):
@@ -102,7 +102,7 @@ class FolderRefused(Transient):
 
 @dataclass(frozen=True, slots=True)
 class ImapServer:
-    """Address and login of a server."""
+    """Address of a mail server, with the user and password to log in."""
 
     host: str
     port: int
@@ -116,16 +116,19 @@ class ImapServer:
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
-    """Messages of a folder. ``validity``: the folder's UIDVALIDITY, without which UIDs mean nothing."""
+    """All messages of a folder.
+
+    ``validity``: the folder's UIDVALIDITY; if it changes, all UIDs become invalid.
+    """
 
     validity: int
     messages: tuple[text.Message, ...]
 
 
 class Session:
-    """A connection after login, for one thread at a time.
+    """A connection that has logged in, for use by one thread at a time.
 
-    ``sound``: whether another request may use the connection. Methods raise NeedsHuman or Transient.
+    ``sound``: whether the connection can be used again. Methods raise NeedsHuman or Transient.
     """
 
     def __init__(self, server: ImapServer) -> None:
@@ -155,7 +158,7 @@ class Session:
             return text.folders(answer)
 
     def list_folder(self, raw: bytes) -> FolderListing:
-        """List every message of a folder. Raises FolderRefused if the server does not list all."""
+        """List all messages of a folder. Raises FolderRefused if the server does not list each of them."""
         count, validity = self._examine(raw)
         if not count:
             return FolderListing(validity, ())
@@ -170,9 +173,10 @@ class Session:
         return FolderListing(validity, tuple(listed.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
-        """Return the UIDs, among ``uids``, of messages that surely have no attachment.
+        """Return the UIDs of messages that have no attachment, as far as the server reports that.
 
-        Empty if the server cannot describe messages. Raises FolderRefused, Transient or NeedsHuman.
+        ``uids``: the messages to ask about. The result is empty if the server cannot describe messages.
+        Raises FolderRefused, Transient or NeedsHuman.
         """
         if self._examined != (raw, validity) and self._examine(raw)[1] != validity:
             return frozenset()
@@ -204,7 +208,10 @@ class Session:
         return content
 
     def silent(self) -> bool:
-        """Return whether the server sent nothing since the last answer. If it did, it is closing."""
+        """Return whether the server has sent nothing since the last answer.
+
+        A server that sends something unasked is closing the connection.
+        """
         try:
             heard = select.poll()
             heard.register(self._imap.sock, select.POLLIN)
@@ -274,9 +281,9 @@ class Session:
 
     @contextmanager
     def _request(self) -> Iterator[None]:
-        """Limit the time of a request that is sent in this context, and translate its errors.
+        """Context for one request: limits its time, and raises its errors as NeedsHuman or Transient.
 
-        After any error the connection is not used again. Raises NeedsHuman or Transient.
+        After an error the connection is not used again.
         """
         self.sound = False
         self._imap.begin()
@@ -317,7 +324,7 @@ def _connect(server: ImapServer) -> _Bounded:
 
 
 def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:
-    """Return the error with its remedy if the config or a certificate must be corrected; else None."""
+    """Return the error, with its remedy, if a person must correct the config or a certificate; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(
             f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or set"
@@ -334,7 +341,7 @@ _BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
 class ImapSessions:
-    """Pool of sessions that threads share. ``open_one``: opens a session.
+    """Pool of sessions that several threads share. ``open_one``: opens a session.
 
     Sessions that are idle for ``IDLE`` seconds are closed.
     """
@@ -351,9 +358,9 @@ class ImapSessions:
 
     @contextmanager
     def one(self, *, retry: bool = False) -> Iterator[Session]:
-        """Provide a session for the context, after waiting until one is free.
+        """Wait until a session of the pool is free, and yield that session until the context ends.
 
-        ``retry``: connect even if that failed a moment ago. Raises the errors of Session.
+        ``retry``: whether to connect even if connecting failed a moment ago. Raises the errors of Session.
         """
         with self._free:
             session = self._take_idle() or self._connect(retry)
@@ -389,7 +396,7 @@ class ImapSessions:
         return session
 
     def _drop(self, session: Session) -> None:
-        """Close a broken session, and all idle ones: the cause has likely broken them as well."""
+        """Close a session after an error, and all idle sessions, which the cause has probably broken, too."""
         with self._lock:
             idle, self._idle[:] = self._idle[:], []
         for each in (session, *(other for _, other in idle)):

@@ -49,7 +49,7 @@ class Message:
 
 
 def readable(raw: bytes) -> str:
-    """Return the readable name for a raw name."""
+    """Convert the raw name of a folder to its readable name."""
     name = _decode(raw)
     if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encode(name) != raw:
         return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
@@ -57,21 +57,27 @@ def readable(raw: bytes) -> str:
 
 
 def raw_name(name: str) -> bytes:
-    """Return the raw name for a readable name."""
+    """Convert the readable name of a folder to its raw name."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
     return _encode(name)
 
 
 def quote_argument(raw: bytes) -> str | bytes:
-    """Return a raw name as an argument of a command. Raises ValueError if no command can hold the name."""
+    """Quote the raw name of a folder for an IMAP command.
+
+    Raises ValueError if the name has characters that no command can contain.
+    """
     if re.search(rb"[\r\n\x00]", raw):
         raise ValueError(f"no command can name the folder {raw!r}")
     return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
 
 
 def folders(lines: Iterable[Line]) -> list[bytes]:
-    """Return the raw names of folders that can hold messages, from an answer to LIST. Raises ValueError."""
+    """Parse an answer to LIST.
+
+    Return the raw names of all folders that can hold messages. Raises ValueError.
+    """
     names = []
     for line in filter(None, lines):
         head, literal = line if isinstance(line, tuple) else (line, None)
@@ -84,7 +90,7 @@ def folders(lines: Iterable[Line]) -> list[bytes]:
 
 
 def messages(lines: Iterable[Line]) -> Iterator[Message]:
-    """Yield the messages of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS.
+    """Parse an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS, and yield its messages.
 
     Lines without UID and size are skipped: they are notices about other messages.
     """
@@ -99,9 +105,9 @@ def messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 
 def body(lines: Iterable[Line], uid: int) -> bytes | None:
-    """Return the content of the message with that UID, from an answer to FETCH for UID and BODY[].
+    """Parse an answer to FETCH for UID and BODY[]. Return the content of the message with that UID.
 
-    None if the answer lacks the message.
+    Return None if the answer lacks the message.
     """
     waiting: bytes | None = None
     for line in lines:
@@ -119,10 +125,10 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
 
 
 def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
-    """Yield the UIDs of messages that surely have no attachment.
+    """Parse an answer to FETCH for UID and BODYSTRUCTURE. Yield the UIDs of messages without attachments.
 
-    ``lines``: an answer to FETCH for UID and BODYSTRUCTURE. All parts of such a message are text without a
-    file name. An unknown structure counts as one with attachments.
+    All parts of such a message are text without a file name. A message whose structure cannot be parsed
+    counts as one with attachments.
     """
     for line in lines:
         if not isinstance(line, bytes) or b"\\" in line or b"{" in line:
@@ -145,7 +151,7 @@ def seconds(date: bytes) -> float | None:
 
 
 def in_one_line(answer: Any) -> str:
-    """Return the text of a server's answer, or of an error with it, in one line."""
+    """Return the text of a server's answer, or of an error that contains an answer, as one line."""
     answer = answer.args[0] if isinstance(answer, Exception) and answer.args else answer
     text = (
         answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer or "no reason given")
@@ -154,13 +160,19 @@ def in_one_line(answer: Any) -> str:
 
 
 def may_pass(words: str) -> bool:
-    """Return whether a login that the server refused with these words may succeed later."""
+    """Return whether a refused login may succeed later without a change.
+
+    ``words``: reason that the server gives.
+    """
     code = _CODE.search(words)
     return not code[1].upper().startswith(_FOREVER) if code else bool(_PASSING.search(words))
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a test of readable names by patterns, in which ``*`` matches any text."""
+    """Return a function that tests whether a readable name matches one of the patterns.
+
+    In a pattern ``*`` matches any text.
+    """
     plain = (re.sub(r"[?[]", r"[\g<0>]", pattern) for pattern in patterns)
     pattern = re.compile("|".join(map(translate, plain)) or r"(?!)")
     return lambda name: bool(pattern.fullmatch(name))

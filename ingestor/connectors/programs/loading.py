@@ -43,7 +43,7 @@ from ingestor.units import Duration, Size
 
 @dataclass(frozen=True, slots=True)
 class LoadedDocument:
-    """A document that the code returned. ``name``: a file name, whose ending sets the format."""
+    """A document that the code returned. ``name``: a file name, whose ending decides the format."""
 
     key: str
     data: bytes
@@ -53,13 +53,16 @@ class LoadedDocument:
 
     @property
     def version(self) -> str:
-        """Return a digest of all fields that reach records in Chroma."""
+        """Return a digest of all fields that records in Chroma depend on."""
         facts = json.dumps([self.name, self.uri, self.metadata]).encode()
         return blake2b(facts + b"\0" + self.data, digest_size=16).hexdigest()
 
 
 class _Contents:
-    """Contents of one scan's documents by version, in a nameless temporary file."""
+    """Contents of the documents of one scan, by version.
+
+    They are stored in a temporary file without a name.
+    """
 
     def __init__(self) -> None:
         self._spans: dict[str, tuple[str, int, int]] = {}  # by version: name, begin and end in the file
@@ -166,7 +169,7 @@ class LlamahubOptions(LoadingOptions):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """Python code to call, by its name."""
+    """Name of the Python code to call, with what is needed to call it."""
 
     name: str  # ``module:name``
     package: str = ""  # name of its package for pip, if known
@@ -176,7 +179,7 @@ class EntryPoint:
 class Loading:
     """Connector for Python code that returns documents.
 
-    ``find``: returns the code. Each scan calls it again, because installed packages may change.
+    ``find``: returns the code to call. Each scan calls ``find`` again, because installed packages may change.
     """
 
     def __init__(self, settings: LoadingOptions, find: Callable[[], EntryPoint]) -> None:
@@ -184,9 +187,9 @@ class Loading:
         self._complete, self._latest = _Contents(), _Contents()  # of the last complete scan, and of the last
 
     def scan(self) -> Iterator[Item]:
-        """Run the code, and yield its documents. Keys that repeat become ``key``, ``key#2`` and so on.
+        """Run the code, and yield its documents. Raises NeedsHuman or Transient.
 
-        Raises NeedsHuman or Transient.
+        If several documents have the same key, they get the keys ``key``, ``key#2`` and so on.
         """
         self._latest = latest = _Contents()
         counts: dict[str, int] = {}
@@ -202,7 +205,10 @@ class Loading:
         self._complete = latest
 
     def fetch(self, item: Item) -> Blob:
-        """Return the content of a document from the last scan. Raises BadDocument (too large) or Stale."""
+        """Return the content of a document, as stored by the last scan.
+
+        Raises BadDocument if it is too large, and Stale if it is not stored any more.
+        """
         check_size(item, item.size, self._settings.max_size)
         blob = self._latest.blob(item.version) or self._complete.blob(item.version)
         if blob is None:
@@ -242,7 +248,7 @@ def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[LoadedDocu
 
 
 def _document_of(message: dict[str, Any]) -> LoadedDocument:
-    """Return the document of a message of the child process, see ``loading_child.facts_of``."""
+    """Convert a message of the child process to a document (see ``loading_child.facts_of``)."""
     content, data = message["text"], message["data"]
     return LoadedDocument(
         key=text(message["key"]),
@@ -269,7 +275,7 @@ def build_llamahub(options: LlamahubOptions) -> Loading:
 
 
 def _reader_of(options: LlamahubOptions) -> EntryPoint:
-    """Return the class of a LlamaIndex reader. Raises NeedsHuman if no installed module has that class."""
+    """Find the class of a LlamaIndex reader. Raises NeedsHuman if no installed module defines that class."""
     module, colon, name = options.reader.rpartition(":")
     importlib.invalidate_caches()
     module = module if colon else next(_modules_of(name), "")
@@ -283,9 +289,9 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
 
 
 def _modules_of(name: str) -> Iterator[str]:
-    """Yield modules of LlamaIndex that may have that class, the most likely first.
+    """Yield modules of LlamaIndex that may define the class ``name``, the most likely first.
 
-    Their files are searched for the name instead of imported, because some imports take seconds.
+    The files of the modules are searched for the name instead of imported, because some imports take seconds.
     """
     word = re.compile(rf"\b{name}\b")
     for module, file in _find_readers():
@@ -298,7 +304,7 @@ def _modules_of(name: str) -> Iterator[str]:
 
 
 def _find_readers() -> Iterator[tuple[str, Path]]:
-    """Yield the modules of installed readers, each with the file that names its classes."""
+    """Yield the modules of installed readers, each with the file that has the names of its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):
             yield f"{_READERS}.{file.parent.name}", file
@@ -308,7 +314,7 @@ def _find_readers() -> Iterator[tuple[str, Path]]:
 
 
 def _folders(package: str) -> list[Path]:
-    """Return the folders of a package, empty if it is not installed."""
+    """Return the folders of an installed package; empty if the package is not installed."""
     try:
         spec = find_spec(package)
     except ModuleNotFoundError:  # the package around it is missing, too
@@ -317,7 +323,7 @@ def _folders(package: str) -> list[Path]:
 
 
 def _package(module: str) -> str:
-    """Return the name for pip of the package that has a module."""
+    """Return the package to install with pip for a module of readers."""
     parts = module.split(".")
     return "-".join(parts[: 3 if module.startswith("llama_index.") else 1]).replace("_", "-")
 

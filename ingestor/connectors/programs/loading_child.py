@@ -25,7 +25,7 @@ _THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor t
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Code to call, and how its documents become ours."""
+    """Code to call in the child process, and how to convert its documents."""
 
     call: str  # ``module:name``
     arguments: dict[str, Any]  # of the call
@@ -36,7 +36,7 @@ class LoadRequest:
 
 
 class ProgramUnusable(Exception):
-    """Error: the code can't be used until a person changes the config or installs a package."""
+    """Error: the code cannot be used until a person changes the config or installs a package."""
 
 
 def main() -> None:
@@ -96,9 +96,10 @@ def _find(request: LoadRequest) -> Any:
 
 
 def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:
-    """Raise ProgramUnusable if a callable does not take the arguments. A later TypeError is the code's own.
+    """Raise ProgramUnusable if a callable does not accept the arguments.
 
-    ``called``: name of the callable; ``option``: option of the config that has the arguments.
+    After this check, a TypeError is an error of the code itself. ``called``: name of the callable.
+    ``option``: option of the config that has the arguments.
     """
     try:
         signature = inspect.signature(callable_)
@@ -114,7 +115,10 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
 
 
 def _import_trouble(error: ImportError, request: LoadRequest) -> str:
-    """Return the message for code whose module, or a module that it imports, is not installed."""
+    """Return the message for code that cannot be imported.
+
+    Its own module is not installed, or another module that it imports.
+    """
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
         pip = f" ({_pip(request.package)})" if request.package else ""
@@ -128,9 +132,10 @@ def _pip(package: str) -> str:
 
 
 def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]:
-    """Return the fields of a ``LoadedDocument`` as JSON values, its content as ``text`` or ``data`` (base64).
+    """Convert a document that the code returned to the fields of a ``LoadedDocument``, as JSON values.
 
-    ``number``: position of the document, for messages. Raises ProgramUnusable.
+    The content is ``text``, or ``data`` in base64. ``number``: position of the document, for messages. Raises
+    ProgramUnusable.
     """
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})

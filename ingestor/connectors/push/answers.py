@@ -37,10 +37,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PushApp:
-    """The endpoint as an ASGI application.
+    """ASGI application of the push endpoint.
 
-    ``token``: allows every request. ``secret``: signs webhooks, which may only request a listing.
-    ``requested_hints``: hints that callers asked for, until the watch yields them.
+    ``token``: a request with the token may do everything. ``secret``: key with which webhooks are signed;
+    these may only request a listing. ``requested_hints``: hints that callers requested, and that ``watch``
+    has not yielded yet.
     """
 
     store: PushStore
@@ -51,7 +52,7 @@ class PushApp:
     workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises RequestRefused."""
+        """Answer a request. Raises RequestRefused."""
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
@@ -71,7 +72,10 @@ class PushApp:
             raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
-        """Return whether the signature of GitHub is right: a digest of the body, keyed with the secret."""
+        """Return whether a webhook has the right signature, as GitHub computes it.
+
+        The signature is a digest of the body, keyed with the secret.
+        """
         received = request.headers.get("X-Hub-Signature-256")
         if self.secret is None or received is None or _length(request) > _LARGEST_EVENT:
             return False
@@ -151,7 +155,10 @@ class PushApp:
 
 
 def _length(request: Request) -> int:
-    """Return the body's length in bytes from the header Content-Length. Raises RequestRefused."""
+    """Return the length of the body that the header Content-Length declares, in bytes.
+
+    Raises RequestRefused.
+    """
     if "Transfer-Encoding" in request.headers:
         raise RequestRefused(411, "send the body with a Content-Length, not in chunks")
     length = request.headers.get("Content-Length", "0")
@@ -181,7 +188,10 @@ def _key(path: str) -> str:
 
 
 def _metadata(field: str | None) -> Metadata:
-    """Parse the request header ``Metadata``, a JSON object; None means no metadata. Raises RequestRefused."""
+    """Parse the request header ``Metadata``, a JSON object. Without the header there is no metadata.
+
+    Raises RequestRefused.
+    """
     try:
         values = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
         json.dumps(values, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text

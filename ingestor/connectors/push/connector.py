@@ -65,7 +65,7 @@ class PushOptions(Options):
 
 
 class Push:
-    """Connector, Watchable, Scoped and Identified for pushed documents."""
+    """Connector for documents that programs send. Implements Watchable, Scoped and Identified, too."""
 
     near = True
 
@@ -77,13 +77,17 @@ class Push:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Yield the documents at or below a key. Raises NeedsHuman or Transient if the file can't be read."""
+        """Yield the documents at or below a key.
+
+        Raises NeedsHuman or Transient if the store cannot be read.
+        """
         return map(_item, self._store.list_documents(under))
 
     def fetch(self, item: Item) -> Blob:
-        """Read a document.
+        """Return the content of a document.
 
-        Raises Stale, NeedsHuman, Transient, or BadDocument (over a lowered ``max_size``).
+        Raises Stale, NeedsHuman or Transient. Raises BadDocument if ``max_size`` was lowered since it was
+        stored.
         """
         check_size(item, item.size, self._options.max_size)
         document = self._store.get(item.key)
@@ -97,9 +101,9 @@ class Push:
         return self._store.identity()
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        """Yield hints of changed documents, and hints that callers request for other sources.
+        """Yield hints of changed documents, and hints that callers requested for other sources.
 
-        Meanwhile serve the endpoint, unless another watch does.
+        The endpoint is open meanwhile, unless another watch of the same folder and port has opened it.
         """
         changes, endpoint = StoreChanges(self._store), _Endpoint(self._options, self._store)
         try:
@@ -116,7 +120,10 @@ class Push:
 
 
 class _Endpoint:
-    """HTTP server of a watch. If several watches share folder and port, the one with the lock serves."""
+    """HTTP server that receives documents. A watch opens it.
+
+    If several watches have the same folder and port, only the one that holds the lock opens the server.
+    """
 
     def __init__(self, options: PushOptions, store: PushStore) -> None:
         secret = options.webhook_secret
@@ -135,7 +142,7 @@ class _Endpoint:
         self._patience = time.monotonic() + PATIENCE
 
     def try_open(self) -> bool:
-        """Open the endpoint if that is possible now. Return whether this watch serves."""
+        """Open the endpoint, if that is possible now. Return whether this watch has the endpoint open."""
         if self._server is not None or time.monotonic() < self._again:
             return self._server is not None
         host, port = self._where
@@ -161,7 +168,7 @@ class _Endpoint:
         return True
 
     def close(self) -> None:
-        """Stop serving; running requests have a few seconds."""
+        """Close the endpoint. Requests in progress get a few seconds to end."""
         if self._server is not None:
             self._server.stop()
         self._held.close()

@@ -1,9 +1,9 @@
-"""Documents that were pushed, in one SQLite file.
+"""Stores documents that were pushed, in one SQLite file.
 
 A change is one transaction, and is on the disk when the call returns (write-ahead log, ``synchronous=FULL``).
 So after a crash a document is stored with its type and metadata, or not at all. No file is ever named after a
 key. Every call opens the file again: calls may come from any thread, and the folder may have been replaced. A
-random id tells a new, empty file from the one that was there before.
+random id distinguishes a new, empty file from the file that was there before.
 """
 
 import json
@@ -29,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 def close_to_others(*paths: Path) -> None:
-    """Remove other users' permissions on the files, with a warning. Missing files are skipped."""
+    """Remove the permissions of other users on some files, and log a warning if they had any.
+
+    Missing files are skipped.
+    """
     for path in paths:
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -72,7 +75,7 @@ class StoreFull(Transient):
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """Facts about a stored document, without its bytes."""
+    """A stored document without its content."""
 
     key: str
     version: str  # a digest of content, type and metadata
@@ -83,7 +86,10 @@ class StoredDocument:
 
 
 class PushStore:
-    """Store of documents in a folder. Methods raise NeedsHuman or Transient if the file can't be used."""
+    """Store of pushed documents in a folder.
+
+    Methods raise NeedsHuman or Transient if the file is unusable.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,13 +125,16 @@ class PushStore:
         return (_document_of(*row[:-1]), row[-1]) if row else None
 
     def list_documents(self, under: str = "") -> Iterator[StoredDocument]:
-        """Yield the documents at or below a key, as one consistent snapshot; "" means all documents."""
+        """Yield the documents at or below a key, all as of the same moment.
+
+        ``under``: "" for all documents.
+        """
         with self.open() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
                 yield _document_of(*row)
 
     def identity(self) -> str:
-        """Return the random id of the file, which is created if it is missing."""
+        """Return the random id of the file. If the file is missing, create it."""
         with self.open() as db:
             close_to_others(
                 self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm"))
@@ -134,7 +143,10 @@ class PushStore:
 
     @contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for the context. A missing file is created, and its folder, but none above it."""
+        """Open a connection to the file until the context ends.
+
+        A missing file is created. Its folder is created, too, but no folder above it.
+        """
         try:
             if not self.path.exists():
                 self._make()
@@ -155,7 +167,7 @@ class PushStore:
             db.execute("COMMIT")
 
     def _make(self) -> None:
-        """Create the file in one step, so that it is complete even if another process creates it, too."""
+        """Create the file in one step, so that no process ever sees an incomplete file."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         draft = self.folder / f"{token_hex(8)}.new"
         try:
@@ -175,7 +187,7 @@ class PushStore:
             os.close(descriptor)
 
     def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
-        """Return the error with its remedy for an error of SQLite."""
+        """Convert an error of SQLite to NeedsHuman or Transient, with a remedy."""
         name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if name.startswith("FULL"):
             return StoreFull(f"the disk of {self.folder} is full: make room")
@@ -187,7 +199,7 @@ class PushStore:
 
 
 class StoreChanges:
-    """Changes of a store since the last ``take``, for use by one thread."""
+    """Finds the documents of a store that changed since the last ``take``. For use by one thread."""
 
     def __init__(self, store: PushStore) -> None:
         self._store = store
@@ -196,9 +208,9 @@ class StoreChanges:
         self._last = 0
 
     def take(self) -> list[str]:
-        """Return the keys that changed since the last call; "" if any may have changed.
+        """Return the keys that changed since the last call; "" stands for all keys, if any may have changed.
 
-        Empty while the store can't be used.
+        The list is empty while the store is unusable.
         """
         try:
             if self._db is None or _file(self._store.path) != self._file:

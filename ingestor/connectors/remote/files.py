@@ -75,7 +75,7 @@ def _address(url: str) -> str:
 
 
 class FilesOptions(Options):
-    """Options of ``files``. Patterns work as in the folder connector."""
+    """Options of ``files``. Patterns are written as for the folder connector."""
 
     url: Annotated[str, AfterValidator(_address)] = Field(
         description="address of the folder: `s3://bucket/folder`, `sftp://host/folder`, ..."
@@ -95,7 +95,11 @@ class FilesOptions(Options):
 
 
 class Files:
-    """Connector for a remote file system. A scan below a folder also lists the folders above it."""
+    """Connector for the files of a remote file system.
+
+    A scan below a folder also lists the folders above it, because only their listings show that the folder is
+    gone.
+    """
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -105,14 +109,15 @@ class Files:
         self._opened: tuple[Any, str] | None = None  # the file system, and the path of the address in it
 
     def scan(self) -> Iterator[Item]:
-        """Yield the selected files. Raises NeedsHuman or Transient if the address cannot be listed.
+        """Yield the files that the options select.
 
-        Raises PartialScan at the end if a folder cannot be listed.
+        Raises NeedsHuman or Transient if the address cannot be listed. Raises PartialScan at the end if a
+        folder cannot be listed.
         """
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Yield the documents at or below a key. Raises as ``scan``."""
+        """Yield the documents at or below a key. Raises the same errors as ``scan``."""
         unknown = _Unknown(lambda: self._request(lambda system, root: self._list(system, root, "")))
         self._request(lambda system, root: system.invalidate_cache())
         below = "/".join(map(unescape, under.split("/")))
@@ -162,9 +167,10 @@ class Files:
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
     def _item(self, key: str, info: _Info) -> Item:
-        """Return the item of a file. If the listing gives no version, request the file's own facts.
+        """Convert a file in a listing to an item.
 
-        Raises NeedsHuman or Transient.
+        If the listing has nothing to make a version of, the facts of the single file are requested. Raises
+        NeedsHuman or Transient.
         """
         mark = version(info)
         if mark is None:
@@ -191,10 +197,10 @@ class Files:
         ]
 
     def _walk(self, under: str, unknown: "_Unknown") -> Iterator[tuple[str, _Info]]:
-        """Yield the files of every folder at, below and above a path, with their paths below the address.
+        """Yield the files in all folders at, below and above a path, each with its path below the address.
 
         Folders that cannot be listed are added to ``unknown``. Raises NeedsHuman or Transient if the address
-        cannot.
+        itself cannot be listed.
         """
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
@@ -219,7 +225,10 @@ class Files:
                     yield path, info
 
     def _list_flat(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
-        """Return all files at or below a path, with their paths, by a protocol that lists them at once."""
+        """Return all files at or below a path, each with its path below the address, by a single listing.
+
+        Only some protocols, such as S3, can list all levels at once.
+        """
         full = _join(root, under)
         objects = list_objects(system, full)
         if under and full not in objects:  # an object with the name of a folder is left out
@@ -233,9 +242,9 @@ class Files:
         ]
 
     def _request(self, question: Callable[[Any, str], T]) -> T:
-        """Return the answer of ``question``, which takes the file system and the address's path in it.
+        """Call ``question`` with the file system and the address's path in it, and return the result.
 
-        Retry once with a new connection if the old one was closed. Raises NeedsHuman or Transient.
+        If the old connection was closed, retry once with a new one. Raises NeedsHuman or Transient.
         """
         kept = self._opened
         try:
@@ -246,9 +255,10 @@ class Files:
         return self._answer(question)
 
     def _answer(self, question: Callable[[Any, str], T]) -> T:
-        """Return the answer of ``question``, one at a time unless the file system allows more.
+        """Call ``question`` as ``_request`` does, without a retry.
 
-        After an error, unless a file is missing, the next request connects again.
+        Calls of a file system that is not asynchronous run one at a time. After an error other than a missing
+        file, the next call opens a new connection.
         """
         try:
             with self._lock:
@@ -287,9 +297,9 @@ class Files:
 
 
 class _Unknown:
-    """Folders and files that a scan could not list.
+    """Folders and files that a scan could not list, so that it does not know what they contain.
 
-    ``reasons``: reason by key. ``failed``: failures in a row.
+    ``reasons``: the reasons by key. ``failed``: how many listings failed in a row.
     """
 
     def __init__(self, ask_address: Callable[[], object]) -> None:
@@ -300,7 +310,8 @@ class _Unknown:
     def add(self, key: str, error: Exception) -> None:
         """Add the key of a folder or file that could not be listed.
 
-        After several failures in a row list the address itself, and raise its error: the server may be down.
+        If several listings in a row failed, the server may be down. Then the address itself is listed, which
+        raises an error if that fails, too.
         """
         self.reasons[key] = str(error)
         self.failed += isinstance(error, Transient)
@@ -310,18 +321,28 @@ class _Unknown:
 
 
 class _Missing(NeedsHuman):
-    """Error: a path does not exist. The address of the source must be corrected; a file below it vanished."""
+    """Error: a path does not exist on the server.
+
+    If it is the address of the source, a person must correct the config. If it lies below, the file or folder
+    was removed.
+    """
 
 
 def _is_missing(error: Exception) -> bool:
-    """Return whether the error means a missing file: FileNotFoundError, or another one with its errno."""
+    """Return whether an error of a file system means that a file does not exist.
+
+    Some file systems raise FileNotFoundError, others an OSError with the same errno.
+    """
     return isinstance(error, OSError) and (
         isinstance(error, FileNotFoundError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
     )
 
 
 def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
-    """Return the entries of a folder's index page. Size and time of files are requested later."""
+    """Return the entries of a folder, read from its index page.
+
+    The page does not have sizes and times; they are requested later for each file.
+    """
     url = f"{address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:

@@ -32,7 +32,7 @@ _TIMES = (
 
 
 def version(info: Mapping[str, Any]) -> str | None:
-    """Return a version of the file that changes with its content; None if only its size is known."""
+    """Return a version of a file, which changes with the file's content; None if only the size is known."""
     mark = next((str(info[name]) for name in _MARKS if _has(info, name)), None)
     changed = time_of_change(info)
     if mark is None and changed is None:
@@ -43,7 +43,7 @@ def version(info: Mapping[str, Any]) -> str | None:
 
 
 def is_marked(info: Mapping[str, Any]) -> bool:
-    """Return whether the file has a mark of its content, such as an ETag, besides size and time."""
+    """Return whether the server reports more than size and time of a file, such as an ETag."""
     return any(_has(info, name) for name in _MARKS)
 
 
@@ -57,7 +57,7 @@ def size(info: Mapping[str, Any]) -> int | None:
 
 
 def time_of_change(info: Mapping[str, Any]) -> float | None:
-    """Return the time of the last change, in POSIX seconds."""
+    """Return the time at which a file last changed, in POSIX seconds."""
     return next((time for name in _TIMES if (time := _seconds(info.get(name))) is not None), None)
 
 
@@ -92,7 +92,7 @@ class _Links(HTMLParser):
 
 
 def entries(page: bytes, url: str) -> dict[str, bool]:
-    """Return the names of a folder's entries from its index page, and whether each is a folder.
+    """Parse the index page of a folder. Return the name of each entry, and whether the entry is a folder.
 
     ``url``: address of the page, which ends in a slash. Raises ValueError if the page is not HTML.
     """
@@ -105,12 +105,18 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
 
 
 def address(root: str, path: str) -> str:
-    """Return the percent-encoded URL of a path below ``root``. ``path``: text as ``os.fsdecode`` gives it."""
+    """Return the percent-encoded URL of the file at ``path`` below ``root``.
+
+    ``path``: text as ``os.fsdecode`` returns it.
+    """
     return f"{root}/{quote(path, errors='surrogateescape')}"
 
 
 def _name_below(link: str, url: str) -> str | None:
-    """Return the name of a link's target directly below ``url``, with its slash; None for other links."""
+    """Return the name of the entry that a link leads to, directly below ``url``; None for other links.
+
+    The name of a folder ends in a slash.
+    """
     try:
         target, page = urlsplit(urljoin(url, link.strip())), urlsplit(url)
     except ValueError:

@@ -1,7 +1,6 @@
 """Files over SFTP by fsspec's file system, with a check of the server's key.
 
-The server's key must be in the file of known hosts, as for ``ssh``. Before, no password is sent to the
-server.
+As for ``ssh``, the server's key must be in the file of known hosts. A password is sent only after this check.
 """
 
 import logging
@@ -23,9 +22,10 @@ class Sftp(SFTPFileSystem):  # type: ignore[misc]
     """File system of an SFTP server."""
 
     def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
-        """Connect to a host. Raises NeedsHuman if the host is unknown, and the errors of paramiko.
+        """Connect to a host. Raises NeedsHuman if the host's key is unknown, and the errors of paramiko.
 
-        ``known_hosts``: file of keys. ``login``: arguments of ``paramiko.SSHClient.connect``.
+        ``known_hosts``: file with the keys of known hosts. ``login``: arguments of
+        ``paramiko.SSHClient.connect``.
         """
         self._known_hosts = Path(known_hosts).expanduser()
         super().__init__(host, **login)

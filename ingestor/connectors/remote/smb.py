@@ -32,7 +32,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
     protocol = "smb"
 
     def __init__(self, host: str, port: int = 445, **login: Any) -> None:
-        """Store the login for later requests.
+        """Store the login for later requests; nothing is sent yet.
 
         ``login``: username, password, encrypt and timeout for ``smbclient.register_session``.
         """
@@ -57,7 +57,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
         return listed if detail else [info["name"] for info in listed]
 
     def info(self, path: str, **_: Any) -> _Info:
-        """Return facts about a file, equal to the facts of a listing."""
+        """Return facts about a file, in the same form as a listing has them."""
         with _translate_errors():
             status = smbclient.stat(self._unc(path), **self._asking)
         return _info(path, "file", status.st_size, status.st_mtime_ns // 1000)
@@ -74,9 +74,9 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise errors of the login and of a missing share as PermissionError and FileNotFoundError.
+    """Convert errors of smbclient: a failed login to PermissionError, a missing share to FileNotFoundError.
 
-    smbclient logs in with the first request.
+    smbclient logs in with the first request, so any request may raise these errors.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""Open the file system of an address, and read its files within bounds of size and time.
+"""Open the file system of an address, and read its files within limits of size and time.
 
 Defaults of packages that wait without limit or trust unknown servers are replaced; ``options`` of the source
-override them. The size in a listing may be wrong, and a file may have no end. So no more bytes are read than
-the caller allows.
+override the new defaults. The size in a listing may be wrong, and a file may have no end. So no more bytes
+are read than the caller allows.
 """
 
 import sys
@@ -37,7 +37,10 @@ _PACKAGES = {  # by protocol: package for pip
 
 
 def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system of a URL, and the URL's path in it. Raises the errors of the file system."""
+    """Return the file system for a URL, and the path in it that the URL names.
+
+    Raises the file system's errors.
+    """
     protocol, arguments = url.partition("://")[0], dict(options)
     if protocol in ("sftp", "ssh"):
         from ingestor.connectors.remote.sftp import Sftp
@@ -66,7 +69,7 @@ def open_address(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def describe_missing(protocol: str, error: ImportError) -> str:
-    """Return the message for a file system whose package is not installed."""
+    """Return the message that tells which package a protocol needs."""
     message = known_implementations.get(protocol, {}).get("err", str(error))
     return f"{message}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
 
@@ -80,7 +83,7 @@ def _s3_arguments() -> dict[str, Any]:
     from aiobotocore.httpsession import AIOHTTPSession
 
     class NoRedirects(AIOHTTPSession):  # type: ignore[misc]
-        """Session without redirects: a server must not redirect requests to other machines."""
+        """HTTP session that follows no redirects: a server must not redirect requests to other machines."""
 
         async def _get_session(self, proxy_url: str | None) -> Any:
             session = await super()._get_session(proxy_url)
@@ -91,9 +94,9 @@ def _s3_arguments() -> dict[str, Any]:
 
 
 def _http_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add time limits, the login, and a limit of redirects to the arguments of the file system.
+    """Return arguments for the HTTP file system, extended by time limits, login and a limit of redirects.
 
-    A redirect is an error, because a server must not send requests to other machines.
+    A redirect is an error, because a server must not redirect requests to other machines.
     """
     import aiohttp
 
@@ -112,9 +115,10 @@ _HTTP, _S3 = ("http", "https"), ("s3", "s3a")
 
 
 def content(system: Any, protocol: str, path: str, most: int) -> bytes:
-    """Return a file's bytes, or at least ``most`` + 1 of them if it is longer.
+    """Read a file, and return its bytes. Raises the errors of the file system.
 
-    Raises the errors of the file system.
+    A file of more than ``most`` bytes need not be read to its end. At least ``most`` + 1 bytes are returned,
+    so that the caller notices.
     """
     read = {**dict.fromkeys(_HTTP, _read_http), **dict.fromkeys(_S3, _read_s3)}.get(protocol)
     if read is None:
@@ -124,9 +128,9 @@ def content(system: Any, protocol: str, path: str, most: int) -> bytes:
 
 
 def list_objects(system: Any, path: str) -> dict[str, dict[str, Any]]:
-    """Return facts about every object below a path of S3, by name.
+    """Return facts about all objects below a path of S3, by their names.
 
-    Raises NeedsHuman if there are too many, and the errors of the file system.
+    Raises NeedsHuman if there are too many objects, and the errors of the file system.
     """
     objects: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, path, timeout=LISTING)
     return objects
@@ -157,7 +161,10 @@ async def _read_bounded(stream: Any, most: int) -> bytes:
 
 
 async def _s3_listing(system: Any, path: str) -> dict[str, dict[str, Any]]:
-    """Return ``list_objects``. Repeated names count, too, because a server may send pages forever."""
+    """Return the objects below a path (see ``list_objects``).
+
+    Repeated names count toward the limit, too, because a faulty server may send pages without end.
+    """
     from botocore.exceptions import ClientError
     from s3fs.errors import translate_boto_error
 

@@ -25,5 +25,8 @@ class Webdav(WebdavFileSystem):  # type: ignore[misc]
         super().__init__(base_url, client=_EncodingClient(base_url, auth=auth, **login))
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        """Return a folder's entries. A slash protects spaces at the end of the path, which webdav4 strips."""
+        """Return the entries of a folder.
+
+        A slash is added to the path, because webdav4 would strip spaces at its end.
+        """
         return list(super().ls(f"{path.rstrip('/')}/", detail=detail, **more))

@@ -1,4 +1,4 @@
-"""Run a program, read its output within limits, and end it with all its children.
+"""Runs a program, reads its output within limits, and ends the program with all its children.
 
 The program has a process group of its own. The group is killed when the caller stops reading, at the time
 limit, and when ingestor exits. Standard error is read too, so that the program never blocks; its last lines
@@ -27,7 +27,10 @@ _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", r
 
 
 class ProgramFailed(Exception):
-    """Error: a program failed. The message has no secrets. ``words``: the end of its standard error."""
+    """Error: a program failed.
+
+    The message contains no secrets. ``words``: last part of its standard error.
+    """
 
     def __init__(self, reason: str, words: str = "") -> None:
         last = last_words(words)
@@ -36,20 +39,20 @@ class ProgramFailed(Exception):
 
 
 class RanTooLong(ProgramFailed):
-    """Error: the time limit ended the program."""
+    """Error: a program ran longer than its time limit, and was ended."""
 
 
 class OutputTooLong(ProgramFailed):
-    """Error: the program printed more than the limit."""
+    """Error: a program printed more than the limit."""
 
 
 class Missing(Exception):
-    """Error: the program does not exist."""
+    """Error: the program to run does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A program to run, with its limits."""
+    """A program to run, with its environment and its limits."""
 
     command: Sequence[str]
     environment: Mapping[str, str]  # all variables
@@ -61,15 +64,15 @@ class Run:
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
         """Run the program, and yield the lines that it prints, without line ends.
 
-        ``given``: its standard input. Raises Missing, or ProgramFailed (exit status, time limit, too long a
-        line), perhaps after the last line.
+        ``given``: standard input of the program. Raises Missing. Raises ProgramFailed for a bad exit status,
+        after the time limit, and for a line that is too long; lines may have been yielded before.
         """
         return self._run(given, lambda reader: reader.lines(self.longest))
 
     def output(self, most: int) -> bytes:
-        """Run the program, and return what it prints, at most ``most`` bytes.
+        """Run the program, and return its output. Raises Missing or ProgramFailed.
 
-        Raises Missing or ProgramFailed.
+        ``most``: limit of the output in bytes, beyond which the program counts as failed.
         """
         return b"".join(self._run(b"", lambda reader: reader.parts(most)))
 
@@ -119,7 +122,7 @@ class Run:
         return self.without_secrets(reader.last_bytes.decode("utf-8", "replace"))
 
     def without_secrets(self, text: str) -> str:
-        """Return the text with each secret as ``…``, except very short ones."""
+        """Replace each secret in a text by ``…``. Very short secrets are not replaced."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…") if len(secret) >= _SECRET else text
         return text
@@ -132,7 +135,7 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be rea
 class _Reader:
     """Reads the output of a process until a deadline.
 
-    ``until``: deadline in monotonic seconds. ``last_bytes``: end of standard error.
+    ``until``: deadline in monotonic seconds. ``last_bytes``: last bytes of standard error.
     """
 
     process: subprocess.Popen[bytes]
@@ -145,9 +148,10 @@ class _Reader:
             stream.close()
 
     def await_end(self) -> None:
-        """Wait for the exit after the output ended. Raises ProgramFailed if the process continues.
+        """Wait until the process has exited, after its output has ended.
 
-        The process is not reaped, so its group id stays valid.
+        Raises ProgramFailed if it goes on running. The exit status is not collected yet, so that the id of
+        the process group stays valid.
         """
         until = time.monotonic() + _GRACE
         while _runs(self.process.pid):
@@ -169,9 +173,10 @@ class _Reader:
             yield bytes(line)
 
     def parts(self, most: int | None = None) -> Iterator[bytes]:
-        """Yield standard output as it arrives, and gather standard error in ``last_bytes``.
+        """Yield standard output as it arrives. The end of standard error is kept in ``last_bytes``.
 
-        ``most``: limit of bytes, with which the end of both streams is awaited. Raises ProgramFailed.
+        ``most``: limit of the output in bytes. With a limit, the ends of both streams are awaited. Raises
+        ProgramFailed.
         """
         assert self.process.stdout and self.process.stderr
         stdout, stderr, size = self.process.stdout.fileno(), self.process.stderr.fileno(), 0
@@ -200,7 +205,7 @@ class _Reader:
 
 
 def _end(group: int) -> None:
-    """End a process group: SIGTERM, and after some seconds SIGKILL."""
+    """End all processes of a group: by SIGTERM, and after some seconds by SIGKILL."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
         until = time.monotonic() + _GRACE
@@ -214,9 +219,9 @@ def _runs(process: int) -> bool:
 
 
 def last_words(words: str) -> str:
-    """Return the lines of standard error that explain a failure.
+    """Return the lines of a program's standard error that explain its failure.
 
-    These are the last three that look like errors, else the last line.
+    These are the last three lines that look like errors, or else the last line.
     """
     lines = [line.strip()[:500] for line in words.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]

@@ -1,4 +1,4 @@
-"""Patterns as gitignore(5) defines them, matched one directory level at a time. Pure.
+"""Matches patterns as gitignore(5) defines them, one directory level at a time. Pure.
 
 Git decides level by level. An ignored directory is not entered. Inside other directories a pattern must match
 the entry itself, not its parents. Libraries that judge a whole path at once get ``foo/**`` with
@@ -49,7 +49,7 @@ _SMALL = 4096  # characters; many files up to this size are cached, and few larg
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A pattern as a regular expression."""
+    """A pattern, translated to a regular expression."""
 
     expression: str
     whole_path: bool  # whether it is matched against the path, or against the last component alone
@@ -58,13 +58,13 @@ class _Line:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Return the compiled expression. Most lines of a long file are never compiled."""
+        """Compile the regular expression at its first use. Most patterns of a long file are never used."""
         return _compile(self.expression)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """Patterns of one file or list. The last pattern that matches a name decides."""
+    """The patterns of one ignore file or option. The last pattern that matches an entry decides."""
 
     lines: tuple[_Line, ...]  # last first
     names: re.Pattern[str]  # matches if one of the name patterns matches
@@ -78,10 +78,10 @@ class IgnoreRules:
         return any(line.negated for line in self.lines)
 
     def verdict(self, path: str, name: str, *, directory: bool) -> bool | None:
-        """Return whether a pattern matches an entry: True, False for a negated pattern, or None if none does.
+        """Match an entry: return True for a match, False for a match of a negated pattern, None for no match.
 
-        ``path``: path below the directory of the patterns, without a trailing slash. ``name``: its last
-        component. Directories above the entry do not count.
+        ``path``: path of the entry below the directory of the patterns, without a trailing slash. ``name``:
+        last component of the path. Matches of directories above the entry do not count.
         """
         if not self.names.fullmatch(name) and not self.paths.fullmatch(path):
             return None
@@ -94,7 +94,7 @@ class IgnoreRules:
 
 
 def rules(patterns: Iterable[str]) -> IgnoreRules:
-    """Parse patterns. Blank patterns, comments and patterns that git finds invalid match nothing."""
+    """Parse patterns. Blank lines, comments, and patterns that git considers invalid match nothing."""
     lines = [line for pattern in patterns if (line := _line(pattern))]
     return IgnoreRules(
         tuple(reversed(lines)),
@@ -104,7 +104,7 @@ def rules(patterns: Iterable[str]) -> IgnoreRules:
 
 
 def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) -> bool:
-    """Return whether a file is included, and neither the file nor a folder around it is excluded.
+    """Return whether a file is included, and neither the file nor a folder above it is excluded.
 
     ``names``: components of the file's path.
     """
@@ -119,7 +119,7 @@ def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) ->
 
 
 def rules_of_file(text: str) -> IgnoreRules:
-    """Parse the text of an ignore file. Raises ValueError for too many or too long lines."""
+    """Parse the text of an ignore file. Raises ValueError if there are too many lines, or too long ones."""
     return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 
@@ -138,7 +138,7 @@ _large = lru_cache(maxsize=32)(_of_file)
 
 
 def too_long(pattern: str) -> str | None:
-    """Return the problem if a pattern is too long, as the predicate of a sentence; else None."""
+    """Return the problem if a pattern is too long, as a predicate such as "has more than …"; else None."""
     return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
 
 
@@ -187,7 +187,7 @@ def _translate(glob: str) -> str:
 
 
 def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
-    """Return the runs of tokens between the marks."""
+    """Split a list of tokens at each ``mark``, and return the parts."""
     parts: list[list[str]] = [[]]
     for token in tokens:
         if token == mark:
@@ -198,7 +198,10 @@ def _split_at(tokens: Sequence[str], mark: str) -> list[list[str]]:
 
 
 def _earliest(parts: Sequence[Sequence[str]]) -> str:
-    """Return a regular expression in which each part between stars matches as early as possible."""
+    """Return a regular expression that matches the parts of a pattern, with any text between them.
+
+    ``parts``: the parts between the stars. Each matches at the first possible position.
+    """
     first, *more = ["".join(part) for part in parts]
     return first + "".join(f"(?>{_STAR}?{part})" for part in more)
 
@@ -234,9 +237,9 @@ def _set(members: str, *, negated: bool) -> str:
 
 
 def _member(match: re.Match[str]) -> str | None:
-    """Translate a member of a set: a class, a range or a character.
+    """Translate a member of a bracket expression: a character class, a range or a character.
 
-    Returns "" for a reversed range, and None for an unknown class.
+    Return "" for a range in descending order, and None for an unknown class.
     """
     if match["name"] is not None:
         return _CLASSES.get(match["name"])

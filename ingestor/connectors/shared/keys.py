@@ -1,4 +1,4 @@
-r"""Keys of documents that stand for file names, and subtrees of keys. Pure.
+r"""Converts file names to keys of documents, and handles subtrees of keys. Pure.
 
 A file system allows any bytes but ``/`` and NUL in a name; the journal and Chroma want valid UTF-8. A name
 that is valid UTF-8 stays unchanged. In any other, each invalid byte becomes ``\xE9`` and each backslash
@@ -17,7 +17,7 @@ _INVALID = re.compile("[\udc80-\udcff]")
 
 
 def escape(name: str) -> str:
-    """Return a name as valid UTF-8 text, so that no two names give the same text."""
+    """Convert a name to valid UTF-8. Different names give different texts."""
     if name.isascii() and "\\" not in name:
         return name
     raw = os.fsencode(name)
@@ -28,7 +28,7 @@ def escape(name: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the name that ``escape`` made this text from."""
+    """Convert an escaped text back to the name."""
     if "\\" not in text:
         return os.fsdecode(text.encode("utf-8"))
     return os.fsdecode(_ESCAPE.sub(lambda byte: bytes([int(byte[1], 16)]), text.encode("utf-8")))
@@ -40,7 +40,7 @@ def key_of(names: list[str]) -> str:
 
 
 def names_of(key: str) -> list[str]:
-    """Return the path components of a key. Raises ValueError for a key that could lead elsewhere."""
+    """Return the path components of a key. Raises ValueError for a key that could lead to another folder."""
     names = [unescape(part) for part in key.split("/")] if key else []
     if any(name in ("", ".", "..") or "/" in name or "\0" in name for name in names):
         raise ValueError(f"not the key of a file: {key!r}")
@@ -48,10 +48,11 @@ def names_of(key: str) -> list[str]:
 
 
 def cover(keys: Iterable[str], limit: int) -> list[str]:
-    """Return at most ``limit`` (one or more) keys that cover ``keys``, sorted.
+    """Return at most ``limit`` keys that together cover all of ``keys``, sorted.
 
-    Each key is one of the result or lies below one of them, and none of the result lies below another. If
-    there are too many, parents replace the deepest keys first; "" is above all keys.
+    A key covers itself and all keys below it. If the result would be too long, the deepest keys are replaced
+    by their parents. The key "" covers all keys. No key of the result lies below another. ``limit``: at least
+    1.
     """
     kept = _outermost(set(keys))
     while len(kept) > limit:
@@ -61,7 +62,7 @@ def cover(keys: Iterable[str], limit: int) -> list[str]:
 
 
 def is_covered(key: str, by: set[str]) -> bool:
-    """Return whether a key above ``key`` is in the set."""
+    """Return whether a key lies below one of the keys in ``by``."""
     if "" in by:
         return key != ""
     cut = key.find("/")

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def hold_lock(path: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, which is created for this user only. The lock ends with the process.
+    """Lock a file until the context ends. A missing file is created, so that only this user can open it.
 
-    Raises OSError if the file can't be created, and BlockingIOError if another holds the lock and ``wait`` is
-    false.
+    The lock also ends with the process. ``wait``: whether to wait if another holder has the lock. Raises
+    OSError if the file cannot be created, and BlockingIOError if it is locked and ``wait`` is false.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

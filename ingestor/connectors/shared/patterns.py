@@ -43,9 +43,10 @@ MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files ar
 
 
 def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it") -> None:
-    """Raise BadDocument if an item has more than ``most`` bytes. ``size``: None if not known yet.
+    """Raise BadDocument if a document has more than ``most`` bytes.
 
-    ``remedy``: what the error advises to do about ``max_size``.
+    ``size``: size of the document; None if unknown. ``remedy``: what the message advises to do about
+    ``max_size``.
     """
     if size is not None and size > most:
         raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {most:,}: {remedy}")
@@ -55,6 +56,10 @@ OR_EXCLUDE = "raise it, or exclude the file"
 
 
 def choose(include: list[str], exclude: list[str], *, hidden: bool) -> Callable[[str], bool]:
-    """Return a test of paths by these options, for a source without ignore files and links."""
+    """Return a function that tests whether these options select a path.
+
+    Sources without ignore files and links use this function. ``hidden``: whether names that start with a dot
+    are selected.
+    """
     included, excluded = rules(include), rules([*(() if hidden else (".*",)), *NOT_DOCUMENTS, *exclude])
     return lambda path: selects(included, excluded, path.split("/"))

@@ -1,4 +1,4 @@
-"""Values of columns and fields as metadata. Pure; imports the standard library alone."""
+"""Converts values of database columns and fields to metadata. Pure; imports only the standard library."""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 def scalar(value: object) -> "Scalar":
-    """Return a value as metadata: text, a boolean, a number of at most 64 bits, or None.
+    """Convert a value to metadata: text, a boolean, a number of at most 64 bits, or None.
 
     Other values become text: times in ISO 8601, lists with commas, mappings in JSON, decimals with all their
-    digits. Numbers that are not finite, and objects that show only their address in memory, become None.
+    digits. Numbers that are not finite become None, and so do objects whose text only has their address in
+    memory.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -109,14 +109,17 @@ _SECONDS = 30  # time limit of connecting
 
 
 class Database:
-    """A database that SQLAlchemy connects to. ``url``: without a password. Threads may share an object."""
+    """A database that SQLAlchemy can connect to. ``url``: without a password. Threads may share an object."""
 
     def __init__(self, url: str, password: SecretStr | None) -> None:
         self._url, self._password = url, password
 
     @contextmanager
     def connect(self) -> Iterator["Connection"]:
-        """Open a connection for the context. Raises NeedsHuman (login, query, columns) or Transient."""
+        """Open a connection until the context ends. Raises Transient.
+
+        Raises NeedsHuman if the login, the query or a column is wrong.
+        """
         try:
             from sqlalchemy.exc import SQLAlchemyError
         except ImportError as error:
@@ -133,7 +136,7 @@ class Database:
 
     @cached_property
     def engine(self) -> "Engine":
-        """Create the engine at its first use; two threads may create one each. Raises NeedsHuman."""
+        """Create SQLAlchemy's engine at its first use. Two threads may create one each. Raises NeedsHuman."""
         from sqlalchemy import create_engine, make_url
 
         url = make_url(self._url)
@@ -161,7 +164,7 @@ class Database:
 
 
 def _time_limits(driver: str) -> dict[str, int]:
-    """Return arguments of a driver that limit the waits for a server; empty for other drivers."""
+    """Return arguments that limit how long a driver waits for a server; empty for unknown drivers."""
     if driver in ("psycopg", "psycopg2"):
         lost = {"keepalives_idle": _SECONDS, "keepalives_interval": 10, "keepalives_count": 3}
         return {"connect_timeout": _SECONDS, "tcp_user_timeout": _SECONDS * 1000, **lost}
@@ -176,11 +179,11 @@ Rows = Sequence[tuple[str, object]]  # key and value of ``cursor``, the newest f
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """High-water mark of the ``cursor`` column.
+    """High-water mark: the highest value of the ``cursor`` column at the last poll.
 
-    ``value``: the highest value so far; None if no row had one. ``keys``: keys of the rows with that value: a
-    later row may have the same value. ``crowded``: too many rows have that value, so ``keys`` is empty and
-    only higher values count.
+    ``value``: None if no row had a value. ``keys``: keys of the rows with that value, because a later row may
+    have the same value. ``crowded``: whether too many rows have that value; then ``keys`` is empty, and only
+    rows with higher values are found.
     """
 
     value: object = None
@@ -189,7 +192,10 @@ class Mark:
 
 
 def mark_of(rows: Rows) -> Mark:
-    """Return the mark after reading these rows, the newest first."""
+    """Return the mark after a poll.
+
+    ``rows``: key and cursor value of the rows that it read, the newest first.
+    """
     if not rows:
         return Mark()
     newest = rows[0][1]
@@ -199,7 +205,10 @@ def mark_of(rows: Rows) -> Mark:
 
 
 def keys_of_changes(before: Mark, rows: Rows) -> set[str]:
-    """Return the keys of rows that were written since, or had the mark's value and are gone; "" means all."""
+    """Return the keys of rows that changed since the last poll; "" stands for all rows.
+
+    These rows were written since, or were at the mark and are gone. ``before``: the mark of the last poll.
+    """
     if len(rows) >= LIMIT:
         return {""}
     written = {key for key, value in rows if value != before.value or key not in before.keys}
@@ -212,9 +221,9 @@ _log = logging.getLogger(__name__)
 
 
 def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
-    """Yield hints of new and changed rows, until ``stop`` is set. ``every``: seconds between two polls.
+    """Yield hints of new and changed rows until ``stop`` is set. ``every``: seconds between two polls.
 
-    The first hint, for all rows, comes at once; another one when the database can be read.
+    The first hint is for all rows. If the database cannot be read then, that hint is repeated when it can.
     """
     mark: Mark | None = None
     under = {""}
@@ -230,7 +239,10 @@ def poll(newest: Newest, every: float, stop: Stop) -> Iterator[Hint]:
 
 
 def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
-    """Return the new mark, and the keys to scan. ``before``: None at the first poll."""
+    """Poll the database.
+
+    Return the new mark, and the keys to scan. ``before``: the last mark; None at first.
+    """
     rows = newest(before or Mark())
     if before is None:
         return mark_of(rows), {""}
@@ -242,7 +254,7 @@ def _poll_once(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
 
 
 class Sql:
-    """Connector and Scoped for the rows of a query."""
+    """Connector for the rows of a query. Implements Scoped, too."""
 
     def __init__(self, options: SqlOptions) -> None:
         self._options = options
@@ -255,16 +267,18 @@ class Sql:
         self._has_listed = False  # whether a complete scan set the two fields above
 
     def scan(self) -> Iterator[Item]:
-        """Yield all rows. Raises NeedsHuman (login, query, key) or Transient."""
+        """Yield all rows.
+
+        Raises Transient. Raises NeedsHuman if the login, the query or the keys are wrong.
+        """
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Yield the rows at or below a key.
+        """Yield the rows at or below a key. Raises NeedsHuman or Transient.
 
-        All rows are read until a complete scan has shown the keys' types.
-
-        Raises NeedsHuman or Transient. Rows without a unique key are reported at the end: by PartialScan, or
-        by NeedsHuman if no row has one.
+        Until a first complete scan, all rows are read, because the types of keys are not known yet. Rows
+        without a unique key are reported at the end: by PartialScan, or by NeedsHuman if no row has a unique
+        key.
         """
         seen: set[str] = set()
         wrong: list[str] = []  # messages about rows without a unique key
@@ -297,7 +311,10 @@ class Sql:
             raise PartialScan(wrong[0] + more, cover(twice, _TOGETHER))
 
     def fetch(self, item: Item) -> Blob:
-        """Return the filled template of a row. Raises Stale, Transient, NeedsHuman or BadDocument."""
+        """Return the text of a row: the template with the row's values.
+
+        Raises Stale, Transient or BadDocument. Raises NeedsHuman if the query is wrong.
+        """
         with self.database.connect() as connection:
             from sqlalchemy import column
 
@@ -316,7 +333,10 @@ class Sql:
         return Blob(data, name.rpartition("/")[2])
 
     def newest(self, mark: Mark) -> Rows:
-        """Return the newest rows from the mark on. The key is "" for a value that cannot be a key."""
+        """Return key and cursor value of the rows at and above the mark, the newest first.
+
+        The key of a row is "" if its value cannot be a key.
+        """
         with self.database.connect() as connection:
             from sqlalchemy import column
 
@@ -344,7 +364,10 @@ class Sql:
             yield _plain(row._mapping)
 
     def _select(self, names: list[str] | None) -> Any:
-        """Build a SELECT of some columns from the query."""
+        """Build a SELECT of some columns around the query of the config.
+
+        ``names``: the columns; None for all.
+        """
         from sqlalchemy import column, literal_column, select, text
 
         query = self._options.query.replace(":", "\\:")  # a colon would start a parameter
@@ -352,9 +375,9 @@ class Sql:
         return select(*chosen).select_from(text(f"({query}\n) documents"))  # the query may end with a comment
 
     def _at(self, under: str) -> Any:
-        """Return a condition that all rows at or below a key meet, and perhaps other rows.
+        """Return a condition that finds all rows at or below a key, and perhaps other rows.
 
-        For a single key the database can use an index. Rows below a key are searched only if some key has a
+        The database can use an index for a single key. Rows below a key are searched only if some key has a
         slash.
         """
         from sqlalchemy import column, false, or_
@@ -377,7 +400,10 @@ class Sql:
         return Item(name, f"{type(key).__name__} {digest}", uri, None, modified, extra)
 
     def _key(self, key: object) -> str:
-        """Return the key of the item for a value of the key column. Raises BadDocument."""
+        """Convert a value of the key column to the key of an item.
+
+        Raises BadDocument if that is impossible.
+        """
         kind, name = type(key).__name__, str(key)
         if len(name) > _LONGEST_KEY:
             raise BadDocument(f"{self._options.key} has more than {_LONGEST_KEY:,} characters: correct `key`")
@@ -390,10 +416,10 @@ class Sql:
 
 
 class WatchedSql(Sql):
-    """Connector, Scoped and Watchable for a query with a ``cursor`` column."""
+    """Connector for a query with a ``cursor`` column. Implements Scoped and Watchable, too."""
 
     def scan(self) -> Iterator[Item]:
-        """Yield all rows. Raises NeedsHuman also for problems of the ``cursor`` column."""
+        """Yield all rows. Raises NeedsHuman also if the ``cursor`` column is unusable."""
         self.newest(Mark())
         yield from super().scan()
 
@@ -402,7 +428,11 @@ class WatchedSql(Sql):
 
 
 def _values(text: str, kinds: set[str]) -> Iterator[object]:
-    """Yield the values of the key column that give this key. ``kinds``: names of types in ``_BY_NAME``."""
+    """Yield the values of the key column that could have given a key.
+
+    For example, the key "7" stands for the number 7 or the text "7". ``kinds``: names of the types that keys
+    have.
+    """
     for kind in sorted(kinds):
         with suppress(ValueError):
             value = _BY_NAME[kind](text)
@@ -415,12 +445,15 @@ def _plain(row: _Row) -> dict[str, Any]:
 
 
 def _columns(template: str) -> list[str]:
-    """Return the names of the columns in a template, in order."""
+    """Return the names of the columns that a template uses, in their order."""
     return _COLUMN.findall(template)
 
 
 def _fill(template: str, value: _Lookup) -> bytes:
-    """Fill the template, and encode the result in UTF-8. A single column of bytes stays unchanged."""
+    """Fill a template with the values of a row, and encode the result in UTF-8.
+
+    If the template is a single column of bytes, the bytes are returned unchanged.
+    """
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
     return content if isinstance(content, bytes) else _fill_text(template, value).encode()
@@ -443,9 +476,9 @@ def _excerpt(row: _Row) -> str:
 
 
 def _exact(value: object) -> object:
-    """Return a value for comparison, a time in UTC.
+    """Convert a value so that equal values compare as equal. Times are converted to UTC.
 
-    In a local zone two times an hour apart can look the same.
+    In a local time zone, two times that are an hour apart can look the same.
     """
     if isinstance(value, datetime) and value.tzinfo:
         return value.astimezone(UTC)

@@ -45,7 +45,10 @@ Folder = Annotated[Url, require_match(".*/", "must end with a slash: it allows t
 
 
 class WebOptions(HttpOptions):
-    """Options of ``web``. Patterns apply to the path below the host, and work as in the folder connector."""
+    """Options of ``web``.
+
+    Patterns apply to the path after the host, and are written as for the folder connector.
+    """
 
     start: list[Url] = Field(min_length=1, description="addresses of pages or sitemaps to start from")
     follow: Follow = Field(
@@ -106,7 +109,8 @@ class Web:
     def scan(self) -> Iterator[Item]:
         """Crawl the website, and yield its documents.
 
-        Raises NeedsHuman or Transient if no start can be read, and PartialScan at the end if a page can't.
+        Raises NeedsHuman or Transient if no start can be read, and PartialScan at the end if some page cannot
+        be read.
         """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             crawl = Crawl(self._bounds, client, self._mirror)
@@ -127,10 +131,10 @@ class Web:
             raise _partial(crawl.unread, was_complete)
 
     def _is_copy(self, page: Page, other: Page) -> bool:
-        """Return whether ``page`` is a copy of ``other``, which it declares as canonical.
+        """Return whether a page is a copy of another page, which it declares as canonical.
 
-        HTML pages must have nearly the same text. For other types the declaration is believed, unless it
-        names the site's home page.
+        HTML pages are compared: they must have nearly the same text. For other types the declaration is
+        trusted, unless it names the site's home page.
         """
         if page.version == other.version:
             return True
@@ -147,14 +151,18 @@ class Web:
         return shown
 
     def fetch(self, item: Item) -> Blob:
-        """Return the page as it was listed, without a request. Raises Stale or BadDocument (too large)."""
+        """Return the content of a page as it was listed, without a request.
+
+        Raises Stale, and BadDocument if the page is too large.
+        """
         return self._mirror.fetch(item)
 
 
 def _partial(unread: dict[str, Exception], was_complete: bool) -> PartialScan:
-    """Return the error for unread pages. ``was_complete``: whether some earlier crawl read every page.
+    """Return the error for pages that could not be read. It names the keys whose documents must stay.
 
-    If none did, an unread page may link to any page, so no page may be removed.
+    ``was_complete``: whether some earlier crawl read every page. If none did, the unread pages may link to
+    any page, so no document may be removed.
     """
     more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
     message = f"{next(iter(unread.values()))}{more}: their known documents stay"

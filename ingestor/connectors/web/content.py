@@ -1,4 +1,4 @@
-"""Turn responses into pages, and choose the pages that are documents. Pure."""
+"""Converts responses to pages, and chooses the pages that are documents. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -85,12 +85,15 @@ def sitemap_page(answer: HttpAnswer, sitemap: Sitemap) -> Page:
 
 
 def version(data: bytes, *facts: object) -> str:
-    """Return a digest of content and facts."""
+    """Return a digest of a page's content and of further facts, which changes if one of them changes."""
     return blake2b(repr(facts).encode("utf-8", "replace") + b"\0" + data, digest_size=16).hexdigest()
 
 
 def _canonical(answer: HttpAnswer, links: PageLinks) -> str | None:
-    """Return the canonical address that a page declares, if it is another one of the same origin."""
+    """Return the canonical address that a page declares.
+
+    Return None if it is the page's own address, or belongs to another origin.
+    """
     sent = canonical_link(answer.headers)
     address = (normal(sent, answer.url) if sent else None) or links.canonical
     return address if address and address != answer.url and origin(address) == origin(answer.url) else None
@@ -101,10 +104,11 @@ def is_html(content_type: str | None) -> bool:
 
 
 def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) -> list[Page]:
-    """Return one page for each document: among copies, the page at their canonical address if it was read.
+    """Choose one page for each document, so that copies of a page are not indexed.
 
-    A page that is no copy of the page at its canonical address is a document of its own. ``is_copy``: whether
-    the first page is a copy of the second.
+    Of several copies, the page at their canonical address is chosen if it was read. A page that differs from
+    the page at its canonical address is a document of its own. ``is_copy``: returns whether its first
+    argument is a copy of the second.
     """
     contents = {url: page for url, page in pages.items() if page.version}
     chosen: dict[str, Page] = {}  # by canonical address
@@ -123,7 +127,7 @@ def documents(pages: Mapping[str, Page], is_copy: Callable[[Page, Page], bool]) 
 
 
 def blob_name(page: Page) -> str:
-    """Return a file name for the page, with an ending that fits its content type."""
+    """Return a file name for a page, with an extension that matches its content type."""
     name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
     if endings and PurePosixPath(name).suffix.lower() not in endings:
         return name + endings[0]
@@ -141,7 +145,7 @@ _LEFT_OUT = {"head", "script", "style", "noscript", "template", "nav", "header",
 
 
 def shingles(data: bytes) -> frozenset[int]:
-    """Return the hash of each three consecutive words in the text of an HTML page, without its navigation."""
+    """Return hashes of all runs of three words in the text of an HTML page, without its navigation."""
     page, parts, at, within, depth = data.decode("utf-8", "replace"), list[str](), 0, "", 0
     for tag in _TAG.finditer(page):
         closing, name = tag[1], tag[2].lower()
@@ -158,5 +162,5 @@ def shingles(data: bytes) -> frozenset[int]:
 
 
 def are_copies(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether two pages have nearly the same text, by their shingles."""
+    """Return whether two pages have nearly the same text. ``one``, ``other``: shingles of both pages."""
     return len(one & other) >= _COPY * len(one | other)

@@ -1,4 +1,4 @@
-"""Crawl of a website: requests pages breadth first, one after another.
+"""Crawls a website: requests pages breadth first, one after another.
 
 An unreadable page keeps its last content and links, and these links are followed. Then pages that no other
 page links to any more are requested, too, because the unreadable page may link to them.
@@ -32,7 +32,7 @@ _ALL = rules(["**/*"])
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Options that decide which pages a crawl requests; see WebOptions for each."""
+    """Options that limit which pages a crawl requests; see WebOptions for each."""
 
     starts: tuple[str, ...]
     follow: Follow
@@ -44,20 +44,20 @@ class Bounds:
     robots: bool
 
     def enters(self, url: str) -> bool:
-        """Return whether a linked page may be requested."""
+        """Return whether a page that another page links to may be requested."""
         return lies_below(url, self.within) and selects(_ALL, self.exclude, path_names(url))
 
     def takes(self, url: str) -> bool:
-        """Return whether the page may be a document."""
+        """Return whether a page may be a document."""
         return selects(self.include, self.exclude, path_names(url))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An address to request.
+    """An address that a crawl will request.
 
-    ``depth``: number of links from a start. ``hops``: number of redirects in a row. ``start``: whether the
-    config names the address, or an address that redirects to it.
+    ``depth``: number of links from a start to the address. ``hops``: number of redirects in a row that led to
+    it. ``start``: whether the config names the address, or an address that redirects to it.
     """
 
     url: str
@@ -68,14 +68,14 @@ class Step:
 
 
 class _Denied(Exception):
-    """Error: the server, its robots.txt or the config forbids this page, and a retry will not help."""
+    """Error: a page must not be read, by the server, its robots.txt or the config. A retry will not help."""
 
 
 class Crawl:
-    """Crawl of a website, with its result.
+    """A crawl of a website, and its result.
 
-    ``pages``: pages by address, as read now or before. ``unread``: errors by address. ``cut``: whether the
-    crawl ended at ``max_pages``.
+    ``pages``: pages by address, as read in this crawl or an earlier one. ``unread``: errors of unreadable
+    pages by address. ``cut``: whether the crawl ended because it had read ``max_pages`` pages.
     """
 
     def __init__(self, bounds: Bounds, client: WebClient, mirror: Mirror) -> None:
@@ -117,9 +117,9 @@ class Crawl:
                     self._visit(Step(page.url))
 
     def _first(self, start: str) -> Iterator[Step]:
-        """Yield the addresses to request for a start: the start itself, or the sitemaps of its site.
+        """Yield the first addresses to request: the start itself, or the sitemaps of its site.
 
-        Sitemaps are named by robots.txt; else the usual ``/sitemap.xml`` is tried.
+        If robots.txt names no sitemap, the usual address ``/sitemap.xml`` is requested.
         """
         if self._bounds.follow != "sitemap":
             yield Step(start, start=True)
@@ -163,7 +163,10 @@ class Crawl:
         return looks_endless(url) or self._queries[path] > _QUERIES
 
     def _onward(self, step: Step, page: Page) -> Iterator[Step]:
-        """Yield the addresses to which a page leads: its redirect, sitemaps, or links."""
+        """Yield the addresses that a page leads to.
+
+        These are the target of its redirect, the addresses in a sitemap, or the links of a page.
+        """
         if page.location:
             yield replace(step, url=page.location, hops=step.hops + 1)
         elif step.role == "sitemap" and page.of_sitemaps:
@@ -176,7 +179,10 @@ class Crawl:
                     yield Step(url, depth=step.depth + 1)
 
     def _visit(self, step: Step) -> Page | None:
-        """Return the page at an address as it is now, or as it was read last; None if there is no page."""
+        """Request an address, and return its page; None if there is no page.
+
+        If the page cannot be read now, return the page as it was last read.
+        """
         stored = self._mirror.page(step.url)
         try:
             page = self._request(step, stored)
@@ -201,9 +207,9 @@ class Crawl:
         return stored
 
     def _request(self, step: Step, stored: Page | None) -> Page | None:
-        """Request an address; return its page, or None if there is no page.
+        """Request an address, and return its page; None if there is no page.
 
-        Raises _Denied, AddressRefused, Broken or Transient.
+        ``stored``: the page as it was last read. Raises _Denied, AddressRefused, Broken or Transient.
         """
         url, site = step.url, origin(step.url)
         if self._failed[site] >= _IN_A_ROW:
@@ -221,7 +227,10 @@ class Crawl:
         return self._without_content(step, answer)
 
     def _without_content(self, step: Step, answer: HttpAnswer) -> Page | None:
-        """Return the page of a redirect, or None for a missing page. Raises _Denied or Transient."""
+        """Convert a response that has no content: return the page of a redirect, or None for a missing page.
+
+        Raises _Denied or Transient.
+        """
         if answer.location:
             if step.start and not self._may_enter(replace(step, url=answer.location, hops=step.hops + 1)):
                 target = f"{step.url} redirects to {answer.location}"
@@ -256,5 +265,5 @@ class Crawl:
 
 
 def _for_start(error: Exception) -> Exception:
-    """Return the error to report if no start of the config can be read."""
+    """Convert the error of a start page to the error of the scan, for the case that no start can be read."""
     return NeedsHuman(str(error)) if isinstance(error, _Denied | AddressRefused) else Transient(str(error))

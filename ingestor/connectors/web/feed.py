@@ -41,8 +41,8 @@ _ANSWER = 10**8  # bytes
 def read_confined(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> ParsedFeed:
     """Parse a feed in a confined process.
 
-    ``seconds``: limit of CPU time. Raises NoFeed, also beyond a limit, or Transient if the process does not
-    start.
+    ``seconds``: limit of CPU time. Raises NoFeed if the feed is invalid or exceeds a limit, and Transient if
+    the process does not start.
     """
     hide()  # the process runs as the same user, who may otherwise read and write our memory
     child = python_child("-m", _CHILD, str(seconds), str(_MEMORY))
@@ -87,10 +87,10 @@ class FeedConnector:
         self._mirror = Mirror(options.state.expanduser() / f"{short(options.url)}.sqlite")
 
     def scan(self) -> Iterator[Item]:
-        """Yield the entries of the feed, and stored ones that left the feed.
+        """Yield the entries of the feed, and stored entries that the feed no longer has.
 
-        Raises NeedsHuman or Transient if the feed can't be read, and PartialScan at the end if an article
-        can't.
+        Raises NeedsHuman or Transient if the feed cannot be read, and PartialScan at the end if an article
+        cannot be read.
         """
         with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             unread = self._update(client)
@@ -102,13 +102,16 @@ class FeedConnector:
             raise PartialScan(message, list(unread))
 
     def fetch(self, item: Item) -> Blob:
-        """Return the document as it was listed. Raises Stale or BadDocument (too large)."""
+        """Return the document of an entry as it was listed.
+
+        Raises Stale, and BadDocument if the document is too large.
+        """
         return self._mirror.fetch(item)
 
     def _update(self, client: WebClient) -> dict[str, Exception]:
-        """Read the feed if it changed, and store its entries.
+        """Request the feed, and store new and changed entries, if the feed changed.
 
-        Return the errors of unreadable articles by key.
+        Return the errors of articles that cannot be read, by the key of the entry.
         """
         answer = self._request(client)
         if answer.status == 304:
@@ -140,7 +143,10 @@ class FeedConnector:
         return unread
 
     def _request(self, client: WebClient) -> HttpAnswer:
-        """Return the feed's response, of status 200 or 304 (not modified). Raises NeedsHuman or Transient."""
+        """Request the feed. Return the response, whose status is 200, or 304 if the feed did not change.
+
+        Raises NeedsHuman or Transient.
+        """
         url = self._options.url
         note, last, last_address = self._mirror.note(_FEED), NOTHING, ""
         if note and (values := json.loads(note))[0] == self._note_options():  # else read all
@@ -161,7 +167,7 @@ class FeedConnector:
         return version(b"", entry.version, self._options.full_article)
 
     def _keep(self, key: str, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> None:
-        """Store a new or changed entry. Raises Transient if its article can't be read now."""
+        """Store an entry if it is new or changed. Raises Transient if its article cannot be read now."""
         made_of, stored = self._version_of(entry), self._mirror.page(key)
         if stored and stored.made_of == made_of:
             return
@@ -170,7 +176,10 @@ class FeedConnector:
         self._mirror.keep(replace(page, made_of=made_of, extra=extra, link=entry.link), data)
 
     def _page(self, key: str, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> tuple[Page, bytes]:
-        """Return the document of an entry: the article, else the feed's own text. Raises Transient."""
+        """Return the page and the content of an entry: its article, or else its text in the feed.
+
+        Raises Transient.
+        """
         answer = self._article(entry, client, robots) if self._options.full_article else None
         page = page_of(answer, links=False, robots=True) if answer else None
         if answer is None or page is None or not page.version:
@@ -181,7 +190,10 @@ class FeedConnector:
         return replace(page, modified=entry.changed or page.modified), answer.data
 
     def _article(self, entry: FeedEntry, client: WebClient, robots: RobotsCache) -> HttpAnswer | None:
-        """Request the page that an entry links to; None if it is missing or forbidden. Raises Transient."""
+        """Request the page that an entry links to. Return None if the page is missing or forbidden.
+
+        Raises Transient.
+        """
         if entry.link is None:
             return None
         try:

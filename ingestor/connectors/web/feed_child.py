@@ -1,4 +1,4 @@
-"""Process that parses one feed; see feed.py.
+"""Program of the process that parses one feed; see feed.py.
 
 The process is confined before it imports feedparser or anything else outside the standard library.
 """
@@ -15,10 +15,10 @@ _FILES = 64  # open files at most
 
 
 def main(seconds: int, memory: int) -> None:
-    """Parse a feed from standard input: a line of JSON with content type and address, then the feed's bytes.
+    """Parse a feed from standard input, and print its entries, or why the feed is invalid, as JSON.
 
-    ``seconds``: limit of CPU time; ``memory``: bytes. The entries, or the reason why the feed is bad, are
-    printed as JSON.
+    The input is a line of JSON with content type and address, and then the bytes of the feed. ``seconds``:
+    limit of CPU time. ``memory``: limit of memory in bytes.
     """
     limits = {"CPU": seconds, "AS": memory, "CORE": 0, "FSIZE": 0, "NOFILE": _FILES}
     for name, most in limits.items():

@@ -1,4 +1,4 @@
-"""Entries of feeds: RSS and Atom by feedparser, JSON Feed by the rules of jsonfeed.org.
+"""Reads entries of feeds: RSS and Atom by feedparser, JSON Feed by the rules of jsonfeed.org.
 
 A broken feed is read as far as possible. The parser gets bytes in memory, never an address, which feedparser
 would open. Scripts and the like are removed from the entries.
@@ -23,15 +23,15 @@ _MOMENTS = ("updated_parsed", "published_parsed")
 
 
 class NoFeed(Exception):
-    """Error: the bytes are no feed, or truncated. The message gives the reason."""
+    """Error: the bytes are not a feed, or a truncated feed. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """An entry of a feed. ``html``: its text in the feed.
+    """An entry of a feed. ``html``: the text that the feed has of it.
 
-    ``key``: the entry's id, which several entries may share; else its link or title. If other entries have
-    the same link or title, or the entry has neither, the key ends in a digest of the whole entry.
+    ``key``: the id of the entry, which several entries may share; if it has none, its link or title. A digest
+    of the whole entry is added if it has neither, or if other entries have the same link or title.
     """
 
     key: str
@@ -57,14 +57,14 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFeed:
-    """Entries of a feed. ``whole``: whether the XML was read to its end."""
+    """Entries of a feed. ``whole``: whether the feed could be read to its end."""
 
     entries: tuple[FeedEntry, ...]
     whole: bool = True
 
 
 def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
-    """Read the entries in the feed's order, without exact repetitions.
+    """Parse a feed. Return its entries in their order; exact repetitions of an entry are left out.
 
     ``url``: address of the feed. Raises NoFeed.
     """
@@ -77,7 +77,7 @@ def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """An entry as it was stored by an earlier scan. ``version``: as ``number_keys`` gets versions."""
+    """An entry that an earlier scan stored. ``version``: version of the entry at that time."""
 
     key: str
     link: str | None
@@ -87,12 +87,14 @@ class KnownEntry:
 def number_keys(
     listed: Sequence[FeedEntry], stored: Sequence[KnownEntry], version: Callable[[FeedEntry], str]
 ) -> dict[str, FeedEntry]:
-    """Return the entries by unique key. Entries that share an id get the keys ``id``, ``id#2`` and so on.
+    """Give each entry a unique key. Entries that share an id get the keys ``id``, ``id#2`` and so on.
 
-    ``stored``: entries of earlier scans. ``version``: function that returns the version of an entry.
+    ``listed``: entries of the feed. ``stored``: entries of earlier scans. ``version``: returns the version of
+    an entry.
 
-    An entry keeps the key of a stored entry with the same version, else with the same unique link. So keys
-    stay when entries are added or removed before. An id that was never shared is always the key.
+    An entry keeps the key of the stored entry with the same version. Otherwise it keeps the key of the stored
+    entry with the same link, if no other entry has that link. So keys do not change when entries are added or
+    removed before it. An id that no two entries ever shared is the key itself.
     """
     counts = Counter(entry.key for entry in listed)
     ids = {one.key: base for one in stored if (base := _id_of_numbered(one.key, counts))}
@@ -126,16 +128,16 @@ def number_keys(
 
 
 def _id_of_numbered(key: str, ids: Collection[str]) -> str | None:
-    """Return the id in a numbered key such as ``id#2``; None if the key is no numbered one.
+    """Return the id in a numbered key such as ``id#2``; None if the key is not numbered.
 
-    ``ids``: ids of the feed's entries. One of them may look like a numbered key.
+    ``ids``: ids of the feed's entries. An id that looks like a numbered key is not one.
     """
     base, _, number = key.rpartition("#")
     return base if number.isdecimal() and base in ids and key not in ids else None
 
 
 def _name(entry: FeedEntry, names: Counter[str]) -> str:
-    """Return a unique key for an entry without an id. ``names``: how often each link or title occurs."""
+    """Return a unique key for an entry that has no id. ``names``: how often each link or title occurs."""
     name = entry.link or entry.title
     return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
@@ -187,7 +189,10 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> F
 def _entry(
     key: object, link: str | None, title: object, html: str, author: object, changed: float | None
 ) -> FeedEntry | None:
-    """Return an entry; None if it is empty. ``key``: its id, if any."""
+    """Build an entry from its fields; return None if all of them are empty.
+
+    ``key``: id of the entry, if any.
+    """
     entry = FeedEntry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
     return entry if entry.key or link or entry.title or entry.html else None
 
@@ -197,7 +202,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _in_utc(moment: tuple[int, ...]) -> float | None:
-    """Return POSIX seconds of a time in UTC; None if it is invalid, such as the 0000-00-00 of databases."""
+    """Convert a time in UTC to POSIX seconds; return None if it is invalid, such as 0000-00-00."""
     try:
         return float(calendar.timegm(moment))
     except ValueError:
@@ -205,7 +210,10 @@ def _in_utc(moment: tuple[int, ...]) -> float | None:
 
 
 def _seconds(moment: object) -> float | None:
-    """Parse ISO 8601 into POSIX seconds; None for other text. A time without a zone is in UTC."""
+    """Parse a time in ISO 8601, and return POSIX seconds; None for other text.
+
+    The default time zone is UTC.
+    """
     try:
         return posix(datetime.fromisoformat(str(moment))) if moment else None
     except (ValueError, OverflowError):
@@ -213,5 +221,5 @@ def _seconds(moment: object) -> float | None:
 
 
 def _text(value: object) -> str:
-    """Return a value as text without lone surrogates; "" for None."""
+    """Convert a value to text without lone surrogates; None becomes ""."""
     return "" if value is None else text(str(value).strip())

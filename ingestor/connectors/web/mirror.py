@@ -1,4 +1,4 @@
-"""Pages that were read, with their content, in an SQLite file, so that unchanged pages are not sent again.
+"""Stores pages that were read, in an SQLite file, so that unchanged pages need not be sent again.
 
 Each page is stored in a transaction of its own. So after a crash the file holds the pages read until then.
 """
@@ -25,9 +25,10 @@ CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 
 
 class Mirror:
-    """Store of pages and notes of one source, in ``file``, which the first pass creates.
+    """Store of the pages and notes of one source, in ``file``, which the first scan creates.
 
-    A note is a named text, such as the validators of a feed. Methods raise Transient if the file is unusable.
+    A note is a text stored under a name, such as the validators of a feed. Methods raise Transient if the
+    file is unusable.
     """
 
     def __init__(self, file: Path) -> None:
@@ -35,7 +36,7 @@ class Mirror:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the file during a pass, against all programs that share the file. Raises NeedsHuman."""
+        """Lock the file during a scan, against all programs that share it. Raises NeedsHuman."""
         with ExitStack() as held:
             try:
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ class Mirror:
             return [_page(facts) for (facts,) in database.execute("SELECT facts FROM page ORDER BY url")]
 
     def keep(self, page: Page, body: bytes | None = None) -> None:
-        """Store a page, in place of the page with the same address."""
+        """Store a page with its content, in place of the page that was stored for the same address."""
         packed = None if body is None else zlib.compress(body, 1)
         with self._open() as database:
             database.execute(
@@ -68,7 +69,7 @@ class Mirror:
     def fetch(self, item: Item) -> Blob:
         """Return the content of a page as it was listed.
 
-        Raises Stale if the page was read again since, BadDocument if its content can't be indexed.
+        Raises Stale if the page was read again since, and BadDocument if its content cannot be indexed.
         """
         body = self.body(item.key, item.version)
         if body is None:
@@ -79,7 +80,7 @@ class Mirror:
         return Blob(data, blob_name(page), page.content_type)
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
-        """Return the page at an address, and its content; None if no page of that version is stored."""
+        """Return the page stored for an address, and its content; None if that version is not stored."""
         with self._open() as database:
             row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
         if row is None or _page(row[0]).version != version:
@@ -87,7 +88,7 @@ class Mirror:
         return _page(row[0]), zlib.decompress(row[1]) if row[1] else b""
 
     def keep_only(self, urls: Collection[str]) -> None:
-        """Delete the pages with other addresses."""
+        """Delete all pages except those with these addresses."""
         with self._open() as database:
             urls_stored = [url for (url,) in database.execute("SELECT url FROM page")]
             others = [(url,) for url in urls_stored if url not in urls]
@@ -104,9 +105,10 @@ class Mirror:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one transaction, because workers read during a pass. Raises Transient.
+        """Open a connection for one transaction. Raises Transient.
 
-        A damaged file is renamed to end in ``.damaged``, and the next use creates a new one.
+        Connections are not shared, because workers read while a scan writes. A damaged file gets the ending
+        ``.damaged``, and the next call creates a new file.
         """
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:
@@ -129,5 +131,5 @@ def _page(facts: str) -> Page:
 
 
 def short(*parts: object) -> str:
-    """Return a digest of the values, for the name of a file."""
+    """Return a short digest of some values, to be used in the name of a file."""
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

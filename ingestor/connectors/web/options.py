@@ -1,4 +1,4 @@
-"""Options that all HTTP connectors share."""
+"""Options that all connectors share which send HTTP requests."""
 
 import base64
 import re
@@ -66,7 +66,7 @@ class HttpOptions(Options):
         return self
 
     def terms(self, *urls: str) -> Terms:
-        """Return the settings of a WebClient. ``urls``: secrets are sent to the origins of these only."""
+        """Return the settings of an HTTP client. Secrets are sent only to the origins of ``urls``."""
         secrets = [(name, value.get_secret_value()) for name, value in self.headers.items()]
         if self.password is not None:
             pair = f"{self.user}:{self.password.get_secret_value()}".encode()

@@ -1,4 +1,4 @@
-"""Links, canonical address and rules for robots of an HTML page. Pure.
+"""Reads links, canonical address and rules for robots of an HTML page. Pure.
 
 Untrusted pages are read in the daemon's process, so tags are read in linear time, and by Python alone.
 """
@@ -25,9 +25,10 @@ Attributes = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """Links of a page, and what the page says to robots.
+    """Links of a page, and its rules for robots.
 
-    ``links``: normal URLs, each once, in the page's order. ``robots``: words such as noindex and nofollow.
+    ``links``: URLs in normal spelling, each once, in the order of the page. ``robots``: words such as noindex
+    and nofollow.
     """
 
     links: tuple[str, ...] = ()
@@ -36,9 +37,9 @@ class PageLinks:
 
 
 def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> PageLinks:
-    """Read the links of a page, and its rules for robots.
+    """Read the links of an HTML page, and its rules for robots.
 
-    ``url``: address of the page; ``agent``: our name, which a meta element may use.
+    ``url``: address of the page. ``agent``: our name as a robot, by which a page may address rules to us.
     """
     links: dict[str, None] = {}
     canonical, robots, base = None, set[str](), url
@@ -64,7 +65,7 @@ def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> Pag
 
 
 def _text(data: bytes, content_type: str | None) -> str:
-    """Decode a page by its declared encoding; else as UTF-8, since addresses are nearly always ASCII."""
+    """Decode a page. If it declares no encoding, decode UTF-8, because addresses are nearly always ASCII."""
     sent = _DECLARED.search(content_type or "")
     named = _CHARSET.search(data, 0, _HEAD)
     charset = sent[1] if sent else named[1].decode("ascii") if named else "utf-8"
@@ -75,7 +76,7 @@ def _text(data: bytes, content_type: str | None) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
-    """Yield the start tags that ``links_of`` reads, with their attributes."""
+    """Yield the names and attributes of the start tags that ``links_of`` needs."""
     at = 0
     while tag_match := _TAG.search(text, at):
         if tag_match[1]:
@@ -92,7 +93,10 @@ def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
-    """Return the attributes from ``at`` on, and the tag's end. If a name is repeated, the first counts."""
+    """Parse the attributes of a tag, from offset ``at`` on. Return them, and the offset of the tag's end.
+
+    If an attribute is repeated, its first value counts.
+    """
     attributes: Attributes = {}
     while (at := _skip_blanks(text, at)) < len(text) and text[at] != ">":
         match = _ATTRIBUTE.match(text, at)

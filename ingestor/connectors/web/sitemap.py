@@ -1,4 +1,4 @@
-"""Addresses in sitemaps (sitemaps.org), and in feeds that serve as sitemaps. Pure.
+"""Reads the addresses in sitemaps (sitemaps.org), and in feeds that serve as sitemaps. Pure.
 
 expat reads the XML as a stream. Declarations of entities, which no sitemap needs, are refused.
 """
@@ -21,7 +21,10 @@ _WITH_ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """Addresses of a sitemap. ``of_sitemaps``: whether these are addresses of further sitemaps."""
+    """Addresses in a sitemap.
+
+    ``of_sitemaps``: whether they are addresses of further sitemaps, not of pages.
+    """
 
     urls: tuple[str, ...] = ()
     of_sitemaps: bool = False
@@ -60,9 +63,10 @@ class _Reader:
 
 
 def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
-    """Parse a sitemap, in XML or with one address a line, perhaps compressed. Raises Broken or TooLarge.
+    """Parse a sitemap: XML, or text with an address on each line. The data may be compressed by gzip.
 
-    ``url``: address of the sitemap; ``limit``: bytes, unpacked.
+    ``url``: address of the sitemap. ``limit``: largest size in bytes, decompressed. Raises Broken or
+    TooLarge.
     """
     data = gunzip(data, limit)
     if len(data) > limit:
@@ -84,7 +88,7 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
 
 
 def _plain(data: bytes, url: str) -> Sitemap:
-    """Parse a sitemap with one address a line. Raises Broken."""
+    """Parse a sitemap that is a text with an address on each line. Raises Broken."""
     lines = data.decode("utf-8", "replace").split()
     if not lines:
         raise Broken("not a sitemap: empty")
