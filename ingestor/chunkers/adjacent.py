@@ -1,8 +1,8 @@
 """Strategies that compare neighbouring stretches of text: ``breakpoint``, ``similarity`` and ``double_pass``.
 
 ``breakpoint`` cuts where neighbouring sentences differ more than usual in the document. Each sentence is
-embedded together with ``buffer`` neighbours on either side. The distance of consecutive sentences is 1 -
-cosine, and a distance above a threshold is a cut. [Kamradt, "5 Levels of Text Splitting"; LangChain's
+embedded together with ``buffer`` neighbours on either side. The distance of consecutive sentences is
+``1 - cosine``, and a distance above a threshold is a cut. [Kamradt, "5 Levels of Text Splitting"; LangChain's
 SemanticChunker] The option ``threshold`` says how the threshold is computed; the default of ``amount`` is in
 brackets:
 
@@ -20,8 +20,9 @@ KamradtModified, which aims at a mean size]. Without that limit, chunks of a few
 ``similarity`` adds the next paragraph or sentence to a chunk if the cosine of their vectors is at least
 ``threshold`` and both fit into ``max_tokens``. Otherwise a new chunk begins. With ``vectors: encoded`` the
 model reads the chunk again after each addition, one text at a time, which is slow. With ``pooled`` the model
-reads every unit once. A threshold suits one embedding model only. The command ``ingestor chunk FILE
---strategy similarity --html`` shows the cuts, so that a suitable threshold can be chosen.
+reads every unit once. A threshold suits one embedding model only. The command
+``ingestor chunk FILE --strategy similarity --html`` shows the cuts, so that a suitable threshold can be
+chosen.
 
 ``double_pass`` makes chunks of sentences, then merges chunks. In the first pass, two sentences open a chunk
 if their cosine exceeds ``initial``. The chunk grows while the next sentence's cosine with the chunk's last
@@ -291,7 +292,7 @@ def threshold(distances: Values, kind: Threshold, amount: float | None = None) -
 
 
 def ends(values: Values, bound: float) -> list[int]:
-    """Return the ends of chunks: the number of units up to each value above the bound, and of all."""
+    """Return the ends of chunks as numbers of units: one at each value above the bound, and the last."""
     return [*(np.flatnonzero(values > bound) + 1).tolist(), len(values) + 1]
 
 
@@ -352,7 +353,7 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Chunker ``double_pass``: joins sentences to chunks, then merges chunks, also across a short one."""
+    """Chunker ``double_pass``: joins sentences to chunks, then chunks, also across a short insertion."""
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -428,7 +429,10 @@ def _count_merged(
 
 
 def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
-    """Return the pairs (chunk's first unit, next unit) that were compared. ``count``: number of units."""
+    """Return (first unit of the chunk, next unit) for each comparison while a chunk grew.
+
+    ``count``: number of units.
+    """
     return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
 
 

@@ -63,7 +63,7 @@ class AutoOptions(ChunkerOptions):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Require one ``context`` and one ``neighbours`` for all strategies: the pipeline applies them."""
+        """Require the same ``context`` and ``neighbours`` of all strategies: the pipeline applies them."""
         for kind in KINDS:
             options = getattr(self, kind).options
             pooled = getattr(options, "vectors", "encoded") == "pooled"

@@ -78,7 +78,7 @@ class CollectiveByType(ByType):
 
 
 def ask_through(chunkers: Mapping[_Key, Chunker], answers: Answers) -> dict[_Key, Chunker]:
-    """Return the chunkers such that those with a language model send their questions through ``answers``."""
+    """Return the chunkers; those that ask a language model send their questions through ``answers``."""
     return {
         key: chunker.through(answers) if isinstance(chunker, Asking) else chunker
         for key, chunker in chunkers.items()

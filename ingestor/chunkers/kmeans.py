@@ -127,9 +127,9 @@ def _halve(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group
 
 
 def _join_small(text: str, groups: list[_Group], tokens: Tokens, least: int, most: int) -> list[_Group]:
-    """Return the groups, each under ``least`` tokens joined with the next if both have at most ``most``.
+    """Return the groups; a small group is joined with the next one if both have at most ``most`` tokens.
 
-    A small last group is joined with the previous one.
+    A group is small under ``least`` tokens. A small last group is joined with the previous one.
     """
     kept: list[_Group] = []
 

@@ -147,7 +147,7 @@ def read(answer: str, count: int) -> list[int]:
 
 
 def _count_that_fit(sizes: Sequence[int], most: int) -> int:
-    """Return how many pieces, from the first on, fit into ``most`` tokens, but two or more."""
+    """Return how many pieces, from the first on, have at most ``most`` tokens, but at least two."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

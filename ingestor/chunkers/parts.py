@@ -55,10 +55,10 @@ class CutTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """The parts of a text, with their vectors. ``in_context``: numbers of parts embedded in context.
+    """The parts of a text, with a vector each.
 
-    ``tokens``: tokens of each part with the white space before it, so that their sums approximate the counts
-    of longer texts.
+    ``in_context``: numbers of the parts that were embedded with context in front. ``tokens``: tokens of each
+    part with the white space before it, so that their sums approximate the counts of longer texts.
     """
 
     spans: Sequence[Span]
@@ -111,7 +111,10 @@ def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> li
 
 
 def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Return the spans, each joined with the leads before it (see text/bonds.py) up to ``most`` tokens."""
+    """Return the spans, each joined with the leads before it if both have at most ``most`` tokens.
+
+    text/bonds.py defines leads.
+    """
     leading = leads(document)
     starts = [start for start, _ in leading]
     kept: list[Span] = []
@@ -152,8 +155,8 @@ def join(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
 def finish(task: CutTask, spans: Sequence[Span], units: Units | None, by_place: bool = False) -> Chunking:
     """Return the chunks of a document, with pooled vectors if the options demand pooling.
 
-    ``units``: the embedded parts from which to pool; None for none. ``by_place``: whether to mix in only the
-    vectors of neighbours in the same section and page.
+    ``units``: the embedded parts from which to pool; None if there are none. ``by_place``: whether to mix in
+    only the vectors of neighbours in the same section and page.
     """
     document, options = task.document, task.options
     made = chunks(document.text, spans)

@@ -124,7 +124,7 @@ class Proposition:
         return gathered
 
     def _place(self, gathered: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
-        """Return the chunks after the model put the statements of a passage into them or new ones.
+        """Let the model put the statements of a passage into existing or new chunks; return all chunks.
 
         ``gathered``: the chunks so far.
         """

@@ -240,7 +240,10 @@ class Way:
 
 
 def choose_way(ways: list[Way], model: str) -> Way:
-    """Return the first way that this machine can run. Raises NeedsHuman with the reasons for none."""
+    """Return the first way that this machine can run.
+
+    Raises NeedsHuman with the reasons if it can run none.
+    """
     here = next((way for way in ways if not way.missing), None)
     if here is None:
         reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)

@@ -39,7 +39,7 @@ _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # the first that a model 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The texts that a model expects in front of each document and of each question; "" for none."""
+    """The texts that a model expects in front of each document and of each question, or ""."""
 
     document: str
     query: str

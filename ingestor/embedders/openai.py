@@ -86,7 +86,7 @@ Count = Callable[[Sequence[str]], list[int]]
 
 
 def tokenizer_of(tokenizer: Path | None) -> "Tokenizer | None":
-    """Load a ``tokenizer.json``, given as the file or its folder; None for none.
+    """Load a ``tokenizer.json``, given as the file or its folder; None if no path is given.
 
     Raises NeedsHuman if the file is missing or cannot be read.
     """
@@ -435,7 +435,7 @@ def resolve(batch: Positions, send: Send, check: Callable[[str], None]) -> Outco
 
 
 def _send_once(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
-    """Send a batch once. Return vectors by position, parts of the batch to send again, and why."""
+    """Send a batch once. Return vectors by position, and parts to send again with the reason."""
     try:
         rows = send(batch)
     except TextsRefused as refused:

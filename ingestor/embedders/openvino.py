@@ -221,7 +221,7 @@ class _Builder:
         )
 
     def _bias(self, ids: Any, mask: Any) -> Any:
-        """Return the addend of the attention scores; shape (texts, 1 or heads, 1 or tokens, tokens).
+        """Return the term added to the attention scores; shape (texts, 1 or heads, 1 or tokens, tokens).
 
         It excludes padding, and in MPNet depends on the distance of two tokens.
         """
@@ -294,7 +294,10 @@ def _constant(tensor: npt.NDArray[Any]) -> Any:
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:
-    """Return a constant matrix in int8. In each row, 127 steps make up the largest magnitude."""
+    """Return a constant matrix stored in int8.
+
+    In each row, the largest magnitude has 127 steps.
+    """
     step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
     step[step == 0] = 1
     steps = _constant(np.rint(matrix / step).astype(np.int8))
@@ -359,7 +362,10 @@ class OpenVinoModel:
         yield EmbeddedPart(empty, unit(np.zeros((len(empty), self.dimensions), np.float32)))
 
     def counter(self) -> Tokenizer:
-        """Return the model's tokenizer, without truncation. Raises FileNotFoundError without its file."""
+        """Return the model's tokenizer, without truncation.
+
+        Raises FileNotFoundError if the model has no tokenizer.json.
+        """
         tokenizer = load_tokenizer(self._outline.weights.parent)
         if tokenizer is None:
             raise FileNotFoundError("tokenizer.json")

@@ -2,7 +2,7 @@
 
 The transformer runs in the chosen precision, later stages (pooling, projection) in float32. exact.py forms
 the batches. On devices other than a CPU every batch is filled up to a fixed number of rows: the device's
-kernel may depend on it. No such device was tested.
+results may depend on their number. No such device was tested.
 
 Some models do not read plain tokens: they use chat templates or static embeddings, or their pooling ignores
 the prompt. For these, the library prepares the input, one text at a time.

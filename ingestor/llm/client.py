@@ -219,7 +219,7 @@ def json_object(answer: str) -> dict[str, Any]:
 
 
 def _json(answer: str, first: str, last: str) -> Any:
-    """Return the JSON value in an answer from bracket ``first`` to bracket ``last``; None for none."""
+    """Return the JSON value in an answer from bracket ``first`` to bracket ``last``, or None."""
     body = answer.rpartition("</think>")[2]
     start, end = body.find(first), body.rfind(last)
     try:

@@ -224,7 +224,7 @@ def token_count(value: object) -> int:
 
 
 def _reason(reply: Reply) -> tuple[str, str]:
-    """Return the explanation in an error response, and its codes; "" for missing codes."""
+    """Return the explanation and the codes in an error response; "" for missing codes."""
     try:
         body = json.loads(reply.content)
         error = body.get("error") or body.get("detail") or body.get("message")

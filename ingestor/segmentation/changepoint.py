@@ -56,7 +56,10 @@ _SECTION = 0.3  # price for each further section that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
-    """Return penalties in units of the scatter; 1 is the scatter of 30 tokens that sum to zero."""
+    """Return penalties in units of the scatter.
+
+    The penalty 1 is the scatter of 30 tokens whose vectors sum to zero.
+    """
     return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
 
 
@@ -81,7 +84,7 @@ def smooth(units: Fixed) -> Fixed:
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
-    """Return the scatter of each possible chunk; shape (n, units of the widest chunk).
+    """Return the scatter of each possible chunk; shape (n, number of units in the widest chunk).
 
     ``[i, s - 1]`` is the scatter of the s units that end with unit i. A chunk of several units with over
     ``most`` tokens is impossible, and costs more than any other.
@@ -97,7 +100,7 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
 
 
 def add_prices(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
-    """Return the costs of chunks plus prices for separating bound units and for crossing sections.
+    """Return the costs of chunks, plus prices for separating bound units and for crossing sections.
 
     ``costs``: result of ``scatter``. ``bound``: for each unit, whether it belongs to the next. ``begins``:
     for each unit, whether a section begins with it.

@@ -20,9 +20,8 @@ reward A 2^8 - M B. Of equal totals, the shorter last segment wins, then the sho
 upper envelope of these lines, which is convex, and one segmentation stays best on a closed interval of
 integers. Newton steps from outside find the interval.
 
-The same cuts are best on all of the interval. Strictly inside, the current line touches no other
-segmentation's unless both are the same line. Among segmentations with one line, the order does not depend on
-M.
+The same cuts are best on all of the interval. Strictly inside, the current line touches no other line. Among
+segmentations with one line, the order does not depend on M.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,10 +76,11 @@ def segments(cuts: Cuts) -> Iterator[Segment]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programme:
-    """The dynamic programme that finds a document's best cuts in O(n L) memory, and O(n L) time for a mean.
+    """The dynamic programme for the best cuts of a document, which takes O(n L) memory.
 
-    ``gains[i, s - 1]``: the value A of the segment of s pieces that ends with piece i. ``allowed``: in the
-    same shape, whether the segment may be chosen; a single piece always may.
+    It takes O(n L) time for each mean. ``gains[i, s - 1]``: the value A of the segment of s pieces that ends
+    with piece i. ``allowed``: in the same shape, whether the segment may be chosen; a single piece always
+    may.
     """
 
     gains: Integers

@@ -89,8 +89,8 @@ def products_by_lag(rows: Fixed | Integers, lags: int) -> Integers:
 def sums_within(alone: Integers, lagged: Integers) -> Integers:
     """Return, for each segment, the sum over its rows and over the pairs of its rows; shape (n, lags + 1).
 
-    ``[i, s - 1]`` is the sum for the s rows that end with row i. ``alone[i]``: addend of row i. ``lagged[i, t
-    - 1]``: addend of the pair (i, i - t). Segments that would begin before row 0 are undefined.
+    ``[i, s - 1]`` is the sum for the s rows that end with row i. ``alone[i]``: addend of row i.
+    ``lagged[i, t - 1]``: addend of the pair (i, i - t). Segments that would begin before row 0 are undefined.
     """
     n, lags = lagged.shape
     within = np.zeros((n, lags + 1), dtype=np.int64)

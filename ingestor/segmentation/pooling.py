@@ -23,7 +23,7 @@ def pool(
     """Return the mean of each chunk's units, weighted by tokens, as unit vectors.
 
     ``members``: units of each chunk, at least one. ``besides``: a weighted vector to add for each chunk; None
-    for none. A chunk whose sum is zero gets the vector of its last unit.
+    to add nothing. A chunk whose sum is zero gets the vector of its last unit.
     """
     sums = sum_by_weight(units, tokens, members)
     if besides is not None:
@@ -71,7 +71,10 @@ def _between(
 
 
 def _round(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
-    """Return rows as unit vectors that are exact in float16. ``otherwise``: replaces rows of zeros."""
+    """Return rows as unit vectors that are exact in float16.
+
+    ``otherwise``: rows to use in place of rows of zeros.
+    """
     rounded = np.empty(rows.shape, np.float32)
     for part in blocks(len(rows)):
         row = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])

@@ -88,7 +88,7 @@ def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
 
 
 def statements(text: str, language: str, fits: Fits) -> tuple[list[list[Unit]], list[Opened]]:
-    """Return groups as ``groups`` does, but with large functions divided, and all that was divided.
+    """Return groups as ``groups`` does, but with large functions divided; and the divided units.
 
     The statements of a function are one group. The line that opens a block stays with the first statement
     inside if both fit. The divided units are listed outermost first. Raises NoGrammar.
@@ -122,7 +122,10 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk over a syntax tree. ``opened``: collects divided functions and classes; None: divide none."""
+    """A walk over a syntax tree.
+
+    ``opened``: collects the functions and classes that are divided; None if functions stay whole.
+    """
 
     code_points: "npt.NDArray[np.int64] | None"  # by byte offset; None if both are equal
     text: str

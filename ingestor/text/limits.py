@@ -108,7 +108,7 @@ class Ruler:
         return self.edges[index] if index < len(self.edges) else self.end
 
     def past(self, start: int, size: int) -> int:
-        """Return the first token edge at least ``size`` tokens after ``start``; the end for none.
+        """Return the first token edge at least ``size`` tokens after ``start``, or the end of the text.
 
         Several tokens may begin inside one character, so the difference of two indices is not a number of
         tokens.

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its path of headings. All fields are empty before the first heading.
+    """A heading, with the path of headings down to it; without values before the first heading.
 
     ``number``: the number in the heading ("2.1"); else the number of the section above, and a count within
     that section.
@@ -55,7 +55,10 @@ class Outline:
         return bisect_right(self.section_starts, position)
 
     def shares(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the index of each section that a span touches, and the number of its characters in it."""
+        """Yield the index of each section that a span touches, and how much of the span it has.
+
+        The second number is in characters.
+        """
         for index in range(self.section(start), self.section(max(start, end - 1)) + 1):
             low = self.section_starts[index - 1] if index else 0
             high = self.section_starts[index] if index < len(self.section_starts) else len(self.text)
@@ -72,7 +75,7 @@ class Outline:
                 yield block
 
     def first_visible(self, start: int, end: int) -> int:
-        """Return the first position in a span that is no white space; ``start`` for none."""
+        """Return the first position in a span that is no white space; ``start`` if there is none."""
         match = _VISIBLE.search(self.text, start, end)
         return match.start() if match else start
 
@@ -105,7 +108,7 @@ def outline(document: Document) -> Outline:
 
 
 def _lines(document: Document) -> list[int]:
-    """Return the offset of each line of the file, as opposed to line breaks that only decoding made."""
+    """Return the offset of each line of the file. Line breaks that decoding an escape made do not count."""
     inner = frozenset(document.inner_breaks)
     return [start for start in line_starts(document.text) if start - 1 not in inner]
 

@@ -81,7 +81,10 @@ def pieces(
 
 
 def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
-    """Yield the offsets at which parts of a span begin. ``level``: from 0 for blank lines to words."""
+    """Yield the offsets at which parts of a span begin.
+
+    ``level``: kind of border, from 0 for blank lines to words and places inside words.
+    """
     if level == _FINEST:
         return _marks(text, span)
     if ends := _ENDS[level]:

@@ -102,7 +102,7 @@ _OUTERMOST = 100  # above the number of levels of headings in any format
 
 
 def stretches(document: Document, parts: Sequence[Span], sizes: Sequence[int], reach: int) -> list[Span]:
-    """Divide the parts of a text at anchors, and return each stretch as numbers of parts [first, end).
+    """Divide the parts of a text at anchors; return each stretch as a range of parts [first, end).
 
     ``sizes``: size of each part. ``reach``: distance, in the same unit, within which an anchor has the
     highest rank.

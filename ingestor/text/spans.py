@@ -43,7 +43,7 @@ def trim_all(text: str, spans: Iterable[Span]) -> list[Span]:
 
 
 def union(first: Span, second: Span) -> Span:
-    """Return the span from the first span's start, or the second's if earlier, to the later end."""
+    """Return the smallest span that contains two spans."""
     return min(first[0], second[0]), max(first[1], second[1])
 
 
@@ -53,7 +53,7 @@ def between(edges: Sequence[int]) -> list[Span]:
 
 
 def split(span: Span, cuts: Iterable[int]) -> list[Span]:
-    """Return the parts of a span between those of the ascending ``cuts`` that lie inside the span."""
+    """Return the parts of a span, cut at those of the ascending ``cuts`` that lie inside it."""
     inside = [cut for cut in cuts if span[0] < cut < span[1]]
     return between([span[0], *inside, span[1]])
 

@@ -17,7 +17,7 @@ _RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, 
 
 
 def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
-    """Return the table header for each chunk; "" if the chunk does not begin below such a header."""
+    """Return the header of the table in which each chunk begins; "" for other chunks."""
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
     places = [owner(starts, chunk.start) for chunk in chunks]

@@ -58,7 +58,7 @@ def add_letter(
     """Add the blocks of a mail to ``composer``, and return the number of words in the mail.
 
     ``people``: names by role (From, To, Cc). Quoted lines of plain text become ``quote`` blocks. An HTML body
-    with hardly any word that the plain text before it lacks is omitted. Raises BadDocument if no body can be
+    is omitted if it adds hardly any word to the plain text before it. Raises BadDocument if no body can be
     read.
     """
     composer.heading(subject, 1)

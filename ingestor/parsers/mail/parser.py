@@ -12,7 +12,10 @@ from ingestor.parsers.shared.plugin import parser_plugin
 
 
 def parse(blob: Blob) -> Document:
-    """Read a mail as a document. Raises BadDocument if its body is not text, or nested too deep."""
+    """Read a mail as a document.
+
+    Raises BadDocument if its body is not text, or its parts are too many or nested too deep.
+    """
     message = mail.read(blob.data)
     subject, composer = mail.header(message, "Subject"), Composer()
     people = {name: mail.addresses(message, name) for name in ("From", "To", "Cc")}

@@ -66,7 +66,7 @@ class _Rules:
         return None
 
     def _block_with_attributes(self, at: int) -> FoundBlock | None:
-        """Return the block that begins with lines of attributes; None for no such lines.
+        """Return the block that begins with lines of attributes; None if there are no such lines.
 
         Attributes of the document are ``front_matter``.
         """
@@ -87,10 +87,10 @@ class _Rules:
         return FoundBlock("code", lines.while_(body, bool), language=language)
 
     def _read_fence(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
-        """Return the delimited block that opens at line ``body``, which is ``row``; None for none.
+        """Return the delimited block that opens at line ``body``; None if ``row`` is no delimiter.
 
-        The block ends with the line that repeats the delimiter, or with the document. Of a block that holds
-        other blocks, only the delimiter is returned.
+        ``row`` is the text of the line. The block ends with the line that repeats the delimiter, or with the
+        document. Of a block that holds other blocks, only the delimiter is returned.
         """
         fence = _FENCE.fullmatch(row)
         if not fence:
@@ -103,7 +103,7 @@ class _Rules:
         return FoundBlock(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
 
     def _loose(self, at: int, row: str) -> FoundBlock | None:
-        """Return the rule, list or indented literal text that begins at line ``at``; None for others."""
+        """Return the rule, list or indented literal text that begins at line ``at``; else None."""
         if row in ("'''", "---", "***", "<<<"):
             return FoundBlock("rule", at + 1)
         if _ITEM.match(row):

@@ -3,8 +3,8 @@
 Sections are underlined titles; their levels follow from the order in which styles of underlines appear
 (docutils, "reStructuredText Markup Specification", sections). Some directives hold prose, such as a note or
 the description of a function. Such a directive gives a block for its first lines only, and its body gives
-further blocks. A directive without body that shows nothing (``.. setting:: DEBUG``) is a ``label``, like ``..
-_name:``.
+further blocks. A directive without body that shows nothing (``.. setting:: DEBUG``) labels the text that
+follows, like a target.
 """
 
 import re

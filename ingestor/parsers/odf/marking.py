@@ -40,7 +40,7 @@ _IN_LINE = (f"{DRAW}frame", f"{DRAW}a", f"{DRAW}image", f"{DRAW}object")  # no s
 
 @dataclass(slots=True)
 class OdfStyles:
-    """The styles of a document, by name. Programs derive styles from named styles, so they inherit."""
+    """The styles of a document, by name. A style inherits the properties of its parent style."""
 
     _parents: dict[str, str] = field(default_factory=dict)
     _shows: dict[str, bool] = field(default_factory=dict)  # text
@@ -63,7 +63,7 @@ class OdfStyles:
                 self._lists[name] = listed
 
     def mark(self, name: str) -> str:
-        """Return the mark of a paragraph in the style ``name`` (see ``style_mark``); "" for none."""
+        """Return the mark of a paragraph in the style ``name``, by ``style_mark``."""
         return style_mark([each.replace("_20_", " ") for each in self._chain(name)])
 
     def shows(self, name: str) -> bool:
@@ -238,5 +238,5 @@ def _box(content: Iterable[Element]) -> Element:
 
 
 def _frame(content: list[Element], parent: Element) -> list[Element]:
-    """Return elements in a form that their new parent can hold: in a frame, unless it holds blocks."""
+    """Return blocks inside a frame, unless their new parent can hold blocks itself."""
     return content if parent.tag in (f"{OFFICE}text", f"{TEXT}section") else [_box(content)]

@@ -269,7 +269,7 @@ def _cells(row: Element) -> Iterator[tuple[int, str]]:
 
 
 def _value(cell: Element) -> str:
-    """Return the stored value of a cell as text, in case its program did not write the displayed text."""
+    """Return the stored value of a cell as text, for a cell that states no displayed text."""
     value = next((text for name in _VALUES if (text := cell.get(f"{OFFICE}{name}"))), "")
     kind = cell.get(f"{OFFICE}value-type")
     if kind == "percentage":

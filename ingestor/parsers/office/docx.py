@@ -87,7 +87,7 @@ class _Styles:
                 chain[-1].remove(based)
 
     def mark(self, style: str) -> str:
-        """Return the mark of a paragraph in ``style``; "" for none, and for titles, which anydoc knows."""
+        """Return the mark of a paragraph in ``style``; "" if none is needed, as for a title."""
         if style not in self._marks:
             mark = style_mark([_value(one, "name") for one in self._chain(style)])
             self._marks[style] = "" if mark == TITLE else mark

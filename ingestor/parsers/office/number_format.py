@@ -203,8 +203,8 @@ def _number(section: _Section, value: float) -> str:
 def _decimal(section: _Section, parts: tuple[Part, ...], number: Decimal) -> str:
     """Write a number with the digits, separators and decimals of a section.
 
-    ``parts``: parts of the section from its first to its last digit. The first digit of the section stands
-    for all digits for which it has no place.
+    ``parts``: parts of the section from its first to its last digit. The first digit placeholder also takes
+    the digits for which there is no placeholder.
     """
     point = next((at for at, (kind, _) in enumerate(parts) if kind == "point"), len(parts))
     decimals = sum(kind == "digit" for kind, _ in parts[point:])

@@ -65,7 +65,7 @@ def style_mark(names: Sequence[str]) -> str:
 
 
 def mark_counted(place: str, style: str) -> str:
-    """Return a mark for a number that anydoc writes in decimals, but that has another style.
+    """Return a mark that gives a number its style, although anydoc counts it in decimals.
 
     ``place``: the placeholder of the number, such as ``%1``. ``style``: Word's name of the style.
     """

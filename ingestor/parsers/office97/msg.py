@@ -1,4 +1,4 @@
-"""Messages of Outlook (.msg): people, subject and body become the blocks of a mail; attachments are found.
+"""Messages of Outlook (.msg): people, subject and body as the blocks of a mail, and the attached files.
 
 Each property of a message is a stream, named by the property's number and type [MS-OXMSG]. A body in RTF may
 be compressed [MS-OXRTFCP].

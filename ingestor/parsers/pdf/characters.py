@@ -75,9 +75,9 @@ _TURNED = re.compile(  # brackets on the wrong sides of what they hold, or of th
 def is_from_right(seen: str, mostly: bool) -> bool:
     """Return whether a line is read from right to left. ``seen``: its text as it appears from left to right.
 
-    ``mostly``: whether most of its page is read so. On such a page, a line that begins with a Latin letter
-    may still be read from the left. It is if it ends with punctuation, or has four Latin words for each other
-    word.
+    ``mostly``: whether most of its page is read so. Even on such a page, a line is read from the left if it
+    begins with a Latin letter and ends with punctuation. So is a line that begins with one and has four Latin
+    words for each other word.
     """
     kinds = [bool(RTL.search(word)) for word in seen.split() if any(map(str.isalpha, word))]
     latin, right = kinds.count(False), kinds.count(True)

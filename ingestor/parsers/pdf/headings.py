@@ -121,7 +121,10 @@ Headings = dict[int, list[PdfHeading]]  # by the line of the page before which, 
 
 @dataclass(frozen=True, slots=True)
 class FontStyle:
-    """The style of a line's type. ``size``: in points, rounded to halves. ``caps``: all in capitals."""
+    """The style of a line's type. ``size``: in points, rounded to halves.
+
+    ``caps``: whether all letters are capitals.
+    """
 
     size: float
     bold: bool
@@ -455,7 +458,10 @@ def style_of(line: Line) -> FontStyle:
 
 
 def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) -> int:
-    """Count the lines from line ``at`` on in the same style, at most ``farthest`` from one another."""
+    """Count the lines in one style from line ``at`` on, each near the line above it.
+
+    ``farthest``: distance in points within which a line is near.
+    """
     count = 1
     for above, line in pairwise(lines[at:]):
         ends = _names_columns(line) or _FILED.match(line.text) or _OUTLINED.match(line.text)
@@ -466,9 +472,10 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float) ->
 
 
 def _is_sentence(text: str, large: bool, marked: bool) -> bool:
-    """Return whether a text is a sentence or a part of one. ``large``: whether its type is large.
+    """Return whether a text is a sentence or a part of one.
 
-    ``marked``: whether it is bold or in another font family.
+    ``large``: whether its type is larger than that of most of the text. ``marked``: whether it is bold or in
+    another font family.
     """
     if text.endswith((",", ";", " and", " or", " the", " of")) or LEADER.search(text):
         return True
@@ -512,9 +519,10 @@ def _without_cover(pages: Sequence[PageLines], titles: Sequence[Title], text: Bo
 
 
 def _levels(titles: Sequence[Title]) -> list[int]:
-    """Return the level of each title by its number, else by its style: larger, or else earlier, first.
+    """Return the level of each title by its number, else by its style.
 
-    The document's own title gets level 1 like its sections, as in other formats.
+    Of styles, the larger type has the outer level, then the style that occurs first. The document's own title
+    gets level 1 like its sections, as in other formats.
     """
     own = titles and titles[0].page == 0 and titles[0].style not in {title.style for title in titles[1:]}
     largest = all(title.style.size <= titles[0].style.size for title in titles)
@@ -532,7 +540,7 @@ def _levels(titles: Sequence[Title]) -> list[int]:
 
 
 def _levels_of_report(titles: Sequence[Title], levels: Sequence[int]) -> list[int]:
-    """Return the levels, but in a filed report with headings one level below the part or item above them."""
+    """Return the levels, changed for a filed report: one below the part or item above a heading."""
     marks = [_FILED.match(title.text) for title in titles]
     if sum(bool(mark and mark[2]) for mark in marks) < _SERIES:
         return list(levels)

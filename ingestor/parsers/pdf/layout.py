@@ -119,8 +119,8 @@ def caption(composer: Composer) -> str | None:
 def is_close(composer: Composer, text: str) -> bool:
     """Return whether a block with this text follows the last block without a blank line between.
 
-    Only two paragraphs of prose, code and pages are separated by blank lines. Chunkers cut at blank lines
-    first, and would divide a statement of figures if all its lines were separated so.
+    Blank lines separate only paragraphs of prose, code and pages. Chunkers cut at blank lines first, and
+    would divide a statement of figures if all its lines were separated so.
     """
     last = composer.blocks[-1] if composer.blocks else None
     if last is None or last.page != composer.page or last.kind == "code":

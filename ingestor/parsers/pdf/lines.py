@@ -70,7 +70,7 @@ class Line:
     ``hyphen``: whether the line's end divides its last word. ``rows``: rows of the table that the line stands
     for, of which ``header`` are its header. ``words``: the words with their positions; empty for text from
     OCR. ``tagged``: (element, level) of the heading in the document's tags that contains the line. ``item``:
-    number of the list item in the tags that contains the line; 0 for none.
+    number of the list item in the tags that contains the line; 0 if there is none.
     """
 
     text: str
@@ -220,9 +220,9 @@ def _joint(above: Line, line: Line, widest: float) -> str:
 class Divisions:
     """Decides whether a hyphen at the end of a line divides a word, or belongs to a compound.
 
-    The rest of the document decides. The joined word counts if it occurs there, and so does the compound.
-    Otherwise, the word is a compound if both parts occur, or if most divided words are compounds. A part of a
-    longer compound keeps its hyphen.
+    The rest of the document decides: the joined word or the compound, whichever occurs more often. If they
+    occur equally often, the word is a compound if both parts occur, or if most divided words are compounds. A
+    part of a longer compound keeps its hyphen.
     """
 
     def __init__(self, pages: Iterable[PageLines]) -> None:

@@ -326,7 +326,8 @@ def _glyphs(page: "PdfPage", text: PageText) -> dict[int, tuple[float, float]]:
 def _iterate_painted(page: "PdfPage", text: PageText) -> Iterator[tuple[int, float, float, int]]:
     """Yield (address, left end, right end, mark) of each piece of text in the order of painting.
 
-    The mark is the address of the tag that states the piece's characters (``ActualText``); 0 for none.
+    The mark is the address of the tag that states the piece's characters (``ActualText``); 0 if there is no
+    tag.
     """
     box = c_float(), c_float(), c_float(), c_float()
     kind = c_int()

@@ -68,7 +68,7 @@ def tags(page: "PdfPage") -> Tags:
 
 
 def content_number(handle: Any, at: int) -> int:
-    """Return the number of the marked content that holds the character at ``at``; -1 for none."""
+    """Return the number of the marked content with the character at ``at``; -1 if it is in none."""
     object_ = raw.FPDFText_GetTextObject(handle, at)
     return raw.FPDFPageObj_GetMarkedContentID(object_) if object_ else -1
 

@@ -249,7 +249,7 @@ def _text(words: Iterable[Word]) -> str:
 
 
 def _figures_end(lines: Sequence[Line], figures: Sequence[_Figures | None], at: int, leading: float) -> int:
-    """Return the number of the line after the table of figures that begins at line ``at``; 0 for none.
+    """Return the number of the line after the table of figures at line ``at``; 0 if no table is there.
 
     ``figures``: the figures of each line; None for a line without. ``leading``: usual distance between lines.
     """
@@ -358,7 +358,10 @@ def _levels(region: Sequence[Line]) -> list[list[Line]]:
 
 
 def _clear(levels: Sequence[Sequence[Line]], begin: int) -> tuple[int, list[tuple[float, float]]]:
-    """Return where the levels end that leave the same gutters clear, and these gutters."""
+    """Return the end of the levels, from ``begin`` on, that share clear gutters, and these gutters.
+
+    A level has the lines at one height.
+    """
     gutters: list[tuple[float, float]] = []
     end = begin
     for number in range(begin, len(levels)):

@@ -57,7 +57,7 @@ class Composer:
             )  # fmt: skip
 
     def heading(self, text: str, level: int, number: str | None = None, *, close: bool = False) -> None:
-        """Append a heading; ``level`` 1 is the outermost. ``number``: its printed number, as "2.1"."""
+        """Append a heading; ``level`` 1 is the outermost. ``number``: as printed, such as "2.1"."""
         title = " ".join(clean(text).split())
         self.add("heading", title, close=close, level=level, title=title, number=number)
 

@@ -138,9 +138,9 @@ def _looks_western(sample: bytes) -> bool:
 
 
 def _looks_turkish(sample: bytes) -> bool:
-    """Return whether all accented letters are Turkish, and one of them is not Icelandic.
+    """Return whether all accented letters are Turkish, and some of them are not Icelandic.
 
-    In six places the Turkish encoding has other letters than Windows-1252, where these are Icelandic.
+    The Turkish encoding differs from Windows-1252 in six letters, which are Icelandic there.
     """
     letters = {byte for byte in sample if byte >= 0xC0}
     return letters <= _TURKISH and not letters.isdisjoint(_ONLY_TURKISH)

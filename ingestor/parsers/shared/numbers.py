@@ -33,7 +33,7 @@ def parse_integer(text: str, default: int) -> int:
 
 
 def is_known(style: str) -> bool:
-    """Return whether ``write_number`` knows a number style of Word other than decimals."""
+    """Return whether ``write_number`` can write a number style of Word other than decimals."""
     return style.removesuffix("FullWidth") in _ALPHABETS or style.removesuffix("Thousand") in _WRITERS
 
 

@@ -54,7 +54,7 @@ class NamedParts(Protocol):
 
 class Package:
     def __init__(self, data: bytes) -> None:
-        """Open a package. Raises BadDocument if its directory is damaged, or it would unpack to a bomb."""
+        """Open a package. Raises BadDocument if its directory is damaged, or it may be a zip bomb."""
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
@@ -145,9 +145,10 @@ def _transitional(part: bytes) -> bytes:
 
 
 def xml(data: bytes, name: str) -> Element:
-    """Parse XML and return its root. Raises BadDocument if it is damaged or may be an attack.
+    """Parse XML and return its root.
 
-    ``name``: name of the part in messages.
+    Raises BadDocument if it is damaged, declares entities or is nested too deep. ``name``: name of the part
+    in messages.
     """
     _refuse_declarations(data, name)
     with _report_damage(name):
@@ -161,7 +162,7 @@ def xml(data: bytes, name: str) -> Element:
 
 
 def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-    """Yield, one by one, the elements inside those for which ``wanted`` is true; free each afterwards.
+    """Yield each element directly inside those for which ``wanted`` is true, and free it afterwards.
 
     So a large part never is in memory as a whole. Raises BadDocument as ``xml`` does, possibly after some
     elements.
