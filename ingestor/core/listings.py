@@ -289,10 +289,9 @@ class Listing:
     trouble: str | None = None
     more: bool = False  # see ports.PartialScan
 
-    def loss(self) -> tuple[int, int]:
-        """Return for the edition that loses most documents how many vanished, and how many it had."""
-        each = zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
-        return max(each, key=lambda one: one[0])
+    def losses(self) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of vanished and of known documents, for each edition."""
+        return zip((len(changes.vanished) for changes in self.changes), self.known, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,16 +356,20 @@ def reconcile(
     between, that applies to the next listing only: the person did not see this loss. ``only_loses``: for each
     edition, whether documents are only removed from it.
 
-    The edition that loses most documents decides for all editions. The changes of the first edition are
-    stored first, because documents get the same ids in other editions as in that one.
+    If any edition loses too many documents, the source is held for all of them. The changes of the first
+    edition are stored first, because documents get the same ids in other editions as in that one.
     """
     moved_root = now.identity not in (None, listing.identity)
     if moved_root and not listing.scope.whole:  # only a complete listing shows what another root lacks
         return (ListAgain(),)
     # new documents are not added to an edition that only loses documents, so they offset no loss there
     appeared = 0 if any(only_loses) else min(changes.appeared for changes in listing.changes)
-    vanished, known = listing.loss()
-    reason = sudden_loss(vanished, appeared, known, now.documents, max_loss, moved_root)
+    reasons = (
+        # Losses of several listings add up in the first edition alone: another may still lack documents.
+        sudden_loss(vanished, appeared, known, None if at else now.documents, max_loss, moved_root)
+        for at, (vanished, known) in enumerate(listing.losses())
+    )
+    reason = next((each for each in reasons if each is not None), None)
     if reason is not None and now.accepted and not before.accepted:
         return (ListAgain(),)
     if reason is not None and not now.may_lose(listing.identity):

@@ -213,7 +213,7 @@ def _refuse_whatever_is_listed(self, document, error):
 
 
 def _loss_of_the_first_edition(self):
-    return len(self.changes[0].vanished), self.known[0]
+    return [(len(self.changes[0].vanished), self.known[0])]
 
 
 def _sleep_while_paused(self, later):
@@ -233,7 +233,7 @@ def _count_vanished_too(self, feed):
 
 BROKEN: Variants = {
     "a loss is that of the first edition": (
-        listing.Listing, "loss", _loss_of_the_first_edition, {THERE},
+        listing.Listing, "losses", _loss_of_the_first_edition, {THERE},
     ),
     "what was remembered of another state is believed": (Reader, "_stamp", lambda self, item: "", {EXACT}),
     "settled before it is written": (

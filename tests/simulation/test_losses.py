@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.core import decisions
+from ingestor.core.listings import Listing
 from ingestor.state.sources import SourceRows
 from tests.simulation.directed import History, begin, end, go_on
 from tests.simulation.histories import Seeds, Variants, crashes, show
@@ -63,13 +64,40 @@ def delete_one_after_the_other(folder: Path) -> None:
     end(world)
 
 
+def dwindle_beside_a_rebuild(folder: Path) -> None:
+    """Readers lose most of their documents in two listings. New documents reach only what is built."""
+    world = begin(folder, mode="swap", dwindling=True)
+    world.embedder, world.parser = "sour", 2
+    world.configure()
+    world.files.locked = set(world.files.contents)
+    go_on(world, 8, 5.0)
+    for gone, new in ((range(3), range(6, 12)), ((3, 6, 7), ())):
+        for number in gone:
+            world.files.delete(f"{number}.txt")
+        for number in new:
+            world.files.write(f"{number}.txt", f"alpha {number}")
+        world.files.locked = set(world.files.contents)
+        world.engine.scanner.request_listing()
+        go_on(world, 8, 5.0)
+    world.files.locked.clear()
+    end(world)
+
+
+def _loss_of_the_edition_that_loses_most(self):  # type: ignore[no-untyped-def]
+    return [max(_LOSSES(self), key=lambda one: one[0])]
+
+
+_LOSSES = Listing.losses
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (
         SourceRows, "note_listing", _measured_by_the_last_listing, {ASKED},
     ),
     "no loss of unreadable documents is asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
+    "a loss is that of the edition that loses most": (
+        Listing, "losses", _loss_of_the_edition_that_loses_most, {ASKED},
+    ),
 }  # fmt: skip
-SHOWN_BY = dict(zip(BROKEN, (delete_one_after_the_other, spoil_most), strict=True))
+SHOWN_BY = dict(zip(BROKEN, (delete_one_after_the_other, spoil_most, dwindle_beside_a_rebuild), strict=True))
 
 
 @pytest.mark.parametrize("history", SHOWN_BY.values())

@@ -24,6 +24,7 @@ class Approvals:
         self._before: list[Edition] = []
         self._undone: dict[str, str] = {}
         self._records = Counter[tuple[str, str]]()
+        self._known = set[tuple[str, str]]()
 
     def approve(self) -> None:
         """Run `ingestor apply`."""
@@ -57,7 +58,7 @@ class Approvals:
 
     def count_records(self) -> None:
         """Count records by collection and source: a change that touches none needs no approval."""
-        self._records = Counter[tuple[str, str]]()
+        self._records, self._known = Counter[tuple[str, str]](), self._known_sources()
         names = {root: name for name, files in self._world.places.items() for root in [files.root]}
         for readers in self._world.all_readers:
             for record in readers.seen():
@@ -82,6 +83,17 @@ class Approvals:
     def _check(self, serves: CollectionName, was: Choices, now: Choices) -> None:
         found, named = changes(was, now), policy.fingerprint_of(now)
         touched = {change.source for change in found} - {""} or {*now["sources"]} if found else set()
-        if any(self._records[serves, source] for source in touched):
+        known = self._known & self._known_sources()
+        if any(self._records[each] and each in known for each in {(serves, source) for source in touched}):
             hold(APPROVED, (serves, named) not in self._given and list(map(str, found)))
             hold(APPROVED, self._undone.get(serves) == named and list(map(str, found)))
+
+    def _known_sources(self) -> set[tuple[str, str]]:
+        """Return the collections and sources with documents of which the journal knows that they are indexed.
+
+        Chroma may hold records of others: those of a collection that was renewed. They are written again
+        under any config, so a change of it needs no approval for them.
+        """
+        query = """SELECT DISTINCT serves, source FROM documents JOIN collections ON name = collection
+            WHERE role = 'live' AND digest IS NOT NULL"""
+        return set(self._world.journal.select(query))
