@@ -210,7 +210,7 @@ class Stretches:
 
 
 class Breakpoint:
-    """Chunker ``breakpoint``: it cuts where neighbouring sentences differ more than usual in the document."""
+    """Strategy ``breakpoint``: cuts where neighbouring sentences differ more than usual in the document."""
 
     def __init__(self, options: BreakpointOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -314,7 +314,7 @@ def lower(values: Values, bound: float, tokens: Integers, most: int) -> float:
 
 
 class Similarity:
-    """Chunker ``similarity``: a chunk grows as long as the next unit resembles the chunk so far."""
+    """Strategy ``similarity``: a chunk grows as long as the next unit resembles the chunk so far."""
 
     def __init__(self, options: SimilarityOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -353,7 +353,7 @@ def grow(stretches: Stretches, options: SimilarityOptions) -> Iterator[Segment]:
 
 
 class DoublePass:
-    """Chunker ``double_pass``: joins sentences to chunks, then chunks, also across a short insertion."""
+    """Strategy ``double_pass``: joins sentences to chunks, then merges chunks, even across insertions."""
 
     def __init__(self, options: DoublePassOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens

@@ -1,4 +1,4 @@
-"""Strategy ``auto``: chooses another strategy for each document, by the document's kind.
+"""Strategy ``auto``: chooses a strategy by a document's kind: short, code, table, headings or prose.
 
 The first kind that fits is chosen. A ``short`` document has at most ``short_tokens``. ``code`` is text in a
 language for programs or configuration. A ``table`` is CSV or TSV, or consists mostly of tables. ``headings``

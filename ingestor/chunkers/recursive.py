@@ -1,4 +1,4 @@
-"""Strategy ``recursive``: splits at coarse separators, and parts that are still too large at finer ones.
+"""Strategy ``recursive``: splits at coarse separators first, and parts that are too large at finer ones.
 
 A text is split at the first separator that occurs in it; each part begins with its separator. Parts under
 ``size`` are packed greedily, and larger parts are split by the next separators. The empty separator splits

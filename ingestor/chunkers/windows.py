@@ -74,7 +74,7 @@ class HybridOptions(OverlapOptions):
 
 
 class Fixed:
-    """Chunker ``fixed``: windows of a fixed size, which may cut words."""
+    """Strategy ``fixed``: windows of a fixed size, which may cut words; the cheapest and simplest one."""
 
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -96,7 +96,7 @@ class Fixed:
 
 
 class Sentence:
-    """Chunker ``sentence``: windows of whole sentences. Only a sentence over ``max_tokens`` is cut."""
+    """Strategy ``sentence``: windows of whole sentences. Only a sentence over ``max_tokens`` is cut."""
 
     def __init__(self, options: SentenceOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -109,7 +109,7 @@ class Sentence:
 
 
 class Paragraph:
-    """Chunker ``paragraph``: windows of paragraphs; ``recursive`` splits those over ``max_tokens``."""
+    """Strategy ``paragraph``: windows of paragraphs; ``recursive`` splits those over ``max_tokens``."""
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -122,7 +122,7 @@ class Paragraph:
 
 
 class Hybrid:
-    """Chunker ``hybrid``: packs paragraphs by characters, and larger paragraphs by sentences."""
+    """Strategy ``hybrid``: paragraphs packed up to a size in characters, larger ones by sentences."""
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
