@@ -1,1 +1,1 @@
-"""Chroma: its server, its collections, its records."""
+"""Everything about Chroma: its server, its collections, and their records."""

@@ -1,8 +1,8 @@
-"""The collections of a state in Chroma: their marks and settings; opened, checked, renamed and deleted.
+"""The collections of one state in Chroma: opens, checks, renames and deletes them, and keeps their settings.
 
 A collection carries the mark of the state that wrote it. A collection with another mark, or with records and
 no mark, is never changed: a wrong name in a config must not destroy anyone's data. Other programs may replace
-a collection's metadata, our mark included. The journal still knows its UUID, which nobody can change.
+a collection's metadata, including our mark. The journal still knows its UUID, which nobody can change.
 """
 
 import logging
@@ -48,7 +48,7 @@ _NO_FUNCTION = {"type": "legacy"}  # Chroma's description of a collection withou
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The means to recognise our own collections.
+    """The facts by which our own collections are recognised.
 
     ``mark``: the mark of this state. ``uuids``: returns the UUIDs of the collections that the journal knows.
     """
@@ -57,22 +57,22 @@ class Ownership:
     uuids: Callable[[], Collection[str]] = tuple
 
     def of(self, collection: DescribedCollection) -> str | None:
-        """Return the mark of the state that wrote a collection; None if no ingestor did."""
+        """Return the mark of the state that wrote a collection; None if no ingestor wrote it."""
         if (mark := mark_of(collection)) is None and str(collection.id) in self.uuids():
             return self.mark
         return mark
 
 
 def mark_of(collection: DescribedCollection) -> str | None:
-    """Return the mark that a collection carries, or None."""
+    """Return the mark that a collection's metadata carries, or None."""
     return (collection.metadata or {}).get(OWNER)
 
 
 def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
-    """Return the settings of a new collection, in the form of Chroma's JSON.
+    """Return the settings for a new collection, in the form of Chroma's JSON.
 
-    ``model``: the embedding function of Chroma that readers' ``query(query_texts=...)`` uses; None for none.
-    Raises NeedsHuman if Chroma has no such function.
+    ``model``: the embedding function that Chroma uses for readers' ``query(query_texts=...)``; None to set
+    none. Raises NeedsHuman if Chroma has no such function.
     """
     graph = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
     if model is None:
@@ -82,10 +82,10 @@ def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
 
 
 def right_settings(collection: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
-    """Return the settings that somebody else changed, with their right values, in the form of Chroma's JSON.
+    """Return the right values of those settings of a collection that somebody else changed, as Chroma's JSON.
 
-    ``model``: as in ``new_configuration``. ``known``: whether ``model`` is known; if not, the function that
-    embeds readers' questions is not compared.
+    ``model``: as in ``new_configuration``. ``known``: whether a ``model`` of None means that no function is
+    wanted. If it is False, the embedding function is not compared.
     """
     stored = collection.configuration_json or {}
     right: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def right_settings(collection: DescribedCollection, model: ReaderModel | None, k
 
 
 def describe_differences(collection: DescribedCollection, right: Mapping[str, Any]) -> list[str]:
-    """Describe each setting in ``right``: its value in the collection, and its right value."""
+    """Describe for each setting in ``right`` its value in the collection, and its right value."""
     stored = collection.configuration_json or {}
     words = [
         f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in right.get("hnsw", {}).items()
@@ -116,21 +116,21 @@ def describe_differences(collection: DescribedCollection, right: Mapping[str, An
 
 
 def model_of(collection: DescribedCollection) -> str | None:
-    """Return the address or the name of the model that readers' queries load."""
+    """Return the name or the address of the model that embeds readers' queries to a collection, or None."""
     function = (collection.configuration_json or {}).get("embedding_function") or {}
     config = function.get("config") or {}
     return config.get("model_name") or config.get("url")
 
 
 def _describe_function(function: Mapping[str, Any] | None) -> str:
-    """Return the name of an embedding function, and its address or model."""
+    """Return the name of an embedding function together with its address or model."""
     config = (function or {}).get("config") or {}
     about = config.get("url") or config.get("model_name") or ""
     return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
 
 
 def require_known(model: ReaderModel) -> None:
-    """Raise NeedsHuman if Chroma has no such embedding function."""
+    """Raise NeedsHuman if Chroma has no embedding function of this name."""
     if model.function in OUR_FUNCTIONS:
         return
     from chromadb.utils.embedding_functions import known_embedding_functions
@@ -150,13 +150,16 @@ def _as_stored(model: ReaderModel) -> dict[str, Any]:
 def open_collections(
     chroma: Chroma, owner: Ownership, log_path: Path, *, serve: bool = False, attach: bool = False
 ) -> Iterator["Collections"]:
-    """Open the collections of one state. See ``connection.connected``."""
+    """Open the collections of one state until the context ends.
+
+    ``serve`` and ``attach`` are explained at ``connect_to_chroma``.
+    """
     with connect_to_chroma(chroma, log_path, serve=serve, attach=attach) as connection:
         yield Collections(connection, owner)
 
 
 class Collections:
-    """The collections of one state, as ``core.backend.Backend``."""
+    """The collections of one state in Chroma; implements ``core.backend.Backend``."""
 
     def __init__(self, connection: ChromaConnection, owner: Ownership) -> None:
         self.connection, self._client, self._owner = connection, connection.client, owner
@@ -165,15 +168,18 @@ class Collections:
         self._checks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
-        """Return an edition by the UUIDs of its shards, over the connection for readers. Any thread."""
+        """Return an edition by the UUIDs of its shards, over the connection for readers.
+
+        Any thread may call.
+        """
         return SearchedShards([ChromaIndex(self.connection.readers, UUID(uuid)) for uuid in uuids])
 
     def open(self, name: ChromaName, model: Model) -> tuple[ChromaIndex, str]:
-        """Return our collection of that name, and its UUID; create it if it does not exist.
+        """Return our collection of this name and its UUID; create the collection if it does not exist.
 
         An empty collection without a mark is replaced by ours. Raises NeedsHuman, and changes nothing, if the
-        collection is not ours or has vectors of another length. Raises Torn if it crashes Chroma, and
-        Transient if Chroma is away.
+        collection belongs to somebody else or has vectors of another length. Raises Torn if the collection
+        crashes Chroma, and Transient if Chroma cannot be reached.
         """
         if (server := self.connection.server) is not None:
             if server.supervision.suspects(name):
@@ -217,7 +223,10 @@ class Collections:
             raise Transient(f"collection {name!r} could not be created: {error}") from error
 
     def find(self, name: ChromaName) -> ChromaIndex | None:
-        """Return our collection of that name, or None. Raises NeedsHuman if it is not ours."""
+        """Return our collection of this name; None if it does not exist.
+
+        Raises NeedsHuman if the name belongs to a collection of somebody else.
+        """
         return self._find(self._client, name)
 
     def _find(self, client: Client, name: ChromaName) -> ChromaIndex | None:
@@ -227,9 +236,9 @@ class Collections:
         return ChromaIndex(client, collection.id, collection.name)
 
     def _ours(self, client: Client, name: ChromaName) -> DescribedCollection | None:
-        """Return the collection of that name, or None.
+        """Return our collection of this name, or an empty one without a mark; None if none has the name.
 
-        Raises Foreign unless it is ours, or empty and unmarked.
+        Raises Foreign if the name belongs to any other collection.
         """
         try:
             collection = client.get_collection(name)
@@ -251,24 +260,27 @@ class Collections:
         return collection
 
     def edition(self, edition: Edition) -> SearchedShards | None:
-        """Return the collection of an edition; None if it, or one of its shards, is gone.
+        """Return the shards of an edition; None if any of them no longer exists.
 
-        It is found by UUID, because its name may not match its role yet after a crash.
+        Shards are found by UUID, because after a crash their names may not match the edition's role yet.
         """
         parts = [self.find(name) for name in self._names_now(edition)]
         present = [part for part in parts if part is not None]
         return SearchedShards(present) if len(present) == len(parts) else None
 
     def _names_now(self, edition: Edition) -> list[ChromaName]:
-        """Return the names of an edition's shards in Chroma now. A shard that is gone has its last name."""
+        """Return the names that an edition's shards have in Chroma now.
+
+        A shard that does not exist has its last name.
+        """
         here = self.names()
         return [ChromaName(here.get(uuid, name)) for uuid, name in edition.places]
 
     def list_changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
         """Describe the settings of an edition's collections that somebody else changed.
 
-        ``restore``: give them their right values, and describe only these settings. Records and vectors stay
-        as they are.
+        ``restore``: give these settings their right values, and describe only those that were restored.
+        Records and vectors are not changed.
         """
         return [
             f"{name}: {each}"
@@ -289,7 +301,10 @@ class Collections:
     def _restore(
         self, collection: DescribedCollection, model: ReaderModel | None, right: Mapping[str, Any]
     ) -> bool:
-        """Give settings their right values. If that is not possible, log why and return False."""
+        """Give settings of a collection their right values.
+
+        If that fails, log the reason and return False.
+        """
         try:
             if right and model is not None:
                 require_known(model)
@@ -306,11 +321,11 @@ class Collections:
         return True
 
     def empty(self, name: ChromaName, most: int) -> bool:
-        """Delete at most ``most`` records of our collection of that name. Return whether records are left.
+        """Delete at most ``most`` records of our collection of this name. Return whether records are left.
 
-        This comes before the deletion of a collection: Chroma 1.5 would keep the lists in the metadata of its
-        records, and give them to new records of any collection. A collection that refuses is not tried again,
-        because a torn one may end the server.
+        Call this before a collection is deleted. Otherwise Chroma 1.5 would keep the lists in the metadata of
+        its records, and give them to new records of any collection. A collection whose records cannot be
+        deleted is not tried again, because a damaged collection may crash the server.
         """
         with suppress(Foreign, Torn, Gone, Transient, NeedsHuman, Refused):
             if (collection := self._ours(self._client, name)) is not None:
@@ -324,9 +339,9 @@ class Collections:
         return False
 
     def delete(self, name: ChromaName) -> None:
-        """Delete our collection of that name, also a torn one, after its records.
+        """Delete the records of our collection of this name, then the collection, even if it is damaged.
 
-        Others' collections stay.
+        A collection of somebody else is not deleted.
         """
         while self.empty(name, _EMPTIED):
             pass
@@ -337,22 +352,22 @@ class Collections:
             self.connection.server.supervision.forget(name)
 
     def delete_any(self, uuid: str) -> None:
-        """Delete a collection of any owner, because a person decided so."""
+        """Delete a collection, whoever owns it, because a person decided so."""
         if (name := self.names().get(uuid)) is not None:
             self._client.delete_collection(name)
 
     def note(self, uuid: str, facts: Mapping[str, str]) -> None:
-        """Add to the metadata of a collection of any owner, because a person decided so."""
+        """Add facts to the metadata of a collection, whoever owns it, because a person decided so."""
         self.index(uuid).note(facts)
 
     def names(self) -> Mapping[str, str]:
-        """Return name by UUID of every collection of any owner."""
+        """Return the name of every collection by its UUID, whoever owns the collection."""
         return self._client.names()
 
     def rename(self, uuid: str, name: str) -> bool:
-        """Rename a collection. Return False if another collection has that name.
+        """Rename a collection. Return False if another collection has the name.
 
-        Readers' handles keep working: they hold the UUID.
+        Readers that opened the collection can go on: they use its UUID.
         """
         try:
             self._client.change_collection(UUID(uuid), "name", name)
@@ -363,9 +378,10 @@ class Collections:
         return True
 
     def evict(self, name: str) -> str:
-        """Free a name that a foreign collection has: delete the collection if it is empty, else rename it.
+        """Free a name that somebody else's collection has: delete that collection if it is empty, else rename
+        it.
 
-        Return in words what was done.
+        Return in words what was done with it.
         """
         collection = self._client.get_collection(name)
         if not self._client.count(collection.id):
@@ -376,18 +392,19 @@ class Collections:
         return f"kept, as {aside}"
 
     def describe_all(self) -> list[tuple[DescribedCollection, str | None]]:
-        """Return all collections of any owner by name, each with the mark of the state that wrote it, or
-        None.
+        """Return all collections, whoever owns them, sorted by name.
+
+        Each comes with the mark of the state that wrote it, or None.
         """
         everything = sorted(self._client.collections(), key=lambda collection: collection.name)
         return [(collection, self._owner.of(collection)) for collection in everything]
 
     def index(self, uuid: str) -> ChromaIndex:
-        """Return a collection of any owner."""
+        """Return the collection with this UUID, whoever owns it."""
         return ChromaIndex(self._client, UUID(uuid))
 
     def probe(self, name: ChromaName) -> str | None:
-        """Return why a collection or shard is not healthy or cannot grow, or None."""
+        """Return why a collection or shard is not healthy or cannot grow; None if all is well."""
         try:
             self._client.require_room()
             index = self.find(name)
@@ -396,9 +413,9 @@ class Collections:
             return str(error)
 
     def reach_problem(self, name: ChromaName) -> str | None:
-        """Return why search misses too many records of a collection, or None.
+        """Return why search misses too many records of a collection; None if it does not.
 
-        Each call examines other records. It also restores settings that somebody else changed.
+        Each call examines another sample of records. It also restores settings that somebody else changed.
         """
         index = self.find(name)
         if index is None:
@@ -415,7 +432,10 @@ class Collections:
         return probe(index, self._checks)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Restart our server if it died over a request for a collection, met a full disk, or hangs."""
+        """Examine our server after a request for a collection failed, and restart it if necessary.
+
+        That is the case if it died, met a full disk, or hangs. ``error``: the error of the request.
+        """
         if self.connection.server:
             self.connection.server.trouble(name, error, lambda client: _count(self._find(client, name)))
 
@@ -426,7 +446,8 @@ def _count(index: ChromaIndex | None) -> None:
 
 
 def _use(index: ChromaIndex | None) -> None:
-    """Read and search a collection, and write one of its records again."""
+    """Read and search a collection, and write one of its records again, to test whether this crashes the
+    server."""
     if index is not None:
         probe(index)
         index.upsert(index.read([*islice(index.ids(), 1)], vectors=True))

@@ -1,14 +1,15 @@
 """The process that runs Chroma and the guard in front of it. It ends with its parent (chroma/server.py).
 
-It is a script, with the folder of Chroma's data as argument and a socket to the parent as standard input. The
-parent sends a line of JSON: ``listener`` (descriptor of a bound socket that does not listen yet), ``names``
-(see http_server/access.py), ``secret`` (the daemon's token) and ``tokens`` (see guard_rules.py). When the
-guard listens, the process answers with a line about how the port is guarded. Lines about wrong tokens follow,
-at most one in a minute. When the parent ends for any reason, the socket ends.
+It is a script. Its argument is the folder of Chroma's data, and its standard input is a socket to the parent.
+The parent sends a line of JSON with four keys. ``listener`` is the descriptor of a bound socket that does not
+listen yet, and ``secret`` the daemon's token. For ``names`` see http_server/access.py, for ``tokens``
+guard_rules.py. When the guard listens, the process answers with a line about how the port is guarded. Later
+it sends lines about wrong tokens, at most one a minute. When the parent ends for any reason, the socket is
+closed, and the process ends.
 
-The guard has the listening socket, which the parent opened in the machine's network. Chroma listens in a
+The guard uses the listening socket, which the parent opened in the machine's network. Chroma listens in a
 network namespace of this process, if the system allows one. Guard and Chroma are one process, so that neither
-outlives the other.
+can outlive the other.
 """
 
 import fcntl
@@ -33,10 +34,10 @@ _SIOCSIFFLAGS, _UP = 0x8914, 0x41  # of netdevice(7): IFF_UP | IFF_RUNNING
 
 
 def enter_private_network() -> str:
-    """Enter a network namespace that has only loopback. Return "", or why that is not possible.
+    """Enter a network namespace that has only a loopback device. Return "", or why that is not possible.
 
     A copy of this process tries first, since a process cannot return from a namespace. Some systems allow a
-    new namespace, but forbid to set up loopback in it.
+    new namespace, but do not allow to set up loopback in it.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -53,7 +54,7 @@ def enter_private_network() -> str:
 
 
 def _enter() -> str:
-    """Enter the namespace, and set up loopback. Return "", or why that is not possible."""
+    """Enter a new network namespace, and set up loopback in it. Return "", or why that is not possible."""
     if why := detach():
         return why
     try:
@@ -78,7 +79,7 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 def main(path: str) -> NoReturn:
-    """Run guard and Chroma. ``path``: folder of Chroma's data."""
+    """Run Chroma and the guard in front of it. ``path``: folder of Chroma's data."""
     os.umask(0o077)  # Chroma's files quote documents
     parent = socket.socket(fileno=os.dup(0))
     line = parent.makefile("rb").readline()
@@ -98,7 +99,7 @@ def main(path: str) -> NoReturn:
         send({**missing, "port": port})
 
     def guard() -> None:
-        """Run the guard as soon as Chroma listens, and end the process if the guard ends."""
+        """Start the guard as soon as Chroma listens. If the guard ends, end the process."""
         try:
             sys.modules["ssl"] = None  # type: ignore[assignment]  # spares 5 ms: asyncio needs no TLS here
             import asyncio
@@ -130,10 +131,11 @@ def main(path: str) -> NoReturn:
 
 
 def _options(path: str, port: int) -> list[str]:
-    """Return the arguments of ``chroma run``, by which Chroma keeps descriptions of collections in memory.
+    """Return the arguments of the command ``chroma run``.
 
-    Otherwise each request reads them from SQLite, which is most of the work for a short request. Only a file
-    of settings has this option, so that a file in memory is passed.
+    They include a setting by which Chroma keeps descriptions of collections in memory. Otherwise each request
+    reads them from SQLite, which is most of the work of a short request. Only a settings file can set this,
+    so a file in memory is passed.
     """
     if not hasattr(os, "memfd_create"):
         return ["--path", path, "--host", _LOCAL, "--port", str(port)]
@@ -144,7 +146,7 @@ def _options(path: str, port: int) -> list[str]:
 
 
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
-    """Wait for the end of the parent, then end Chroma with time to persist its memory."""
+    """Wait until the parent ends, then stop Chroma, with time to write its memory to disk."""
     with suppress(OSError):  # a connection reset: the parent was killed before it read our answer
         while parent.recv(1):
             pass
@@ -156,7 +158,7 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
 
 
 def _answers(port: int) -> bool:
-    """Return whether a process on this machine accepts a connection at the port."""
+    """Return whether a process on this machine accepts connections at the port."""
     try:
         socket.create_connection((_LOCAL, port), 5).close()
     except OSError:

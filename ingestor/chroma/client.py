@@ -1,7 +1,7 @@
-"""A client of Chroma's REST API v2 over httpx, and the meaning of Chroma's errors.
+"""A client of Chroma's REST API v2 over httpx, and the meaning of the errors that Chroma returns.
 
-Chroma 1.5.9 describes the API at /openapi.json. ``chromadb`` has a client, too, but importing it takes most
-of a second.
+Chroma 1.5.9 describes the API at /openapi.json. The package ``chromadb`` has a client, too, but importing it
+takes most of a second.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _NO_LISTS = "untagged enum UpdateMetadataValue"
 class Refused(Exception):
     """Error: Chroma refused a request.
 
-    ``kind``: Chroma's name of the error, or "". ``status``: of HTTP. ``wait``: seconds after which the server
-    allows a retry, if it says so.
+    ``kind``: Chroma's name of the error, or "". ``status``: the HTTP status. ``wait``: seconds after which
+    the server allows a retry; None if it does not say.
     """
 
     def __init__(self, message: str, kind: str, status: int, wait: float | None = None) -> None:
@@ -68,16 +68,16 @@ class Unreachable(Transient):
 
 
 class Unanswered(Transient):
-    """Error: Chroma did not answer a request in time. After a full disk this lasts until a restart."""
+    """Error: Chroma did not answer a request in time. If the disk was full, that lasts until a restart."""
 
 
 class Full(Transient):
-    """Error: Chroma cannot write, mostly because the disk is full. Soon it will need a restart."""
+    """Error: Chroma cannot write, mostly because the disk is full. After that it soon needs a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedCollection:
-    """A collection as Chroma describes it."""
+    """The description that Chroma returns of a collection."""
 
     id: UUID
     name: str
@@ -88,10 +88,10 @@ class DescribedCollection:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Tenant and database in a server that somebody else runs, and the limits of this server.
+    """A tenant and a database on a server that somebody else runs, and the limits of this server.
 
     ``headers``: sent with each request. ``patience``: seconds for which a request is retried while the server
-    throttles or cannot be reached.
+    throttles requests or cannot be reached.
     """
 
     tenant: str = "default_tenant"
@@ -102,11 +102,11 @@ class Place:
 
 
 class Client:
-    """A database of a Chroma server, over a pool of connections. Any thread may call; the first call
-    connects.
+    """A database on a Chroma server, over a pool of connections. The first call connects; any thread may
+    call.
 
-    Methods take the UUID of a collection. They raise the errors of ``ports``, and Refused for any other
-    refusal.
+    Methods take the UUID of a collection. They raise the errors of ``ports``, and Refused if Chroma refuses
+    for any other reason.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ class Client:
         folder: Path | None = None,
         place: Place | None = None,
     ) -> None:
-        """Prepare a pool of connections to a server, which need not be up yet.
+        """Prepare a pool of connections to a server, which need not run yet.
 
         ``timeout``: seconds for each step of a request. ``folder``: Chroma's data folder, if the server is
-        ours. ``place``: None for a server of ours. The token is sent as a bearer token and as X-Chroma-Token,
-        since servers differ in the header that they read. Addresses of this machine bypass the proxies that
-        the environment names.
+        ours. ``place``: None if the server is ours. The token is sent as a bearer token and as
+        X-Chroma-Token, since servers differ in the header that they read. Requests to this machine bypass the
+        proxies that the environment names.
         """
         import httpx  # here, since it takes longer than many commands run
 
@@ -157,14 +157,14 @@ class Client:
         self.close()
 
     def is_alive(self) -> bool:
-        """Return whether the server answers a heartbeat in time, and with success."""
+        """Return whether the server answers a heartbeat in time and without an error."""
         try:
             return self._answer("GET", "/api/v2/heartbeat", None).status_code == 200
         except (Unanswered, Unreachable):
             return False
 
     def hangs(self) -> bool:
-        """Return whether a heartbeat gets no answer in time. False if no process listens at the address."""
+        """Return whether the server accepts connections, but does not answer a heartbeat in time."""
         import httpx
 
         try:
@@ -174,25 +174,28 @@ class Client:
         return False
 
     def require_room(self) -> None:
-        """Raise Transient if Chroma's data folder is known and its disk is nearly full."""
+        """Raise Transient if the disk with Chroma's data folder is nearly full.
+
+        Do nothing if the folder is unknown.
+        """
         if self._folder is not None:
             require_room(self._folder)
 
     @cached_property
     def most_written(self) -> int | None:
-        """Return the largest number of records of a request that writes; None if nothing limits it.
+        """Return how many records a request may write at most; None if there is no limit.
 
-        A server that somebody else runs is asked once.
+        A server of somebody else is asked for its limit, once.
         """
         asked = self._send("GET", "/api/v2/pre-flight-checks")["max_batch_size"] if self.foreign else None
         return min(filter(None, (asked, self.quotas.write_records)), default=None)
 
     def get_collection(self, name: str) -> DescribedCollection:
-        """Return the collection of this name. Raises Gone."""
+        """Return the description of the collection with this name. Raises Gone if there is none."""
         return _collection_of(self._ask("GET", f"/{quote(name, safe='')}"))
 
     def collections(self) -> Iterator[DescribedCollection]:
-        """Yield the collections of any owner, read in pages."""
+        """Yield the descriptions of all collections, whoever owns them. They are read in pages."""
         for page in count():
             listed = self._ask("GET", f"?limit={_LISTED}&offset={page * _LISTED}")
             yield from map(_collection_of, listed)
@@ -200,7 +203,7 @@ class Client:
                 return
 
     def names(self) -> dict[str, str]:
-        """Return name by UUID of every collection of any owner."""
+        """Return the name of every collection by its UUID, whoever owns the collection."""
         return {str(collection.id): collection.name for collection in self.collections()}
 
     def create_collection(
@@ -209,22 +212,23 @@ class Client:
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> DescribedCollection:
-        """Create a collection. Raises Refused if the name is taken or not allowed.
+        """Create a collection. Raises Refused if the name is used already or not allowed.
 
-        ``configuration``: settings in the form of Chroma's JSON, which only describes the embedding function.
+        ``configuration``: settings in the form of Chroma's JSON. Chroma only stores the embedding function in
+        them, for clients.
         """
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _collection_of(self._ask("POST", "", wanted))
 
     def change_collection(self, collection: UUID, what: str, value: str | Mapping[str, Any]) -> None:
-        """Replace the name, the metadata or settings of a collection. Its records stay.
+        """Replace the name, the metadata or the settings of a collection. Its records are not changed.
 
-        ``what``: ``name``, ``metadata`` or ``configuration``.
+        ``what``: ``name``, ``metadata`` or ``configuration``. ``value``: the new value.
         """
         self._ask("PUT", f"/{collection}", {f"new_{what}": value})
 
     def delete_collection(self, name: str) -> None:
-        """Delete a collection of any owner. Nothing happens if it does not exist."""
+        """Delete the collection with this name, whoever owns it. Do nothing if it does not exist."""
         try:
             self._ask("DELETE", f"/{quote(name, safe='')}")
         except Gone:
@@ -234,9 +238,10 @@ class Client:
         return int(self._ask("GET", f"/{collection}/count"))
 
     def post(self, collection: UUID, verb: Verb, **body: Any) -> Any:
-        """Read or write records, and return Chroma's answer, which has a list for each column by name.
+        """Send a request to read or write records of a collection. Return Chroma's answer, a dict of lists by
+        column.
 
-        ``body``: the fields of Chroma's request.
+        ``verb``: the kind of request. ``body``: the fields of the request.
         """
         return self._ask("POST", f"/{collection}/{verb}", body)
 
@@ -278,10 +283,10 @@ class Client:
 
 
 def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Call ``ask`` and return its result. Retry while the server throttles or cannot be reached.
+    """Call ``ask`` and return its result. Retry while the server throttles requests or cannot be reached.
 
-    The waits grow, and are at most ``seconds`` in all. They are not random, because only one thread writes.
-    ``ask`` must be idempotent. Raises the error of the last attempt.
+    The waits between retries grow, and are at most ``seconds`` together. They are not random, because only
+    one thread writes. ``ask`` must be safe to repeat. Raises the error of the last attempt.
     """
     left = seconds
     for attempt in count(1):
@@ -301,7 +306,10 @@ def send_patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float]
 
 
 def _refusal(answer: httpx.Response) -> Refused:
-    """Return the error of an answer: JSON of Chroma, or any text of a proxy or gateway in front of Chroma."""
+    """Return the error that an HTTP response means.
+
+    A proxy in front of Chroma may answer with text in place of JSON.
+    """
     status, wait = answer.status_code, retry_after(answer.headers.get("retry-after"), time.time())
     try:
         refused = orjson.loads(answer.content)
@@ -312,7 +320,7 @@ def _refusal(answer: httpx.Response) -> Refused:
 
 
 def port_error(error: Refused) -> Exception | None:
-    """Return the error of ``ports`` that a refusal means; None if the refusal has no such meaning."""
+    """Return the error of ``ports`` that a refusal means; None if it means none of them."""
     text, status = f"Chroma: {error}", error.status
     if is_damage(text):
         return NeedsHuman(f"{text}; {REMEDY}")

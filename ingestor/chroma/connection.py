@@ -1,6 +1,4 @@
-"""The connection to Chroma as the config names it: a server of our own, which is kept up, or of somebody
-else.
-"""
+"""The connection to the Chroma server that the config describes, either our own or that of somebody else."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +23,11 @@ PROMPT = 20.0  # seconds that a request of a reader may take
 
 @dataclass(frozen=True, slots=True)
 class ChromaConnection:
-    """Clients of Chroma. ``client``: for the thread that writes. ``readers``: for any thread.
+    """Clients of a Chroma server. ``client``: for the thread that writes. ``readers``: for any thread.
 
-    ``connect``: creates another client; it takes the seconds that a request may take. ``address``: address
-    for readers; "" if they cannot connect. ``server``: our own server; None if somebody else runs Chroma.
+    ``connect``: creates another client, given the seconds that a request may take. ``address``: the address
+    at which readers connect; "" if they cannot. ``server``: our own server; None if somebody else runs
+    Chroma.
     """
 
     client: Client
@@ -39,33 +38,36 @@ class ChromaConnection:
 
     @property
     def restarts(self) -> int:
-        """Count the restarts of our server."""
+        """Return how often our server was restarted; 0 if somebody else runs Chroma."""
         return self.server.restarts if self.server else 0
 
     @property
     def guard(self) -> str:
-        """Describe how the port of our server is guarded; "" without a server."""
+        """Describe how the port of our server is guarded; "" if somebody else runs Chroma."""
         return self.server.level if self.server else ""
 
     def tick(self) -> None:
-        """Restart our server if it died or hangs. The thread that writes calls this regularly."""
+        """Restart our server if it died or hangs. The thread that writes must call this regularly."""
         if self.server:
             self.server.tick()
 
     def revive(self) -> str | None:
-        """Restart our server if it died or hangs after a failed request. Return why, or None."""
+        """Examine our server after a failed request, and restart it if it died or hangs.
+
+        Return why it was restarted, or None.
+        """
         return self.server.revive() if self.server else None
 
     def answers(self, patience: float) -> bool:
-        """Return whether Chroma answers within ``patience`` seconds. Any thread."""
+        """Return whether Chroma answers within ``patience`` seconds. Any thread may call."""
         with self.connect(patience) as client:
             return client.is_alive()
 
     def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
-        """Return whether our server is loading one of these collections, which may take minutes.
+        """Return whether our server is still loading one of these collections, which may take minutes.
 
-        It loads a collection with the first request for it after a start. ``patience``: seconds to wait for
-        an answer. Any thread may call.
+        After a start, the first request for a collection makes the server load it. ``patience``: seconds to
+        wait for an answer. Any thread may call.
         """
         loaded = self.server.supervision.loaded if self.server else {*uuids}
         unknown = {*uuids} - loaded
@@ -87,11 +89,11 @@ class ChromaConnection:
 def connect_to_chroma(
     chroma: Chroma, log_path: Path, *, serve: bool = False, attach: bool = False
 ) -> Iterator[ChromaConnection]:
-    """Connect to Chroma, and run its server if it is ours.
+    """Connect to Chroma until the context ends. If the server is ours, run it.
 
-    ``attach``: use the server of the running daemon. ``serve``: run the daemon's server, on the port of the
-    config. With neither, a server runs for this command alone, on any port. With ``embedded`` in the config,
-    no server has a port that others know.
+    ``attach``: use the server that the daemon runs already. ``serve``: run the daemon's own server, on the
+    port of the config. If both are False, a server on any free port runs for this command alone. If the
+    config says ``embedded``, other clients cannot connect to the server.
     """
     server, address = None, ""
     with ExitStack() as stack:
@@ -113,7 +115,7 @@ def connect_to_chroma(
 
 
 def _supervise(chroma: Chroma, log_path: Path, stack: ExitStack, *, serve: bool) -> ChromaServer:
-    """Start our server. It is stopped when the stack closes."""
+    """Start our server, and stop it when the stack is closed."""
     assert not isinstance(chroma, RemoteChroma)
     host, port, rights = LOCAL, 0, dict[str, Any]()
     if isinstance(chroma, Supervised):
@@ -128,7 +130,7 @@ def _supervise(chroma: Chroma, log_path: Path, stack: ExitStack, *, serve: bool)
 
 
 def _client_of(chroma: Chroma, timeout: float, patience: float) -> Client:
-    """Connect to a server that another process runs."""
+    """Return a client of a server that another process runs."""
     assert isinstance(chroma, RemoteChroma | Supervised)
     token = chroma.token.get_secret_value() if chroma.token else None
     if isinstance(chroma, Supervised):

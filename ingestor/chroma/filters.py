@@ -1,7 +1,7 @@
-"""Checks metadata filters before Chroma sees them: their bounds, their grammar, and the types of keys. Pure.
+"""Checks metadata filters before Chroma gets them: their size, their grammar, and the types of keys. Pure.
 
-The bounds are well below the filters that stall or crash Chroma. Chroma 1.5.9 fails at 1,000 conditions and
-at 20,000 values, and crashes at 5,000 conditions (decision 0062).
+The allowed sizes are well below those of filters that stall or crash Chroma. Chroma 1.5.9 fails at 1,000
+conditions and at 20,000 values, and crashes at 5,000 conditions (decision 0062).
 """
 
 import json
@@ -16,7 +16,8 @@ DEEPEST = 20  # levels of a filter, objects and lists alike
 
 
 def find_excess(*filters: object) -> str | None:
-    """Return in words which bound the filters of one request exceed together, or None."""
+    """Return in words which limit of size the filters of one request exceed together; None if they exceed
+    none."""
     conditions = values = 0
     level = [each for each in filters if each is not None]
     for _ in range(DEEPEST + 1):
@@ -49,8 +50,9 @@ _COMPARISONS = ("$eq", "$ne", *_ORDERS, *_SETS, *_PARTS)
 
 
 def find_mistake(where: object) -> str | None:
-    """Return why Chroma would refuse a metadata filter or never match it, with the remedy; None if it is
-    right.
+    """Return why Chroma would refuse a metadata filter, or why it never matches; None if it is right.
+
+    The answer has the remedy.
     """
     if not isinstance(where, Mapping):
         return f"must be made of objects, and {_show(where)} is none"
@@ -77,9 +79,9 @@ def find_mistake(where: object) -> str | None:
 
 
 def find_left_out(where: object, profile: Profile) -> str | None:
-    """Return why a filter never matches: it names a standard key that records of this profile lack.
+    """Return why a filter never matches records of this profile; None if it may match.
 
-    Else None.
+    Such a filter names a standard key that these records do not have.
     """
     if isinstance(where, list):
         return next(filter(None, (find_left_out(each, profile) for each in where)), None)
@@ -95,7 +97,7 @@ def find_left_out(where: object, profile: Profile) -> str | None:
 
 
 def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
-    """Return why a comparison of a key is refused or never matches, or None."""
+    """Return why Chroma would refuse a comparison of a key, or why it never matches; None if it is right."""
     if operator not in _COMPARISONS:
         return f"has the unknown operator {operator!r} for {key!r}; known: {', '.join(_COMPARISONS)}"
     values = operand if operator in _SETS and isinstance(operand, list) else [operand]
@@ -114,7 +116,8 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
 
 
 def _type_mistake(key: str, operator: str, value: object) -> str | None:
-    """Return why a comparison never matches a standard key, whose type is known, or None."""
+    """Return why a comparison never matches, because the standard key has values of another type; None if it
+    may."""
     if key in LISTS:
         if operator not in _PARTS:
             return f"compares the list {key!r} with {operator}: write {_show({key: {'$contains': value}})}"

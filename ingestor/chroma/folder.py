@@ -1,8 +1,8 @@
 """Chroma's data folder, in which only one process at a time may write.
 
-Two writers corrupt the data silently, and a second ``PersistentClient`` reads stale vectors. Our lock
-excludes a second ingestor. Other processes that have the database open, such as a notebook, are found through
-/proc, if the system has it.
+If two processes write, the data is damaged silently. A second ``PersistentClient`` that only reads gets stale
+vectors. Our lock excludes a second ingestor. Other processes that have the database open, such as a notebook,
+are found through /proc, if the system has it.
 """
 
 import shutil
@@ -41,7 +41,7 @@ _LEFTOVER_PATIENCE = 35.0
 
 
 def claim(path: Path) -> Lock:
-    """Lock the folder, and delete segments that Chroma left behind. Create the folder if it does not exist.
+    """Lock Chroma's folder, and delete files that Chroma left behind. Create the folder if it does not exist.
 
     Raises NeedsHuman if another process uses the folder, if the folder cannot be used, or if its database is
     damaged.
@@ -64,7 +64,8 @@ def claim(path: Path) -> Lock:
 
 
 def move_aside(path: Path) -> Path | None:
-    """Rename Chroma's folder. Return its new path; None if there is no folder.
+    """Rename Chroma's folder so that a new one can be created. Return its new path; None if there is no
+    folder.
 
     Raises NeedsHuman if another process uses the folder, or if it cannot be renamed.
     """
@@ -87,18 +88,21 @@ def move_aside(path: Path) -> Path | None:
 
 
 def _refuse_state(path: Path) -> None:
-    """Raise NeedsHuman if the folder holds a state, whose files must not be moved or mixed with Chroma's."""
+    """Raise NeedsHuman if the folder contains a state.
+
+    Its files must not be moved or mixed with Chroma's files.
+    """
     if (path / "journal.sqlite3").exists():
         raise NeedsHuman(f"{path} is the state folder of an ingestor: set chroma.path to another folder")
 
 
 def is_damage(text: str) -> bool:
-    """Return whether an error's text means a damaged database."""
+    """Return whether the text of an error means that the database is damaged."""
     return any(symptom in text for symptom in _DAMAGED)
 
 
 def is_full(path: Path) -> bool:
-    """Return whether the disk of a folder is nearly full; False if the disk cannot be asked."""
+    """Return whether the disk with this folder is nearly full; False if that cannot be found out."""
     try:
         return shutil.disk_usage(path).free < ROOM
     except OSError:
@@ -108,7 +112,7 @@ def is_full(path: Path) -> bool:
 def require_room(path: Path) -> None:
     """Raise Transient if the disk is nearly full, so that Chroma never meets a full disk.
 
-    After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a torn
+    After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a damaged
     segment.
     """
     if is_full(path):
@@ -119,9 +123,10 @@ def require_room(path: Path) -> None:
 
 
 def sweep(path: Path) -> list[Path]:
-    """Delete the folders of segments that Chroma leaves behind when it deletes a collection. Return them.
+    """Delete folders of segments that Chroma no longer knows. Return these folders.
 
-    The caller holds the lock, and no Chroma may run in the folder.
+    Chroma leaves them behind when it deletes a collection. The caller must hold the lock, and no Chroma may
+    run in the folder.
     """
     folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
     if not folders or not (path / DATABASE).is_file():
@@ -135,7 +140,10 @@ def sweep(path: Path) -> list[Path]:
 
 
 def _refuse_others(database: Path) -> None:
-    """Raise NeedsHuman if another process has the database open. Wait for a server of ours that is ending."""
+    """Raise NeedsHuman if another process has the database open.
+
+    If that process is a server of ours that is ending, wait for its end.
+    """
     until = time.monotonic() + _LEFTOVER_PATIENCE
     while others := processes.writers_of(database):
         # An ending process has no command line any more; a server of ours ends after its killed parent.
@@ -152,7 +160,7 @@ def _refuse_others(database: Path) -> None:
 def _require_sound(database: Path) -> None:
     """Raise NeedsHuman if Chroma's tables of collections are damaged.
 
-    Chroma 1.5.9 then breaks the connection at each write, without a word about the database.
+    In that case Chroma 1.5.9 breaks the connection at each write, and does not mention the database.
     """
     if not database.is_file():
         return
@@ -164,9 +172,9 @@ def _require_sound(database: Path) -> None:
 
 @contextmanager
 def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
-    """Open Chroma's database. Raises NeedsHuman if it is damaged.
+    """Open Chroma's database until the context ends. Raises NeedsHuman if it is damaged.
 
-    It is opened for writing, since SQLite may have to undo a transaction of a killed server.
+    It is opened for writing, because SQLite may have to undo a transaction of a server that was killed.
     """
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
@@ -177,7 +185,7 @@ def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether a file in the folder is of Chroma or of this program."""
+    """Return whether a file in the folder belongs to Chroma or to this program, by its name."""
     return name.startswith((DATABASE, LOCK)) or _is_uuid(name)
 
 

@@ -1,9 +1,9 @@
-"""The guard on Chroma's port: it checks every request, and forwards the requests that its sender may make.
+"""The guard in front of Chroma: it checks every request, and forwards it if its sender may make it.
 
-A client connection is a coroutine, which handles one request after the other. ``h11`` reads and writes
-requests and responses, so that Chroma gets requests that were parsed, judged and written anew. Bodies of the
-daemon, and bodies without filters, are forwarded piece by piece. Other bodies with filters are buffered until
-they are complete, then checked. Beyond a limit of connections, or of buffered bytes, the connection that was
+A coroutine serves each client connection, one request after the other. The library ``h11`` reads and writes
+requests and responses. So Chroma gets only requests that were parsed, judged and written anew. Bodies of the
+daemon, and bodies without filters, are forwarded piece by piece. Other bodies are buffered until they are
+complete, then checked. If there are too many connections, or too many buffered bytes, the connection that was
 idle longest is closed.
 """
 
@@ -37,11 +37,12 @@ _PATIENCE = 600.0  # seconds to load one collection, after which requests are fo
 
 
 class CollectionLoading:
-    """Makes requests wait until their collection is loaded, one collection after the other.
+    """Makes requests wait until Chroma has loaded their collection. Collections are loaded one after the
+    other.
 
-    Chroma loads a collection with the first request for it. If the client of this request gives up, the work
-    is lost, and several requests hinder each other (decision 0033). So the guard itself makes the first
-    request. An object belongs to the event loop that created it.
+    Chroma loads a collection with the first request for it. If the client of that request gives up, the work
+    is lost, and several requests at once hinder each other (decision 0033). So the guard itself makes the
+    first request. An object may be used only in the event loop that created it.
     """
 
     def __init__(self, port: int) -> None:
@@ -49,7 +50,7 @@ class CollectionLoading:
         self._loads: dict[bytes, asyncio.Task[None]] = {}  # by the path of the collection
 
     async def wait(self, target: bytes) -> None:
-        """Wait until the collection of a request is loaded. It is loaded also if the client gives up.
+        """Wait until the collection of a request is loaded. Loading continues even if the client gives up.
 
         ``target``: path and query of the request.
         """
@@ -70,7 +71,10 @@ class CollectionLoading:
             del self._loads[path]
 
     async def _answers(self, path: bytes) -> bool:
-        """Ask Chroma to count a collection, which loads it. Return whether that succeeds."""
+        """Request the number of records of a collection, which makes Chroma load it.
+
+        Return whether Chroma answers.
+        """
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(b"GET %b/count HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path)
@@ -92,7 +96,7 @@ WrongTokens = Callable[[int, str], object]
 
 
 class NotForwarded(Exception):
-    """Error: a request must not be forwarded. ``refusal``: the answer to its client."""
+    """Error: a request must not be forwarded to Chroma. ``refusal``: the answer to its client."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -100,7 +104,7 @@ class NotForwarded(Exception):
 
 
 class Guard:
-    """The guard of a Chroma, with the state that all client connections share."""
+    """The guard of a Chroma server, with the state that all its client connections share."""
 
     def __init__(
         self,
@@ -111,10 +115,11 @@ class Guard:
         limit: int,
         wrong: WrongTokens = lambda number, client: None,
     ) -> None:
-        """Prepare the guard. ``port``: port of Chroma on 127.0.0.1.
+        """Prepare the guard, without starting it. ``port``: Chroma's port on 127.0.0.1.
 
-        ``gone``: called when Chroma accepts no connections. ``limit``: number of client connections at the
-        same time. ``wrong``: called for wrong tokens, at most once in a minute.
+        ``gone``: called when Chroma no longer accepts connections. ``limit``: how many clients may be
+        connected at the same time. ``wrong``: called with the number of wrong tokens and the last client, at
+        most once a minute.
         """
         self.access, self.peers, self.port, self.gone, self._limit = access, peers, port, gone, limit
         self._report, self._wrong, self._reported = wrong, 0, -inf
@@ -122,7 +127,8 @@ class Guard:
         self._connections: dict[ClientConnection, None] = {}  # ordered by their last activity
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client until it ends, or is closed because there are too many connections."""
+        """Serve one client until it closes the connection, or until the guard closes it because there are too
+        many."""
         if len(self._connections) >= self._limit:
             idle = (each for each in self._connections if not each.busy)
             self._end(next(idle, next(iter(self._connections))))
@@ -134,14 +140,20 @@ class Guard:
             self._connections.pop(client, None)
 
     def note_activity(self, client: "ClientConnection") -> None:
-        """Note that a client was active. Close other connections while too many bytes are buffered."""
+        """Note that a client was active.
+
+        If too many bytes are buffered, close the connections that are idle longest.
+        """
         if client in self._connections:
             self._connections[client] = self._connections.pop(client)
         while client.held and sum(len(each.held) for each in self._connections) > _HELD:
             self._end(next((each for each in self._connections if each.held and each is not client), client))
 
     def count_wrong_token(self, client: str) -> None:
-        """Count a wrong token, and report it unless a report was just made. ``client``: its address."""
+        """Count a wrong token, and report the count at most once a minute.
+
+        ``client``: address of the client.
+        """
         self._wrong += 1
         if monotonic() - self._reported > _QUIET:
             self._reported = monotonic()
@@ -154,7 +166,7 @@ class Guard:
 
 
 class Peer:
-    """An HTTP connection to a client or to Chroma, with its state in ``http``."""
+    """An HTTP connection to a client or to Chroma. ``http``: the state of the protocol."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: type[h11.CLIENT | h11.SERVER]
@@ -164,18 +176,21 @@ class Peer:
         writer.transport.set_write_buffer_limits(_PIECE)
 
     async def next(self) -> object:
-        """Return the next event of h11 from the other side. Raises h11.RemoteProtocolError."""
+        """Return the next event that h11 parses from the received bytes. Raises h11.RemoteProtocolError."""
         while (event := self.http.next_event()) is h11.NEED_DATA:
             self.http.receive_data(await self._reader.read(_PIECE))
         return event
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body of a message as it arrives."""
+        """Yield the body of the present message in pieces, as it arrives."""
         while isinstance(event := await self.next(), h11.Data):
             yield bytes(event.data)
 
     async def send(self, head: h11.Event, body: AsyncIterator[bytes]) -> None:
-        """Send a message. Its head is written together with the first piece, which spares a system call."""
+        """Send a message. ``head``: its first line and headers.
+
+        The head is written together with the first piece of the body, which saves a system call.
+        """
         written = self.http.send(head) or b""
         async for piece in body:
             self._writer.write(written + (self.http.send(h11.Data(data=piece)) or b""))
@@ -185,7 +200,10 @@ class Peer:
         await self._writer.drain()
 
     def is_reusable(self) -> bool:
-        """Return whether another request may follow on this connection, and prepare for it."""
+        """Return whether another request may follow on this connection.
+
+        If so, prepare the protocol for it.
+        """
         ended = self.http.our_state is self.http.their_state is h11.DONE
         if ended:
             self.http.start_next_cycle()
@@ -199,7 +217,10 @@ class Peer:
 
 
 class ClientConnection(Peer):
-    """A client's connection. ``busy``: whether a request is under way. ``held``: an incomplete body."""
+    """The connection of a client.
+
+    ``busy``: whether a request is being served. ``held``: bytes of an incomplete body.
+    """
 
     def __init__(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer, h11.SERVER)
@@ -207,9 +228,9 @@ class ClientConnection(Peer):
         self._chroma: Peer | None = None  # opened for the first request that may pass
 
     async def serve(self) -> None:
-        """Answer one request after the other.
+        """Serve one request after the other.
 
-        A refusal, or a fault of client or Chroma, ends the connection.
+        The connection ends after a refused request, and after an error of the client or of Chroma.
         """
         try:
             while isinstance(request := await self.next(), h11.Request):
@@ -233,7 +254,7 @@ class ClientConnection(Peer):
             self._writer.close()
 
     async def _exchange(self, request: h11.Request) -> None:
-        """Judge and forward a request, then forward the response. Raises NotForwarded."""
+        """Judge a request and forward it to Chroma, then forward the response. Raises NotForwarded."""
         headers, target, method = list(request.headers), request.target, request.method
         treatment = await self._judge(request, headers)
         if self.http.they_are_waiting_for_100_continue:
@@ -251,7 +272,7 @@ class ClientConnection(Peer):
         await self._answer(chroma)
 
     async def _judge(self, request: h11.Request, headers: list[Header]) -> Treatment:
-        """Return how a request is forwarded. Raises NotForwarded."""
+        """Return how to forward a request. Raises NotForwarded if it is refused."""
         if sum(len(name) + len(value) for name, value in headers) + len(request.target) > HEAD_LIMIT:
             raise NotForwarded(TOO_LARGE)
         if request.http_version not in (b"1.0", b"1.1") or request.method == b"CONNECT":
@@ -265,12 +286,12 @@ class ClientConnection(Peer):
         raise NotForwarded(verdict)
 
     def _is_ours(self) -> bool:
-        """Return whether the daemon's own user or root opened this connection."""
+        """Return whether the connection was opened by this process's own user or by root."""
         peer, here = (self._writer.get_extra_info(name) for name in ("peername", "sockname"))
         return self._guard.peers.is_ours(peer[:2], here[:2])
 
     async def _whole_body(self) -> bytes:
-        """Return the body of the request when it is complete. Raises NotForwarded if it is too large."""
+        """Return the body of the request once it is complete. Raises NotForwarded if it is too large."""
         async for piece in self.pieces():
             self.held += piece
             self._guard.note_activity(self)
@@ -281,7 +302,10 @@ class ClientConnection(Peer):
         return body
 
     async def _connect(self) -> Peer:
-        """Return a connection to Chroma: the last one, if it can be used again. Raises NotForwarded."""
+        """Return a connection to Chroma. The last one is used again if possible.
+
+        Raises NotForwarded if Chroma accepts no connections.
+        """
         if self._chroma is not None:
             if self._chroma.is_reusable() and not self._chroma.has_ended():
                 return self._chroma
@@ -296,7 +320,7 @@ class ClientConnection(Peer):
         return self._chroma
 
     async def _answer(self, chroma: Peer) -> None:
-        """Forward Chroma's response. Raises ConnectionError if the response is incomplete."""
+        """Forward Chroma's response to the client. Raises ConnectionError if the response is incomplete."""
         try:
             while isinstance(event := await chroma.next(), h11.InformationalResponse):
                 pass
@@ -309,7 +333,7 @@ class ClientConnection(Peer):
             raise ConnectionError("Chroma ended the connection within its response") from error
 
     async def _refuse(self, refusal: Refusal) -> None:
-        """Answer why a request is refused, unless its response was begun, and close the connection."""
+        """Send the refusal of a request, unless a response was already begun, and close the connection."""
         if self.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             with suppress(OSError, TimeoutError):
                 self._writer.write(answer(refusal))
@@ -322,7 +346,7 @@ class ClientConnection(Peer):
 
 
 def _respond(new: bytes | Refusal) -> bytes:
-    """Return a body or path, or raise NotForwarded for a refusal."""
+    """Return a new body or path as it is; raise NotForwarded if it is a refusal."""
     if isinstance(new, Refusal):
         raise NotForwarded(new)
     return new
@@ -340,10 +364,10 @@ async def serve(
     listening: Callable[[Callable[[], object]], None],
     wrong: WrongTokens,
 ) -> None:
-    """Guard a listening socket until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never return.
+    """Guard a listening socket until Chroma, at ``port`` of 127.0.0.1, accepts no connections. Never return.
 
-    ``listening``: called when the guard accepts connections, with a function by which any thread may stop it.
-    ``wrong``: see Guard.
+    ``listening``: called when the guard accepts connections. Its argument is a function by which any thread
+    may stop the guard. ``wrong``: see Guard.
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     guard = Guard(access, peers, port, over.set, _limit(), wrong)
@@ -355,9 +379,9 @@ async def serve(
 
 
 def _limit() -> int:
-    """Raise the limit of descriptors, and return for how many client connections they suffice.
+    """Raise this process's limit of open descriptors. Return how many client connections it allows.
 
-    A client connection takes two descriptors: its own, and that of its connection to Chroma.
+    Each client connection needs two descriptors: its own, and one for its connection to Chroma.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 65_536 if most == resource.RLIM_INFINITY else min(most, 65_536)

@@ -1,8 +1,8 @@
-"""Rules of the guard: who may make which request to Chroma, and how heads and bodies are rewritten. Pure.
+"""Rules of the guard: who may make which request to Chroma, and how requests are rewritten. Pure.
 
-A head is rewritten from its parsed parts, with exactly one header that frames the body. Bodies with filters
-are rewritten from their parsed values. So Chroma cannot understand a request differently from the guard,
-which would allow request smuggling. See decisions 0033, 0062 and 0160.
+Headers are rewritten from their parsed parts, and exactly one header tells where the body ends. Bodies with
+filters are rewritten from their parsed values. So Chroma cannot understand a request differently from the
+guard, which would allow request smuggling. See decisions 0033, 0062 and 0160.
 """
 
 import json
@@ -42,7 +42,7 @@ _ERRORS = {
 
 
 def answer(refusal: Refusal) -> bytes:
-    """Return the response of a refused request in bytes. It closes the connection."""
+    """Return the response to a refused request as bytes. It closes the connection."""
     error = _ERRORS.get(refusal.status, "InvalidArgumentError")
     body = json.dumps({"error": error, "message": refusal.message}).encode()
     asked = 'WWW-Authenticate: Bearer realm="chroma"\r\n' if refusal.status == 401 else ""
@@ -72,7 +72,7 @@ _READ_ONLY = Refusal(
 
 
 class Right(IntEnum):
-    """Rights of a request; each right includes the ones before it."""
+    """The right of a client. Each right includes the ones before it."""
 
     READ = auto()
     WRITE = auto()
@@ -80,7 +80,7 @@ class Right(IntEnum):
 
 
 class Treatment(Enum):
-    """The way in which a request is forwarded."""
+    """The way in which an allowed request is forwarded."""
 
     STREAM = auto()  # as it arrives
     CHECK_FILTERS = auto()  # after its body was read and checked
@@ -89,10 +89,10 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Rules of access to the port.
+    """The rules of access to Chroma's port.
 
-    ``names``: names by which clients may address the server. ``tokens``: rights by the digest of the token.
-    ``anybody``: right without a token; None for none.
+    ``names``: the names by which clients may address the server. ``tokens``: the right of each token, by the
+    token's digest. ``anybody``: the right of clients without a token; None if they have none.
     """
 
     names: AccessRules
@@ -102,10 +102,10 @@ class Access:
     def judge(
         self, method: bytes, target: bytes, headers: Sequence[Header], is_ours: Callable[[], bool]
     ) -> Treatment | Refusal:
-        """Decide how a request is forwarded, or why it is refused.
+        """Return how to forward a request, or why it is refused.
 
-        ``is_ours``: returns whether the daemon's own user or root sent it. It is called only if no token
-        decides, since it reads all connections of the machine.
+        ``is_ours``: returns whether the request comes from the daemon's own user or root. It is called only
+        if no token decides, since it reads all connections of the machine.
         """
         if refusal := self.names.judge(target, headers):
             return refusal
@@ -119,10 +119,10 @@ class Access:
 
 
 def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, str]]) -> Access:
-    """Build the rules of access, with digests in place of tokens.
+    """Build the rules of access. They contain digests in place of the tokens.
 
-    ``secret``: token of the daemon, with all rights. ``tokens``: pairs of a token, or None for anybody
-    without a token, and ``read`` or ``write``.
+    ``secret``: the daemon's own token, which has all rights. ``tokens``: pairs of a token and ``read`` or
+    ``write``. None in place of a token stands for clients without one.
     """
     given = [(token, Right.WRITE if may == "write" else Right.READ) for token, may in tokens]
     known = {digest(token.encode()): right for token, right in given if token is not None}
@@ -131,7 +131,8 @@ def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, s
 
 
 def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
-    """Decide how a request with this right is forwarded."""
+    """Return how to forward a request of a client with this right, or a refusal if the right does not
+    suffice."""
     if right is Right.ALL or method in (b"GET", b"HEAD"):
         return Treatment.STREAM
     filtered = _FILTERED.fullmatch(path) if method == b"POST" else None
@@ -143,7 +144,10 @@ def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
 
 
 def check_filters(body: bytes) -> bytes | Refusal:
-    """Return the body written anew from its parsed values, or a refusal if its filters exceed a bound."""
+    """Return a request's body written anew from its parsed values.
+
+    Return a refusal if the filters in it are too large or too deeply nested.
+    """
     wanted = _parse(body)
     if isinstance(wanted, Refusal):
         return wanted
@@ -159,9 +163,10 @@ def check_filters(body: bytes) -> bytes | Refusal:
 
 
 def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
-    """Return the path of the collection that a get_or_create names, or a refusal of any other request.
+    """Return the path of an existing collection, for a request to get or create it.
 
-    ``target``: path and query of the request.
+    A client that may only read gets the collection if it exists, and creates none. Any other request is
+    refused. ``target``: path and query of the request.
     """
     wanted = _parse(body)
     if isinstance(wanted, Refusal):
@@ -181,9 +186,10 @@ def _parse(body: bytes) -> dict[str, Any] | Refusal:
 
 
 def headers_to_forward(headers: Sequence[Header], length: int | None = None) -> list[Header]:
-    """Return the headers to forward, with a single header that frames the body.
+    """Return the headers to forward, with exactly one that tells where the body ends.
 
-    ``length``: bytes of a body of JSON that was written anew; None if the body is forwarded as it arrives.
+    ``length``: the size in bytes of a body that was written anew; None if the body is forwarded as it
+    arrives.
     """
     passed = [(name, value) for name, value in headers if name not in _NOT_PASSED_ON]
     if length is not None:

@@ -1,12 +1,12 @@
 """A collection of Chroma as an ``Index``, and a check that searches find its records.
 
-Vectors are always passed, so Chroma never embeds by itself. Chroma merges metadata, so a removed key must be
-passed as None. The row of a new record may hold lists of a record whose collection was deleted (Chroma 1.5).
-So lists that a record lacks are passed as None, too.
+Vectors are always passed, so Chroma never embeds anything itself. Chroma merges metadata, so a key to be
+removed must be passed as None. In Chroma 1.5 the row of a new record may still have lists of an earlier
+record whose collection was deleted. So lists that a record does not have are passed as None, too.
 
-Chroma's graph of vectors can lose records, although ``count`` and ``get`` still return them. A vector that is
-replaced in place may cut the links to some record. So may a record that is added after others were deleted.
-Collections that were written once lost no record (``python -m benchmarks reach``).
+Chroma's graph of vectors can lose records, although ``count`` and ``get`` still return them. If a vector is
+replaced in place, the links to some other record may be cut. The same may happen when a record is added after
+others were deleted. Collections that were written once lost no record (``python -m benchmarks reach``).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ Patches = list[tuple[RecordId, Metadata]]
 
 
 class WritePace:
-    """The number of records that a request writes: as many as Chroma adds in half a second.
+    """Decides how many records a request writes: as many as Chroma adds in half a second.
 
-    Chroma answers no reader of a collection while it adds the records of a request to its graph.
-    ``least``: the least number of records of a request, however long they take.
+    While Chroma adds the records of a request to its graph, it answers no reader of the collection.
+    ``least``: a request writes at least this many records, however long they take.
     """
 
     def __init__(self, least: int) -> None:
@@ -66,16 +66,20 @@ class WritePace:
         return max(self._least, int(SECONDS / self._each))
 
     def wrote(self, records: int, seconds: float) -> None:
-        """Adapt the pace to a request that took ``seconds``: at once if slower, by halves if faster."""
+        """Adapt the pace to a request that took ``seconds``.
+
+        If it was slower than expected, the pace changes at once; if it was faster, only half way.
+        """
         if records >= self._least:
             now = max(seconds / records, 1e-9)
             self._each = max(now, (self._each + now) / 2)
 
 
 def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Iterator[Patches]:
-    """Divide metadata into rounds of at most ``most`` keys a record, which is all that some servers take.
+    """Divide the metadata of records into rounds, since some servers accept only ``most`` keys of a record at
+    once.
 
-    The first round has every record. Values come before removals of keys.
+    The first round has every record. New values are sent before removals of keys.
     """
 
     def divide(metadata: Metadata) -> list[Metadata]:
@@ -89,7 +93,7 @@ def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Itera
 
 
 def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
-    """Send the rows in one request; in halves if the server answers that the request is too large.
+    """Send rows in one request. If the server answers that the request is too large, send them in halves.
 
     Raises BadDocument for a text that is too long, and the errors of ``send``. Raises NeedsHuman if the
     collection is full, or if the config does not name the server's quotas.
@@ -118,7 +122,8 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
 
 @contextmanager
 def _explain_refusal(where: Mapping[str, Any] | None) -> Iterator[None]:
-    """Raise NeedsHuman if a request to read exceeds a quota, and ValueError if Chroma rejects the filter."""
+    """Raise NeedsHuman if a read request in the context exceeds a quota, and ValueError if Chroma rejects its
+    filter."""
     try:
         yield
     except Refused as error:
@@ -134,7 +139,7 @@ def _quota_of(error: Refused) -> NeedsHuman:
 
 
 class PlainRecord(NamedTuple):
-    """A record without metadata. ``vector``: the numbers as Chroma returned them, without NumPy."""
+    """A record without metadata. ``vector``: a list of numbers as Chroma returned it, without NumPy."""
 
     id: RecordId
     text: str
@@ -142,9 +147,10 @@ class PlainRecord(NamedTuple):
 
 
 class ChromaIndex:
-    """A collection in Chroma, by its UUID. Methods raise Gone if it was deleted, whatever has its name now.
+    """A collection in Chroma, identified by its UUID.
 
-    ``name``: last known name of the collection. Chroma describes collections by their names only.
+    Methods raise Gone if it was deleted, even if another collection has its name now. ``name``: its last
+    known name, because Chroma returns the description of a collection only by its name.
     """
 
     def __init__(self, client: Client, uuid: UUID, name: str = "") -> None:
@@ -197,31 +203,34 @@ class ChromaIndex:
             send_in_halves(batch, lambda part: self._client.post(self._uuid, "delete", ids=part))
 
     def _most_written(self, usual: int) -> int:
-        """Return the number of records of a request that writes, within the server's quota."""
+        """Return how many records a request may write: ``usual``, or less if the server's quota is less."""
         return min(usual, self._client.most_written or usual)
 
     def _read(self, usual: int) -> int:
-        """Return the number of records of an answer, within the server's quota."""
+        """Return how many records an answer may have: ``usual``, or less if the server's quota is less."""
         return min(usual, self._client.quotas.read_records or usual)
 
     def count(self) -> int:
         return self._client.count(self._uuid)
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        """Return the records that exist. Without ``vectors`` their vectors are empty."""
+        """Return the records with these ids, without those that do not exist.
+
+        ``vectors``: whether to read the vectors, too; otherwise they are empty.
+        """
         columns = ("documents", "metadatas", *(["embeddings"] if vectors else []))
         return [_record(*row) for row in self._rows(ids, *columns)]
 
     def _rows(self, ids: Sequence[RecordId], *columns: str) -> Iterator[tuple[Any, ...]]:
-        """Yield id and ``columns`` of the records that exist."""
+        """Yield the id and the given columns of each of these records that exists."""
         for page in pages(dict.fromkeys(ids), self._read(_RECORDS)):
             yield from _columns(self._get(ids=page, include=columns), columns)
 
     def ids(self) -> Iterator[RecordId]:
         """Yield the ids of all records, page by page. Ids may be missed if records are deleted meanwhile.
 
-        Chroma walks over all records for each page. So each page is as large as all before it together,
-        except on servers of others, whose limits may be unknown.
+        For each page Chroma walks over all records. So each page is as large as all pages before it together.
+        Only on servers of somebody else, whose limits may be unknown, pages stay small.
         """
         offset, size, most = 0, _PAGE, _PAGE if self._client.foreign else _MOST_IDS
         while page := self._get(limit=self._read(size), offset=offset, include=[])["ids"]:
@@ -230,13 +239,13 @@ class ChromaIndex:
             size = min(max(_PAGE, offset), most)
 
     def facts(self) -> Mapping[str, object]:
-        """Return the metadata of the collection itself."""
+        """Return the metadata of the collection itself, not of its records."""
         return self._describe().metadata or {}
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Add facts to the metadata of the collection itself.
 
-        Chroma replaces all metadata, so that keys of other programs are read first and stored again.
+        Chroma replaces all metadata at once. So the keys of other programs are read first, and stored again.
         """
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
@@ -251,9 +260,9 @@ class ChromaIndex:
         raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """Return the ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter.
+        """Return for each vector the ``n`` nearest records. Raises ValueError if Chroma rejects the filter.
 
-        Chroma returns a record that is deleted meanwhile without its text. Then the query is repeated.
+        If a record is deleted meanwhile, Chroma returns it without its text. Then the query is repeated.
         """
         most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
         answer = [hits for batch in batches for hits in self._query(batch, most, where)]
@@ -270,7 +279,10 @@ class ChromaIndex:
         n: int,
         where: dict[str, object] | None = None,
     ) -> list[list[tuple[RecordId, float]]]:
-        """Return ids and scores of the hits that ``query`` returns, in less time: no record is read."""
+        """Return ids and scores of the hits that ``query`` would return.
+
+        That is faster, because no record is read.
+        """
         answers = (
             self._query_columns(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS))
         )
@@ -281,11 +293,11 @@ class ChromaIndex:
         ]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        """Return the vectors of the records that exist."""
+        """Return the vectors of the records with these ids that exist, by id."""
         return {RecordId(id_): _vector(vector) for id_, vector in self._rows(ids, "embeddings")}
 
     def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
-        """Return the ids of the records that pass a filter.
+        """Return those of the given ids whose records match a filter.
 
         Raises ValueError if Chroma rejects the filter.
         """
@@ -293,16 +305,16 @@ class ChromaIndex:
         return {RecordId(id_) for page in answer for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any] | None, most: int = 2000) -> list[Record]:
-        """Return the first ``most`` records that pass a filter, in no order, without vectors.
+        """Return up to ``most`` records that match a filter, in no particular order and without vectors.
 
-        None lets all records pass. Raises ValueError if Chroma rejects the filter.
+        ``where``: the filter; None matches all records. Raises ValueError if Chroma rejects the filter.
         """
         return [_record(*row) for row in self._rows_from(0, most, "documents", "metadatas", where=where)]
 
     def sample(self, offset: int, size: int) -> list[PlainRecord]:
-        """Return ``size`` records from a position in Chroma's own order on.
+        """Return ``size`` records, beginning at a position in Chroma's own order.
 
-        They have lists of numbers as vectors, since importing NumPy takes longer than a short command.
+        Their vectors are lists of numbers: importing NumPy takes longer than a short command runs.
         """
         rows = self._rows_from(offset, size, "documents", "embeddings")
         return [PlainRecord(RecordId(id_), text or "", vector) for id_, text, vector in rows]
@@ -310,7 +322,10 @@ class ChromaIndex:
     def _rows_from(
         self, offset: int, size: int, *columns: str, where: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield id and ``columns`` of at most ``size`` records that pass a filter, read in pages."""
+        """Yield the id and the given columns of at most ``size`` records that match a filter, read in pages.
+
+        ``offset``: the position in Chroma's order at which to begin.
+        """
         page = self._read(_RECORDS)
         for at in range(0, size, page):
             limit = min(page, size - at)
@@ -345,27 +360,31 @@ def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _record(id_: str, text: str | None, metadata: Metadata | None, vector: Any = ()) -> Record:
-    """Build a record. One without a vector gets an empty tuple, which spares the import of NumPy."""
+    """Build a record. Without a vector it gets an empty tuple, so that NumPy need not be imported."""
     return Record(RecordId(id_), text or "", metadata or {}, _vector(vector) if vector else vector)
 
 
 def _pack(vector: Vector) -> str:
-    """Return a vector in the form of Chroma's JSON that is short and exact."""
+    """Return a vector in the form that is short and exact in Chroma's JSON."""
     return b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def _vector(numbers: Sequence[float]) -> Vector:
-    """Build an array from a list of numbers. By ``struct`` it takes a third of the time of NumPy."""
+    """Build an array from a list of numbers.
+
+    The module ``struct`` needs a third of the time that NumPy needs.
+    """
     import numpy as np
 
     return np.frombuffer(pack(f"={len(numbers)}f", *numbers), np.float32)
 
 
 def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[], int]) -> Iterator[list[Row]]:
-    """Divide rows into batches in their order. A batch is within both bounds, or has a single row.
+    """Divide rows into batches, in their order. A batch is within two limits: number of rows, and bytes.
 
-    ``size``: returns the bytes of a row. ``most``: returns the largest number of rows; it is called for each
-    batch after the one before was sent, since the pace may have changed.
+    A single row that exceeds the limit of bytes is a batch of its own. ``size``: returns the bytes of a row.
+    ``most``: returns the limit of rows. It is called again after each batch was sent, since the pace may have
+    changed.
     """
     batch: list[Row] = []
     total, bound = 0, most()
@@ -381,7 +400,10 @@ def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: Callable[[],
 
 
 def _record_size(record: Record) -> int:
-    """Return the bytes of a record in a request. Raises BadDocument if Chroma does not accept so many."""
+    """Return how many bytes a record takes in a request.
+
+    Raises BadDocument if Chroma accepts no record of that size.
+    """
     size = len(orjson.dumps([record.id, record.text, dict(record.metadata)])) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(
@@ -405,11 +427,11 @@ Searched = Record | PlainRecord
 
 
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
-    """Return why the collection is not healthy; None if Chroma counts it and search finds its records.
+    """Return why a collection is not healthy; None if Chroma can count it and search finds its records.
 
-    A sample of fixed size is examined, with other records at each ``turn``. A larger sample follows if a
-    record is not found. Raises Torn, Gone, or Transient if Chroma does not answer. If our server dies during
-    the probe, it cannot load this collection.
+    A small sample of records is examined, another one for each ``turn``. If a record is not found, a larger
+    sample follows. Raises Torn, Gone, or Transient if Chroma does not answer. If our server dies during the
+    call, the collection cannot be loaded.
     """
     for size in (SAMPLE, CLOSER):
         records = _sample(index, size, turn)
@@ -423,7 +445,11 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
 
 
 def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlainRecord]:
-    """Return all records if there are at most ``size``, else records from several positions."""
+    """Return all records if there are at most ``size``. Otherwise return ``size`` records from several
+    positions.
+
+    ``turn``: another number gives other records.
+    """
     number = index.count()
     if number <= size:
         return index.sample(0, size)
@@ -433,16 +459,18 @@ def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlainRecord]:
 
 
 def unreachable(index: Index, records: Sequence[Searched]) -> list[RecordId]:
-    """Return the ids of the records that are not found by their own vectors."""
+    """Return the ids of the records that a search for their own vector does not find."""
     reached = {id_ for page in pages(records, PAGE) for id_ in reachable(index, page)}
     return [record.id for record in records if record.id not in reached]
 
 
 def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
-    """Return the ids of the records, of one page, that are found by their own vectors.
+    """Return the ids of the records that a search for their own vector finds. The records are those of one
+    page.
 
-    Chroma's search approximates. Of 17,000 sound records it missed two among their nearest hundred, and found
-    them among the nearest two hundred. So a record is out of reach only if a deep search misses it, too.
+    Chroma's search is approximate. In 17,000 intact records it missed two among their nearest hundred, and
+    found them among the nearest two hundred. So a record counts as lost only if a search for many more hits
+    misses it, too.
     """
     reached = set[RecordId]()
     for depth in (NEAREST, NEAR, DEEP):
@@ -455,9 +483,9 @@ def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
 def _reach(index: Index, records: Sequence[Searched], depth: int) -> set[RecordId]:
     """Return the ids of the records that are among the ``depth`` nearest to their own vectors.
 
-    A record with the same text counts as the record itself: Chroma's graph leaves some of several equal
-    vectors out of reach, and no reader could tell them apart. Only texts of records with an equal vector are
-    read, because Chroma takes six times as long to return the texts of all hits.
+    If a hit has the same text as the record, the record counts as found. Chroma's graph leaves some of
+    several equal vectors out of reach, and no reader could tell such records apart. Only the texts of hits
+    with an equal vector are read: Chroma needs six times as long to return the texts of all hits.
     """
     vectors: list[Any] = [record.vector for record in records]
     answers = index.nearest(vectors, depth)

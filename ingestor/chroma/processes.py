@@ -1,4 +1,4 @@
-"""Finds the processes that use a port or a file, by Linux's /proc. Without /proc no process is found."""
+"""Finds the processes that use a port or a file, in Linux's /proc. On other systems it finds none."""
 
 import os
 import socket
@@ -10,7 +10,10 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 def listener(port: int) -> int | None:
-    """Return the id of a process that listens on the TCP port, or None. Other users' processes are hidden."""
+    """Return the id of a process that listens on a TCP port, or None.
+
+    Processes of other users are not visible.
+    """
     sockets = _sockets_at(port)
     if not sockets:
         return None
@@ -18,7 +21,7 @@ def listener(port: int) -> int | None:
 
 
 def listens(pid: int, port: int) -> bool | None:
-    """Return whether a process listens on the TCP port; None without /proc."""
+    """Return whether a process listens on a TCP port; None if the system has no /proc."""
     if not (_PROC / "net/tcp").exists():
         return None
     return bool(_sockets_at(port) & {target for _, target in _descriptors(pid)})
@@ -41,9 +44,9 @@ def describe(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """Return the command line of a process; "" if it is ending.
+    """Return the command line of a process; "" if the process is ending.
 
-    An ending process frees its memory, with the command line, before its files and locks.
+    An ending process first frees its memory, which has the command line, and later its files and locks.
     """
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -61,7 +64,7 @@ def free_port(host: str) -> int:
 
 
 def _sockets_at(port: int) -> set[str]:
-    """Return the sockets that listen on the port on any address, as links in /proc/PID/fd name them."""
+    """Return the sockets that listen on a port at any address, as links in /proc/PID/fd name them."""
     rows = [
         line.split()
         for table in ("net/tcp", "net/tcp6")
@@ -81,7 +84,10 @@ def _processes() -> Iterator[int]:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the descriptors of a process and their targets; none if it ended or belongs to another user."""
+    """Yield each descriptor of a process with its target.
+
+    Nothing is yielded if it ended or is another user's.
+    """
     folder = f"{_PROC}/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every command that opens Chroma reads thousands of these
@@ -95,7 +101,7 @@ def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _writable(pid: int, descriptor: str) -> bool:
-    """Return whether a process opened a file for writing."""
+    """Return whether a process has opened a file for writing. ``descriptor``: the file's descriptor there."""
     try:
         lines = (_PROC / str(pid) / "fdinfo" / descriptor).read_text().splitlines()
     except OSError:

@@ -1,7 +1,8 @@
-"""Our own Chroma server: started, supervised and stopped with this process.
+"""Our own Chroma server, which this process starts, supervises and stops.
 
-The port is opened here and passed to the child, which runs guard and Chroma (chroma/child.py). The server is
-ready when the child reports so and answers; an answer alone could come from another Chroma.
+The port is opened here and passed to the child process, which runs the guard and Chroma (chroma/child.py).
+The server is ready when the child reports so and the server answers. An answer alone could come from another
+Chroma.
 """
 
 import errno
@@ -51,7 +52,8 @@ _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
 class ChromaServer:
-    """Chroma on ``path``, behind the guard, as a child process, under the folder's lock."""
+    """A Chroma server on the data in ``path``, behind the guard, in a child process that holds the folder's
+    lock."""
 
     def __init__(
         self,
@@ -63,10 +65,10 @@ class ChromaServer:
         tokens: Sequence[tuple[str | None, str]] = (),
         names: Sequence[str] = (),
     ) -> None:
-        """Describe a server; nothing is started here.
+        """Describe a server, without starting it.
 
-        ``port``: 0 to take any free port at the first start. ``tokens``: see guard_rules.py. ``names``: names
-        by which clients may address this machine, besides localhost and ``host``.
+        ``port``: 0 to use any free port, chosen at the first start. ``tokens``: see guard_rules.py.
+        ``names``: names by which clients may address this machine, besides localhost and ``host``.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
@@ -83,9 +85,10 @@ class ChromaServer:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start the server, and return when it answers.
+        """Start the server, and return once it answers.
 
-        Raises NeedsHuman if folder or port cannot be used, and Transient if the server did not start.
+        Raises NeedsHuman if the folder or the port cannot be used, and Transient if the server does not
+        start.
         """
         self.supervision.move(ServerEvent.START)
         try:
@@ -101,7 +104,10 @@ class ChromaServer:
             raise
 
     def poll(self) -> str | None:
-        """Observe the server, and log wrong tokens. Return why it needs a restart, or None."""
+        """Examine the server, and log wrong tokens that clients sent.
+
+        Return why it needs a restart, or None.
+        """
         self._truncate_log()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
@@ -114,7 +120,7 @@ class ChromaServer:
         return self.supervision.judge(self._examine())
 
     def _examine(self) -> Observation:
-        """Observe the server, with a heartbeat."""
+        """Return an observation of the server, which includes a heartbeat."""
         if self._process is None:
             return Observation(time.monotonic())
         if self._lock is not None and self._lock.is_lost:
@@ -130,34 +136,41 @@ class ChromaServer:
         return self.observe()
 
     def observe(self, *, answers: bool = False) -> Observation:
-        """Return an observation without a heartbeat. ``answers``: whether the server just answered."""
+        """Return an observation of the server without a heartbeat.
+
+        ``answers``: whether the server has just answered a request.
+        """
         spent = processor_seconds(self.pid) if self.pid else None
         return Observation(time.monotonic(), spent, answers)
 
     def _truncate_log(self) -> None:
-        """Truncate Chroma's log if it is too large."""
+        """Truncate the file of Chroma's log if it is too large."""
         with suppress(FileNotFoundError):
             if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
 
     @property
     def has_crashed(self) -> bool:
-        """Return whether the process ended by its own fault, and not by a signal of another process.
+        """Return whether the child process ended by its own fault.
 
-        The system sends SIGKILL when memory is short, which says nothing about Chroma's files.
+        A signal of another process does not count. The system sends SIGKILL when memory is short, which says
+        nothing about Chroma's files.
         """
         status = self._process.poll() if self._process else None
         return status is not None and status != 0 and -status not in _FROM_OUTSIDE
 
     def restart(self) -> None:
-        """Restart the server. The folder stays locked in between. Raises the errors of ``start``."""
+        """Restart the server. The folder stays locked meanwhile. Raises the errors of ``start``."""
         self._end()
         if self._lock is not None and self._lock.is_lost:
             self.stop()
         self.start()
 
     def stop(self) -> None:
-        """Stop the server, with time to persist its memory, and unlock the folder. May be repeated."""
+        """Stop the server, with time to write its memory to disk, and unlock the folder.
+
+        Further calls do nothing.
+        """
         self._end()
         if self._lock is not None:
             self._lock.release()
@@ -171,9 +184,10 @@ class ChromaServer:
         self.stop()
 
     def _bind(self) -> socket.socket:
-        """Return a socket that is bound to the port, for the child.
+        """Return a socket that is bound to the port, to be passed to the child.
 
-        Retry a moment if no process listens on a taken port: a server may just be ending. Raises NeedsHuman.
+        If the port is in use but no process listens, retry for a moment, since a server may just be ending.
+        Raises NeedsHuman if the port stays in use.
         """
         until = time.monotonic() + _PORT_PATIENCE
         while True:
@@ -198,7 +212,10 @@ class ChromaServer:
                 return listener
 
     def _spawn(self, listener: socket.socket) -> None:
-        """Start the child, which reads its settings from a socket that ends with this process."""
+        """Start the child process.
+
+        It reads its settings from a socket that is closed when this process ends.
+        """
         settings = {
             "listener": listener.fileno(), "names": self.names, "secret": self.secret, "tokens": self.tokens
         }  # fmt: skip
@@ -216,7 +233,10 @@ class ChromaServer:
             )
 
     def _await_ready(self) -> None:
-        """Wait until the child reports that it is ready and answers. Raises NeedsHuman or Transient."""
+        """Wait until the child reports that it is ready, and the server answers.
+
+        Raises NeedsHuman or Transient.
+        """
         assert self._process is not None
         answer, until = b"", time.monotonic() + _START_PATIENCE
         while time.monotonic() < until:
@@ -237,7 +257,7 @@ class ChromaServer:
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
     def _heard(self, seconds: float) -> bytes:
-        """Return what the child sends within ``seconds``, or b""."""
+        """Return the bytes that the child sends within ``seconds``; b"" if it sends none."""
         assert self._pipe is not None
         self._pipe.settimeout(seconds)
         try:
@@ -255,7 +275,10 @@ class ChromaServer:
             return client.is_alive()
 
     def connect(self, timeout: float = PATIENCE) -> Client:
-        """Return a client with all rights. ``timeout``: seconds that a request may take."""
+        """Return a client of this server that has all rights.
+
+        ``timeout``: seconds that a request may take.
+        """
         host = local_address(self.host)
         return Client(host, self.port, token=self.secret, timeout=timeout, folder=self.path)
 
@@ -280,11 +303,14 @@ class ChromaServer:
 
     @property
     def restarts(self) -> int:
-        """Count the restarts. After each one, the records in Chroma must be compared with the journal."""
+        """Return how often the server was restarted.
+
+        After each restart, the records in Chroma must be compared with the journal.
+        """
         return max(0, self.supervision.starts - 1)
 
     def start_patiently(self) -> None:
-        """Start the server, with retries. Raises the error of the last attempt."""
+        """Start the server, with several attempts. Raises the error of the last attempt."""
         until = time.monotonic() + START_PATIENCE
         for _ in range(STARTS - 1):
             try:
@@ -296,24 +322,27 @@ class ChromaServer:
         return self.start()
 
     def tick(self) -> None:
-        """Restart the server if it died or hangs. Called often; it observes every OBSERVE_EVERY seconds."""
+        """Restart the server if it died or hangs.
+
+        Called often, but the server is examined only every OBSERVE_EVERY seconds.
+        """
         if time.monotonic() - self._observed >= OBSERVE_EVERY:
             self._observed = time.monotonic()
             self.revive()
 
     def revive(self) -> str | None:
-        """Restart the server if it died or hangs. Return the reason, or None."""
+        """Examine the server, and restart it if it died or hangs. Return the reason, or None."""
         reason = self.poll()
         if reason is not None:
             self._revive(reason)
         return reason
 
     def trouble(self, name: ChromaName, error: Exception, ask: Callable[[Client], object]) -> None:
-        """Restart the server after a failed request, if it died, met a full disk, or hangs.
+        """Examine the server after a failed request, and restart it if it died, met a full disk, or hangs.
 
-        Chroma 1.5.9 crashes at each load of some torn files. A few writes after a full disk it answers only
-        heartbeats until a restart, even if there is space again. ``error``: of the request. ``ask``: makes a
-        small request for the same collection.
+        Chroma 1.5.9 crashes whenever it loads certain damaged files. After a full disk it soon answers only
+        heartbeats until a restart, even if there is space again. ``name``: the collection of the request.
+        ``error``: the request's error. ``ask``: makes a small request for the same collection.
         """
         reason = self.poll()
         if reason is not None and self.has_crashed:
@@ -335,7 +364,7 @@ class ChromaServer:
             self._revive(reason)
 
     def _answers_request(self, ask: Callable[[Client], object]) -> bool:
-        """Return whether the server answers a small request in time, also with an error."""
+        """Return whether the server answers a small request in time. An answer with an error counts, too."""
         with self.connect(SMALL_TIMEOUT) as client:
             try:
                 ask(client)
@@ -346,10 +375,11 @@ class ChromaServer:
         return True
 
     def test(self, name: ChromaName, use: Callable[[Client], None]) -> None:
-        """Test whether a collection crashes Chroma, and note so in ``supervision.fatal``.
+        """Test whether a collection crashes Chroma. If so, add it to ``supervision.fatal``.
 
-        Our server is stopped, and a private one is asked, so that no other request can be the cause. ``use``:
-        reads the collection and writes one of its records again. Raises Torn if Chroma reports damage.
+        Our server is stopped, and another one is started that gets no other requests, so that none of them
+        can be the cause. ``use``: reads the collection and writes one of its records again. Raises Torn if
+        Chroma reports damage.
         """
         self.stop()
         alone = ChromaServer(self.path, LOCAL, 0, self.log_path)
@@ -364,7 +394,7 @@ class ChromaServer:
             self._revive(f"stopped to test whether collection {name} crashes the server")
 
     def _revive(self, reason: str) -> None:
-        """Restart the server, and log the reason once. After an error the next ``tick`` retries."""
+        """Restart the server, and log the reason once. If that fails, the next ``tick`` retries."""
         if not self._complaint:
             log.error("restarting Chroma: %s", reason, extra=event("chroma_restarted", reason=reason))
         try:
@@ -386,10 +416,10 @@ def _log_down(error: Exception, level: int) -> None:
 def _level(
     tokens: Sequence[tuple[str | None, str]], port: int, without_users: str, without_namespace: str
 ) -> str:
-    """Describe how the port is guarded, and what is missing.
+    """Describe in words how the port is guarded, and which protection is missing.
 
-    ``port``: port of Chroma behind the guard. ``without_users``, ``without_namespace``: why the guard cannot
-    tell the users of connections, or cannot hide Chroma's port; "" if it can.
+    ``port``: Chroma's port behind the guard. ``without_users``: why the guard cannot tell which user opened a
+    connection. ``without_namespace``: why Chroma's port cannot be hidden. Both are "" if nothing is missing.
     """
     open_to = [f"everybody may {may}" for token, may in tokens if token is None]
     who = {"token": "; ".join(open_to)} if tokens else {"this user and root only": without_users}
@@ -398,7 +428,7 @@ def _level(
 
 
 def _status(status: int) -> str:
-    """Describe how a process ended."""
+    """Describe in words how a process ended. ``status``: its exit status; negative for a signal."""
     if status >= 0:
         return f"with status {status}"
     return f"by {signal.Signals(-status).name}"

@@ -1,8 +1,8 @@
-"""A collection as the list of its shards in Chroma, written and searched as a single index.
+"""A collection whose records are divided among shards in Chroma, written and searched as a single index.
 
-Records are divided by ``entries.shard_of``. A query goes to all shards, and the best hits of all are kept.
-Scores equal those of a collection without shards. The distance of a record to a query does not depend on
-other records, and the lexical index counts words over the whole collection.
+``entries.shard_of`` decides the shard of a record. A query goes to all shards, and the best hits of all are
+returned. The scores are those of a collection without shards. The distance of a record to a query does not
+depend on other records, and the lexical index counts words over the whole collection.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _AT_ONCE = 32  # requests of readers to shards at the same time, in this process
 
 @contextmanager
 def blame(shard: int, shards: int) -> Iterator[None]:
-    """Note in errors which shard failed: only that one is damaged, or crashed the server.
+    """Store in errors that the context raises which shard failed, so that only that shard is repaired.
 
-    ``shard``: its number. ``shards``: number of shards; a single one is not noted.
+    ``shard``: its number. ``shards``: number of shards; if there is one, nothing is stored.
     """
     try:
         yield
@@ -44,7 +44,7 @@ def blame(shard: int, shards: int) -> Iterator[None]:
 
 
 class Shards(Generic[Part]):
-    """An ``Index`` over the shards of a collection. ``parts``: the shards, ordered by number."""
+    """The shards of a collection as a single ``Index``. ``parts``: the shards, ordered by number."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
@@ -71,7 +71,10 @@ class Shards(Generic[Part]):
                 yield from part.ids()
 
     def facts(self) -> Mapping[str, object]:
-        """Return the facts of the first shard. All shards are on one server, and are restored together."""
+        """Return the collection's own metadata, as the first shard stores it.
+
+        One shard suffices, since all shards are on one server and a backup restores them together.
+        """
         return self._ask(0, self.parts[0].facts)
 
     def note(self, facts: Mapping[str, str]) -> None:
@@ -88,7 +91,10 @@ class Shards(Generic[Part]):
         return _best(answers, n, lambda hit: (-hit[1], hit[0]))
 
     def _divide(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
-        """Return the items by the number of their shard, in the order of the numbers."""
+        """Divide items by shard. Return pairs of a shard's number and its items, in the order of the numbers.
+
+        ``id_of``: returns the id by which the shard of an item is decided.
+        """
         by_shard: dict[int, list[T]] = {}
         for item in items:
             number = shard_of(id_of(item), len(self.parts)) if len(self.parts) > 1 else 0
@@ -98,15 +104,15 @@ class Shards(Generic[Part]):
     def _ask_by_shard(
         self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
     ) -> list[Answer]:
-        """Call ``ask`` with each shard that has any of the items, and with these items.
+        """Call ``ask`` for each shard that has any of the items, with the shard and its items.
 
-        Return the answers.
+        Return the results.
         """
         divided = self._divide(items, id_of)
         return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in divided])
 
     def _each(self, question: Callable[[Part], T]) -> list[T]:
-        """Call ``question`` with each shard, and return the answers."""
+        """Call ``question`` with each shard, and return the results in the order of the shards."""
         return self._answers([(number, partial(question, part)) for number, part in enumerate(self.parts)])
 
     def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
@@ -118,9 +124,10 @@ class Shards(Generic[Part]):
 
 
 class SearchedShards(Shards[ChromaIndex]):
-    """Shards for readers, with the queries of a search.
+    """The shards of a collection for readers, with the queries that a search needs.
 
-    Requests go to all shards at the same time, so that a reader waits for the slowest shard only.
+    Requests go to all shards at the same time, so that a reader waits only as long as the slowest shard
+    takes.
     """
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
@@ -131,9 +138,10 @@ class SearchedShards(Shards[ChromaIndex]):
         return set().union(*self._ask_by_shard(ids, str, lambda part, some: part.filter_ids(some, where)))
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
-        """Return the first ``most`` records that pass a filter.
+        """Return the first ``most`` records that match a filter.
 
-        Only one shard is asked if the filter names a document, because a shard has whole documents.
+        If the filter names a document, only one shard is asked, because all records of a document are in one
+        shard.
         """
         conditions = [where, *where.get("$and", ())]
         named = (one.get("document_id") for one in conditions)
@@ -142,7 +150,10 @@ class SearchedShards(Shards[ChromaIndex]):
         return [record for part in parts for record in part.select(where, most)][:most]
 
     def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
-        """Send all requests at the same time. Raises the error of the first shard that has one."""
+        """Make all requests at the same time, and return their results.
+
+        Raises the error of the first shard that fails.
+        """
         if len(asks) < 2:
             return super()._answers(asks)
         answers = [_threads().submit(self._ask, number, question) for number, question in asks]
@@ -158,7 +169,7 @@ os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has
 
 
 def _best(answers: Sequence[list[list[T]]], n: int, order: Callable[[T], Any]) -> list[list[T]]:
-    """Merge the answers of all shards: for each vector, the first ``n`` hits in this order."""
+    """Merge the hits of all shards: return for each vector the first ``n`` hits in the given order."""
     if len(answers) == 1:
         return answers[0]
     rows = zip(*answers, strict=True)

@@ -1,10 +1,9 @@
-"""Supervision of our Chroma server: its states, the table of their moves, the judgement of observations.
-Pure.
+"""Supervision of our Chroma server: its states, the moves between them, and when it must be restarted. Pure.
 
-A server that does not answer is loading or hanging, and its processor time tells which. A collection may take
-minutes to load, and a restart would begin with that again. After a full disk Chroma answers nothing but
-heartbeats, and uses almost no processor time. The daemon examines all collections after each start
-(``starts``). Only the thread that writes may change the state.
+A server that does not answer either loads a collection or hangs; its processor time tells which. Loading may
+take minutes, and a restart would begin it again. After a full disk Chroma answers nothing but heartbeats, and
+uses almost no processor time. The daemon examines all collections after each start, which ``starts`` counts.
+Only the thread that writes may change the state.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ _WORKING = 0.02
 
 
 class State(Enum):
-    """State of our server."""
+    """State of our Chroma server."""
 
     DOWN = auto()  # no process runs, or it is ending
     STARTING = auto()  # the process has not answered yet
@@ -33,7 +32,7 @@ class State(Enum):
 
 
 class ServerEvent(Enum):
-    """Event in the life of our server."""
+    """Event that may change the state of our Chroma server."""
 
     START = auto()  # a process is started
     READY = auto()  # the process answers for the first time
@@ -68,15 +67,15 @@ MOVES: Mapping[State, Mapping[ServerEvent, State]] = {
 
 
 class BrokenMove(RuntimeError):
-    """Error: an event happened that is impossible in this state, which is a defect of this program."""
+    """Error: an event happened that cannot happen in this state. That is a defect of this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Observation of the server.
+    """The facts about the server at one moment.
 
-    ``at``: monotonic seconds. ``spent``: processor seconds that the server has used; None if unknown.
-    ``answers``: whether it answers a heartbeat. ``fault``: why it must be restarted in any case, or "".
+    ``at``: monotonic seconds. ``spent``: processor seconds that the server has used so far; None if unknown.
+    ``answers``: whether it answers a heartbeat. ``fault``: a reason to restart it in any case, or "".
     """
 
     at: float
@@ -86,10 +85,10 @@ class Observation:
 
 
 def is_stuck(since: float, before: Observation, now: Observation) -> bool:
-    """Return whether a server without answers must be restarted, because it does not work.
+    """Return whether a server that does not answer must be restarted, since it uses no processor time.
 
-    ``since``: monotonic seconds of the first request without an answer. Nothing was answered between both
-    observations.
+    ``since``: monotonic seconds of the first request without an answer. ``before``, ``now``: two
+    observations, between which nothing was answered.
     """
     if now.at - since > LONGEST or before.spent is None or now.spent is None:
         return True
@@ -98,11 +97,11 @@ def is_stuck(since: float, before: Observation, now: Observation) -> bool:
 
 @dataclass(slots=True)
 class Supervision:
-    """The state of our server, and its crashes and silences by collection.
+    """The state of our server, and by collection its crashes and the requests that got no answer.
 
-    ``hanging_after``: seconds without an answer to heartbeats after which its processor time is judged.
-    ``loaded``: UUIDs of collections for which it has answered since its start; any thread adds to this set.
-    ``fatal``: collections that crashed a private server in a test, until they are deleted.
+    ``hanging_after``: if heartbeats get no answer for this many seconds, the processor time decides whether
+    it hangs. ``loaded``: UUIDs of collections that the server has loaded since its start; any thread adds to
+    this set. ``fatal``: collections that crashed a server in a test. They are removed when they are deleted.
     """
 
     hanging_after: float = 60.0
@@ -119,7 +118,10 @@ class Supervision:
     _deaths: Counter[ChromaName] = field(default_factory=Counter)
 
     def move(self, event: ServerEvent) -> None:
-        """Change the state by an event. Raises BrokenMove if the table has no such move."""
+        """Change the state after an event.
+
+        Raises BrokenMove if the event cannot happen in the present state.
+        """
         if event not in MOVES[self.state]:
             raise BrokenMove(f"Chroma's server cannot meet {event} when it is {self.state}")
         self.state = MOVES[self.state][event]
@@ -127,14 +129,14 @@ class Supervision:
             self._why = "not started"
 
     def ready(self, now: Observation) -> None:
-        """Note that a new process answers. It has loaded no collection yet."""
+        """Note that a new server process answers for the first time. It has loaded no collection yet."""
         self.move(ServerEvent.READY)
         self.starts += 1
         self.loaded, self._silences = set(), {}
         self._last, self._answered, self._started = now, now.at, now.at
 
     def judge(self, now: Observation) -> str | None:
-        """Return why the server needs a restart; None while it answers or works. ``now``: an observation."""
+        """Return why the server needs a restart; None if it answers or is working."""
         if self.state not in (State.UP, State.LOADING):
             return self._why
         before, self._last = self._last, now
@@ -155,15 +157,17 @@ class Supervision:
         return self.stuck(f"no answer for {silence:.0f} s")
 
     def stuck(self, reason: str) -> str:
-        """Note that only a restart helps, for this reason. Return the reason."""
+        """Note that the server must be restarted, for this reason. Return the reason."""
         self._why = reason
         self.move(ServerEvent.STUCK)
         return reason
 
     def note_silence(self, name: ChromaName, before: Observation, now: Observation) -> str | None:
-        """Note that a request for a collection got no answer between two observations.
+        """Note that a request for a collection got no answer.
 
-        Return why a restart is needed, or None. A silence long after the last one counts as a new silence.
+        ``before``, ``now``: observations before and after the request. Return why the server needs a restart,
+        or None. The time without an answer counts from the first such request, unless the last one was long
+        ago.
         """
         first, last = self._silences.get(name, (before.at, before.at))
         first = before.at if before.at - last > LONGEST else first
@@ -174,18 +178,20 @@ class Supervision:
         return None
 
     def note_answer(self, name: ChromaName) -> None:
-        """Note an answer to a request for a collection, which ends its silence."""
+        """Note that a request for a collection was answered, so that earlier ones without an answer no longer
+        count."""
         self.move(ServerEvent.ANSWER)
         self._silences.pop(name, None)
 
     def note_death(self, name: ChromaName) -> None:
-        """Note a crash over a request for this collection."""
+        """Note that the server crashed during a request for this collection."""
         self._deaths[name] += 1
 
     def suspects(self, name: ChromaName) -> bool:
-        """Return whether a collection must be tested before it is opened.
+        """Return whether a collection must be tested before it is opened, since the server crashed over it
+        too often.
 
-        If so, count its crashes from zero.
+        If so, its crashes are counted from zero again.
         """
         if self._deaths[name] < DEATHS:
             return False
@@ -194,6 +200,6 @@ class Supervision:
         return True
 
     def forget(self, name: ChromaName) -> None:
-        """Note that a collection was deleted."""
+        """Forget what is known of a collection, because it was deleted."""
         self.fatal.discard(name)
         self._deaths[name] = 0
