@@ -25,10 +25,10 @@ from ingestor.cli.usage import (
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Do what plan shows, including changes that wait for approval.
+    """Index everything, including config changes that wait for approval.
 
-    Chunks documents again where the config changed, and removes documents of sources that left the config. A
-    running daemon does the work; without one, this command does it as sync does.
+    Chunks documents again where the config changed, and removes documents of sources that left the config. If
+    a daemon runs, it does the work; otherwise this command does the work, as sync does.
     """
     from ingestor.cli.output import console, progress
 
@@ -47,7 +47,7 @@ def rollback(
 ) -> None:
     """Undo the last config change of a collection.
 
-    Readers get the earlier chunks at once. The config file keeps the change until you revert it: apply, or
+    Searches use the earlier chunks at once. The config file keeps the change until you revert it: apply, or
     the next edit of the file, applies the change again.
     """
     from ingestor.cli.output import console
@@ -86,9 +86,9 @@ def accept(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Confirm a held source's sudden loss of documents.
+    """Confirm that the missing documents of a held source are really gone.
 
-    The next pass removes the records of lost documents, and of documents that became unreadable.
+    The next pass removes the records of these documents, and of documents that became unreadable.
     """
     from ingestor.cli.output import console
 
@@ -104,8 +104,8 @@ def pause(
 ) -> None:
     """Pause a source until it is resumed.
 
-    A paused source is not listed, and none of its documents is changed. Readers notice nothing. Running
-    writes are finished.
+    A paused source is not listed, and none of its documents is changed. Searches still find its documents.
+    Writes in progress are finished.
     """
     from ingestor.cli.output import console
 
@@ -120,7 +120,7 @@ def resume(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Resume a paused source."""
+    """Resume a paused source: it is listed again, and its documents are indexed."""
     from ingestor.cli.output import console
 
     project, _ = open_to_read(config)

@@ -90,7 +90,7 @@ class TextFormatter(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """Formats a record as a JSON object; docs/running.md lists the events and their keys."""
+    """Formats a log record as a JSON object on one line; docs/running.md lists the events and their keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         ours = record.name.partition(".")[0] == "ingestor"

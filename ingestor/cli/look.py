@@ -53,7 +53,7 @@ def plan(
 ) -> None:
     """Show what a sync would do and cost; change nothing.
 
-    Exit codes: 0 if everything could be examined, 3 if documents are or would be quarantined. Exit code 4: a
+    Exit codes: 0 if everything could be examined, 3 if documents are quarantined or would be. Exit code 4: a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.cli.output import progress
@@ -116,7 +116,7 @@ def query(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Search a collection as an app would."""
+    """Search a collection as an app would, and print the results."""
     from ingestor.cli.output import excerpt, progress
 
     project, _ = open_to_read(config, "error")
@@ -165,7 +165,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare sources, journal, Chroma and the keyword index.
+    """Compare the sources, the journal, Chroma and the keyword index with each other.
 
     Exits with 4 if anything differs.
     """
@@ -195,7 +195,7 @@ def list_documents(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the documents with their state and records."""
+    """List the documents, each with its state and its number of records."""
     from ingestor.cli.output import console
 
     with open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
@@ -212,7 +212,7 @@ def history(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed, when and why, newest first."""
+    """Show which documents changed, when and why; the newest change comes first."""
     from ingestor.cli.output import console
 
     console.show_history(open_to_read(config)[0].history(source, document, n), as_json)
@@ -223,7 +223,7 @@ def show(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a document's chunks in Chroma."""
+    """Show the chunks of a document as they are stored in Chroma."""
     from ingestor.cli.output import excerpt
 
     project, _ = open_to_read(config, "error")
@@ -231,9 +231,10 @@ def show(
 
 
 def mcp(config: ConfigOption = CONFIG) -> None:
-    """Serve searches to an assistant (Model Context Protocol).
+    """Let an AI assistant search, by the Model Context Protocol.
 
-    Uses standard input and output. Requests go to the running daemon; this command loads no model.
+    The assistant starts this command, and talks to it on standard input and output. Requests go to the
+    running daemon; this command loads no model.
     """
     from ingestor.service.assistants import MISSING, is_installed
 
@@ -248,7 +249,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
 
 def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
-    """Return a function that sends requests of tools to the daemon (see service.client.Ask)."""
+    """Return the function by which tools send requests to the daemon (see service.client.Ask)."""
     from anyio.to_thread import run_sync
 
     from ingestor.ports import NeedsHuman
@@ -300,7 +301,7 @@ def chunk(
 ) -> None:
     """Show how strategies cut a file into chunks.
 
-    Indexes nothing; needs no Chroma.
+    Nothing is indexed, and Chroma is not needed.
     """
     from ingestor.cli.chunk_command import show
 
@@ -390,10 +391,10 @@ def evaluate(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure which chunking finds most in your documents.
+    """Measure which chunking lets searches find most in your documents.
 
-    Changes neither collections nor journal, and works beside a daemon. An interrupted run resumes with the
-    vectors of the cache.
+    Collections and the journal are not changed, so a daemon may run meanwhile. An interrupted run resumes
+    with the vectors of the cache.
     """
     from ingestor.cli.evaluate_command import read_models, request_of, run, run_check, run_estimate
 

@@ -24,7 +24,10 @@ _ALLOCATIONS = 20_000  # allocations between two garbage collections; Python's d
 
 class _Commands(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Invoke the command, and remove pydantic's prefix from messages of typer."""
+        """Invoke the command.
+
+        If typer reports a wrong argument, remove pydantic's prefix from the message.
+        """
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -43,7 +46,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the console script."""
+    """Run the command line program; the entry point of the script ``ingestor``."""
     gc.set_threshold(_ALLOCATIONS)
     # Hides httpx's own command line, whose imports (click, pygments, rich) double the time to import httpx.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

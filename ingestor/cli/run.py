@@ -49,9 +49,10 @@ def init(
     ] = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented config to start from.
+    """Write a config with comments, to start from.
 
-    For a folder, writes config.yaml for the documents in it. Without one, creates ./documents for them.
+    For a folder, writes ./config.yaml for the documents in that folder. Otherwise also creates a folder
+    documents beside the new file.
     """
     from ingestor.cli.output import console
 
@@ -114,8 +115,8 @@ def run(
 ) -> None:
     """Keep Chroma in step with the sources, until stopped.
 
-    Serves Chroma, watches the sources, and reloads a changed config file. Ends at SIGTERM, at Ctrl-C or with
-    its terminal.
+    Starts Chroma, watches the sources, and reloads a changed config file. Ends at SIGTERM, at Ctrl-C, or when
+    its terminal is closed.
     """
     from ingestor.cli.output import progress
 
@@ -156,9 +157,9 @@ def sync(
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Bring Chroma in step once, and exit.
+    """Bring Chroma in step with the sources once, and exit.
 
-    Exit codes: 0 if everything is settled, 3 if documents are quarantined, 4 if something failed or is left
+    Exit codes: 0 if nothing is left to do, 3 if documents are quarantined, 4 if something failed or is left
     to do, 130 if interrupted. Documents of unsupported formats are skipped.
     """
     from ingestor.cli.output import progress

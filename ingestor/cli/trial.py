@@ -87,8 +87,8 @@ def try_folder(
 ) -> None:
     """Try a folder: index a sample, answer a question.
 
-    Prints the documents found, example questions, the answer, and an estimate for the whole folder. Nothing
-    is kept.
+    Prints the documents found, example questions, the answer, and an estimate for the whole folder. The index
+    is deleted afterwards.
     """
     hide_secrets()
     if not folder.is_dir():

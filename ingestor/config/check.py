@@ -41,7 +41,7 @@ _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000
 
 @runtime_checkable
 class Filtered(Protocol):
-    """Options of a connector that reads files beneath a folder."""
+    """Protocol: options of a connector that reads files beneath a folder."""
 
     path: Path
 
@@ -50,14 +50,14 @@ class Filtered(Protocol):
 
 @runtime_checkable
 class Listening(Protocol):
-    """Options of a connector that opens a port."""
+    """Protocol: options of a connector that listens on a port."""
 
     def listens(self) -> tuple[str, int]: ...
 
 
 @runtime_checkable
 class Paid(Protocol):
-    """Options of an embedder that may cost money."""
+    """Protocol: options of an embedder that may cost money."""
 
     price: float  # of a million tokens
 
@@ -322,7 +322,7 @@ def types_of(check: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ..
 
 
 def _names(check: Check, data: Mapped) -> None:
-    """Report sources that share a name."""
+    """Report each source that has the same name as another source."""
     first: dict[object, int] = {}
     for index, source in _source_data(data):
         name = source.get("name")

@@ -10,12 +10,18 @@ from ingestor.config.yaml_tree import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
-    """Return the checked config of a file. ``env``: environment variables. Raises ConfigError."""
+    """Read and check a config file, and return the config.
+
+    ``env``: environment variables. Raises ConfigError.
+    """
     return check_text(path, read(path), env)
 
 
 def check_text(path: Path, text: str, env: Mapping[str, str]) -> Config:
-    """Return the checked config of a text, as if the file had that content. Raises ConfigError."""
+    """Check a text as if it were the content of the config file, and return the config.
+
+    ``env``: environment variables. Raises ConfigError.
+    """
     file = path.absolute()
     result = check(parse(text, env), file.parent)
     if isinstance(result, Config):

@@ -32,7 +32,10 @@ DEFAULT_EMBEDDER = "sentence-transformers"
 
 
 def _collection_name(name: str) -> str:
-    """Check a name by the rule of Chroma 1.5.9, so that a bad name fails here and not at the first write."""
+    """Return the name of a collection if Chroma 1.5.9 would accept the name; else raise ValueError.
+
+    So a bad name is reported by the check of the config, and not by the first write.
+    """
     if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]", name):
         raise ValueError(
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
@@ -106,7 +109,7 @@ TextTypes = dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValida
 
 
 class Parsing(Options):
-    """How formats are recognised, and limits of parsing; documents beyond the limits are quarantined."""
+    """How file formats are recognised, and limits of parsing. Documents beyond a limit are quarantined."""
 
     types: TextTypes = Field(
         default={},
@@ -165,7 +168,7 @@ class Rechunk(Options):
 
 
 class CollectionSettings(Options):
-    """Options of one collection, under its name."""
+    """Options of one collection, which the config gives under the collection's name."""
 
     shards: int = Field(
         default=1,
@@ -335,7 +338,7 @@ class SourceSettings(Options):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A plugin with its checked options."""
+    """A plugin that the config chooses, with its options after their check."""
 
     plugin: Plugin
     options: Options
@@ -346,7 +349,7 @@ Pairs = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """Checked ``metadata`` of a source; see SourceMetadata for its parts."""
+    """The option ``metadata`` of a source after its check; see SourceMetadata for its parts."""
 
     values: Pairs = ()
     paths: tuple[tuple[str, Pairs], ...] = ()
@@ -354,7 +357,7 @@ class OwnMetadata:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Return all metadata keys that documents may get."""
+        """Return all metadata keys that this option may add to documents."""
         pairs = (*self.values, *self.front_matter, *chain.from_iterable(pairs for _, pairs in self.paths))
         return frozenset(key for key, _ in pairs)
 
@@ -382,7 +385,7 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in the config."""
+    """A mistake in the config file: its line, the key, and a message."""
 
     line: int  # from 1; 0 means the file as a whole
     key: str  # as in sources[1].chunking.size; "" is the top level
@@ -429,9 +432,10 @@ class Config:
 
 
 def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
-    """Return whether Chroma's clients get an embedding function that calls the service port.
+    """Return whether collections get an embedding function that calls the service port.
 
-    Otherwise they load the model themselves. The option ``readers`` decides; see Http.
+    Chroma's clients then need no model of their own. Otherwise their embedding function loads the model. The
+    option ``readers`` decides; see Http.
     """
     if http is None or isinstance(chroma, Embedded):
         return False
@@ -451,5 +455,5 @@ class ConfigError(IngestorError):
 
 
 def describe(file: str, problems: Iterable[Problem]) -> str:
-    """Return a line for each problem, as ``config.yaml:12: sources[0].path: ...``."""
+    """Format each problem as a line, such as ``config.yaml:12: sources[0].path: must be a folder``."""
     return "\n".join(f"{file}:{p.line}: {p}" if p.line else f"{file}: {p}" for p in problems)

@@ -13,7 +13,7 @@ Most = Annotated[int, Field(ge=1)] | None  # None: no bound
 
 
 class Quotas(Options):
-    """`quotas` as a mapping: replaces single limits of Chroma Cloud; `null` is no limit."""
+    """`quotas` as a mapping: a limit given here replaces that of Chroma Cloud; `null` is no limit."""
 
     metadata_keys: Annotated[int, Field(ge=16)] | None = Field(
         default=32, description="metadata keys of a record; further ones are left out, see metadata.md"

@@ -68,7 +68,7 @@ class Supervised(Options):
 
 
 class Prices(Options):
-    """Prices of a Chroma server in any currency, for a gibibyte of records as they are sent."""
+    """Prices of a Chroma server in any currency, for each gibibyte of records."""
 
     written: float = Field(default=0.0, ge=0, description="price per GiB written")
     stored: float = Field(default=0.0, ge=0, description="price per GiB stored for a month")

@@ -11,7 +11,10 @@ THREADS = 64  # at most
 
 
 class Workers(Options):
-    """Documents are prepared on threads of the daemon, or in processes that Ray starts on nodes."""
+    """Options that decide where documents are prepared.
+
+    This is done on threads of the daemon, or in processes that Ray starts on nodes.
+    """
 
     kind: Literal["threads", "ray"] = Field(
         default="threads",

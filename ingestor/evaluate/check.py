@@ -32,10 +32,11 @@ Recall = Mapping[str, float]  # of each question by its text, 0 to 1
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """Request to check the recall of a live collection.
+    """Request to check the recall of a collection in Chroma.
 
-    ``questions``: file of questions. ``sample``: number of documents to read. ``budget``: tokens of
-    retrieval. ``tolerance``: allowed fall of recall, 0 to 1. ``accept``: store this recall as the baseline.
+    ``questions``: file of questions. ``sample``: number of documents to read. ``budget``: number of retrieved
+    tokens at which recall is measured. ``tolerance``: how far recall may fall, from 0 to 1. ``accept``:
+    whether to store the measured recall in place of that of the earlier check.
     """
 
     collection: CollectionName

@@ -62,7 +62,10 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def difference(self, a: int, b: int) -> Difference:
-        """Return the difference of strategies ``a`` and ``b``. Raises KeyError if they were not compared."""
+        """Return the difference of strategies ``a`` and ``b``, in this order.
+
+        Raises KeyError for unknown numbers.
+        """
         for each in self.differences:
             if (each.a, each.b) == (a, b):
                 return each

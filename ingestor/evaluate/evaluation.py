@@ -79,10 +79,10 @@ class Evaluation:
 def evaluate(
     config: Config, request: EvaluationRequest, progress: Progress, tell: Callable[[AskingEstimate], None]
 ) -> Evaluation:
-    """Compare strategies on a sample of a collection.
+    """Compare strategies on a sample of a collection, and return the result.
 
-    ``tell``: called with the estimate before the first request to a language model.
-    Raises BadRequest for an invalid request, and the errors of sources, embedder and language model.
+    ``tell``: called with the estimate before the first request to a language model. Raises BadRequest for an
+    invalid request, and the errors of sources, embedder and language model.
     """
     if request.models and request.judge:
         raise BadRequest("--models and --judge exclude each other: give one")

@@ -145,7 +145,10 @@ _LONGEST = 1500  # characters of a chunk; the middle of a longer chunk is omitte
 
 
 def select_questions(evaluation: Evaluation) -> list[int]:
-    """Return the numbers of the questions on which recall at the first budget differs most."""
+    """Return the numbers of the questions on which the strategies' recall differs most.
+
+    Recall at the first budget is compared.
+    """
     recall = np.array([each.scores.at[evaluation.request.budgets[0]] for each in evaluation.outcomes])
     spread = recall.max(axis=0) - recall.min(axis=0)
     order = np.lexsort((np.arange(len(spread)), -recall.std(axis=0), -spread))

@@ -179,7 +179,7 @@ def _means_of_judgements(judged: Judged, at: int) -> dict[str, Any]:
 
 
 def _in_unit(metric: str, interval: Interval) -> dict[str, float]:
-    """Return an interval in the metric's unit: correctness from 1 to 5, other metrics in percent."""
+    """Return the mean and the ends of an interval, in percent. Correctness is not converted: it is 1 to 5."""
     if metric != CORRECTNESS:
         return _interval(interval)
     return {"mean": round(interval.mean, 3), "low": round(interval.low, 3), "high": round(interval.high, 3)}

@@ -135,7 +135,7 @@ def digest(token: bytes) -> bytes:
 
 
 def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
-    """Return all values of the header with that name, which is in lower case."""
+    """Return all values of the header ``name``, which must be given in lower case."""
     return [value for each, value in headers if each == name]
 
 

@@ -299,7 +299,7 @@ class RayCluster:
         self.relay = ray.remote(Relay).options(max_concurrency=_MESSAGES, **beside).remote()
 
     def stop(self) -> None:
-        """Raise Stopped in every waiting thread."""
+        """Raise Stopped in every thread that waits for the cluster."""
         self._stopped.set()
 
     def first_of(self, *awaited: Any) -> Sequence[Any]:

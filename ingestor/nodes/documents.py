@@ -114,7 +114,7 @@ class OnNodes:
         return done.prepared
 
     def stop(self) -> None:
-        """Raise Stopped in every waiting thread."""
+        """Raise Stopped in every thread that waits for a process or a node."""
         self._stopped.set()
         self._budget.stop()
 

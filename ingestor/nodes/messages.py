@@ -39,7 +39,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Report that a process has built its tools and can start its work.
+    """Report that a process has built its tools, and waits for permission to start its work.
 
     ``node_id``: Ray's id of the node. ``node``: name of the node for people.
     """

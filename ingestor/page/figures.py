@@ -226,7 +226,7 @@ def lag_of(sources: Iterable[ShownSource]) -> float | None:
 def headline(
     situation: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
 ) -> Headline:
-    """Return the state of all sources and collections in one sentence."""
+    """Describe the state of all sources and collections in one sentence."""
     shown, counts = list(sources), counts_of(situation)
     lag = lag_of(shown)
     obstacle = obstacles(situation)

@@ -210,7 +210,7 @@ class CountedEmbedding:
         return sum(self._took[text] for text in self._asked)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts (see ports.Embed)."""
+        """Embed texts, and measure the time. Texts that were embedded before are not embedded again."""
         begun = perf_counter()
         self._make([text for text in dict.fromkeys(texts) if text not in self._vectors])
         self._asked.update(texts)

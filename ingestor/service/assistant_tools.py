@@ -158,10 +158,10 @@ def _search(answers: Answers) -> Tool:
         """Find passages in the user's documents.
 
         Each passage has its text, `collection`, `title`, `author`, `path`, `source`, `heading_path`, and
-        `lines` or `page`. It has its span (`start`, `end`), and its `score` from 0 to 1. `read` shows more of
-        a `document_id`. `table_header` is the header of the table in which the text begins. `also_in` names
-        near-duplicates. `needed_tokens` is the least budget that the best passage fits, if this budget was
-        too small.
+        `lines` or `page`. It has its span (`start`, `end`), and its `score` from 0 to 1. `read` returns more
+        of the document with a `document_id`. `table_header` is the header of the table in which the text
+        begins. `also_in` names near-duplicates. If `budget_tokens` was too small for the best passage,
+        `needed_tokens` is the smallest budget that is enough.
         """
         body = {
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,
@@ -200,7 +200,10 @@ def _list_documents(answers: Answers) -> Tool:
         after: Annotated[str, Field(description="`next` of the page before.")] = "",
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> dict[str, Any]:
-        """List the documents of a collection, with their ids. `next` is set if there are more."""
+        """List the documents of a collection, with their ids.
+
+        If there are more, `next` is the value of `after` for them.
+        """
         given = {"collection": collection, "match": match, "after": _unescape(after), "limit": limit}
         return dict(await answers("GET", f"/documents?{urlencode(given)}", None))
 

@@ -16,19 +16,21 @@ from ingestor.state.run_status import CheckResult, Live, SyncProgress
 
 @dataclass(frozen=True, slots=True)
 class DaemonView:
-    """Readers and figures of a running daemon.
+    """Everything of a running daemon that the service port may read. Numbers are current at each call.
 
-    ``live``: state of the run. ``stretch``: progress of the work since the last rest. ``idle``: seconds since
-    the last step of the engine's loop. ``intervals``: seconds between two listings, by source.
+    ``live``: state of the current run. ``stretch``: progress of the current work, counted since the daemon
+    last had nothing to do. ``idle``: seconds since the last step of the engine's loop. ``intervals``: seconds
+    between two listings, by source.
 
-    ``chroma_answers``: returns whether Chroma answers within a number of seconds. ``chroma_loads``: returns
-    whether Chroma still loads one of these collections (UUIDs); takes a number of seconds, too.
-    ``chroma_restarts``: restarts of our Chroma server since the daemon's start. ``collection``: opens a
-    collection for reading, by the UUIDs of its shards.
+    ``chroma_answers``: returns whether Chroma answers within the given seconds. ``chroma_loads``: returns
+    whether Chroma is still loading one of the collections with the given UUIDs, and waits for the given
+    seconds at most. ``chroma_restarts``: number of times our Chroma server was restarted since the daemon's
+    start. ``collection``: opens a collection for reading; its arguments are the UUIDs of the collection's
+    shards.
 
-    ``lexical``: opens the lexical index for reading. ``counts``: writes and failures since the start.
-    ``stages``: seconds that threads spent in each stage. ``folders``: our folders by name. ``checks``: last
-    results of ``evaluate --check``.
+    ``lexical``: opens the lexical index for reading. ``counts``: numbers of writes and failures since the
+    daemon's start. ``stages``: seconds that threads spent in each stage of preparing documents. ``folders``:
+    paths of our folders, by name. ``checks``: last results of ``evaluate --check``.
     """
 
     journal: JournalReader
@@ -50,6 +52,6 @@ class DaemonView:
     checks: Callable[[], list[CheckResult]]
 
     def close(self) -> None:
-        """Close the readers that this view opened."""
+        """Close the database connections that this view opened."""
         self.journal.close()
         self.lexical.close()

@@ -124,7 +124,7 @@ def answer_question(daemon: DaemonView, question: Question) -> Answer:
 
 
 def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answer:
-    """Answer a question from one collection."""
+    """Answer a question from the records of one edition of a collection."""
     store = daemon.collection(edition.uuids)
 
     def embed(texts: Sequence[str]) -> Vectors:

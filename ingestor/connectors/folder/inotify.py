@@ -71,7 +71,7 @@ class Inotify:
         os.close(self._descriptor)
 
     def read(self) -> Iterator[Change]:
-        """Yield the changes since the last call."""
+        """Yield the changes since the last call: the path, and whether it is a directory."""
         while True:
             try:
                 buffer = os.read(self._descriptor, 1 << 16)

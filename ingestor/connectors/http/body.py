@@ -12,7 +12,7 @@ _GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's window bits for each
 
 
 class TooLarge(Exception):
-    """Error: a body exceeds the limit, packed or unpacked."""
+    """Error: a body exceeds the limit, before or after it is decompressed."""
 
 
 class Broken(Exception):

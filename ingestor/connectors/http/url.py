@@ -40,9 +40,9 @@ def normal(url: str, base: str = "") -> str | None:
 
 
 def _host(host: str) -> str:
-    """Return the host in lower-case ASCII, and an IPv6 address in brackets.
+    """Return a host name in ASCII and lower case, or an IPv6 address in brackets.
 
-    Returns "" or raises ValueError for an invalid host.
+    For an invalid host, return "" or raise ValueError.
     """
     if ":" in host:
         return f"[{IPv6Address(host)}]"

@@ -96,7 +96,7 @@ class WebOptions(HttpOptions):
 
 
 class Web:
-    """Connector for websites."""
+    """Connector for the pages of a website."""
 
     def __init__(self, options: WebOptions, outside: Outside | None = None) -> None:
         self._options, self._outside = options, outside or Outside()

@@ -94,7 +94,7 @@ class Crawl:
         self._start_errors: list[Exception] = []
 
     def run(self) -> None:
-        """Request all pages. Raises NeedsHuman or Transient if no start can be read."""
+        """Request all pages, from the starts on. Raises NeedsHuman or Transient if no start can be read."""
         for start in self._bounds.starts:
             for step in self._first(start):
                 self._add(step)
