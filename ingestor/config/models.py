@@ -90,7 +90,7 @@ class Log(Options):
 
 
 class Cache(Options):
-    """A cache of vectors, parsed documents and answers of models. Safe to delete."""
+    """A cache of vectors, parsed documents and answers of language models. Safe to delete."""
 
     size: Size = Field(
         default=2 * 10**9, ge=0, description="size of the file; beyond it the oldest entries are removed"
@@ -109,7 +109,10 @@ TextTypes = dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValida
 
 
 class Parsing(Options):
-    """How file formats are recognised, and limits of parsing. Documents beyond a limit are quarantined."""
+    """Options for recognising file formats, and limits of parsing.
+
+    Documents beyond a limit are quarantined.
+    """
 
     types: TextTypes = Field(
         default={},
@@ -136,7 +139,7 @@ class Parsing(Options):
 
 
 class Rechunk(Options):
-    """How a collection is updated when a changed config needs other chunks or vectors.
+    """Options for rebuilding a collection, if a changed config needs other chunks or vectors.
 
     `rechunk: in_place` alone means `rechunk: {mode: in_place}`.
     """

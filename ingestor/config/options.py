@@ -281,7 +281,7 @@ def short(value: object) -> str:
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
     """Combine the errors about one value into a message.
 
-    ``raw``: the value as the file writes it, if the file has a variable there.
+    ``raw``: the value as the file writes it, before environment variables are replaced; None if it has none.
     """
     value = errors[0]["input"]
     own = [

@@ -184,7 +184,7 @@ class Rerank(Options):
 
 
 class Search(Options):
-    """How questions are answered, by the service port and by `ingestor query`."""
+    """Options for answering questions, by the service port and by `ingestor query`."""
 
     rerank: Rerank | None = Field(default=None, description="reranker, see below; default: none")
 

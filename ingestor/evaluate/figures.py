@@ -150,7 +150,10 @@ def _line(
 
 
 def _x(budget: int, budgets: Sequence[int]) -> float:
-    """Return the horizontal coordinate of a budget."""
+    """Return the horizontal coordinate of a budget.
+
+    ``budgets``: all budgets on the axis, in ascending order.
+    """
     first, last = min(budgets), max(budgets)
     share = (budget - first) / (last - first) if last > first else 0.5
     return _LEFT + 24 + (_WIDTH - 48) * share

@@ -212,10 +212,10 @@ def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
 
 
 def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
-    """Render the text of a span with HTML tags around its parts.
+    """Render the text of a span, with HTML tags around its parts.
 
-    ``held``: spans that the other side covers: chunks for an excerpt, excerpts for a chunk. ``tags``: names
-    of the tags around covered and around other parts.
+    ``held``: spans whose parts count as found, such as those of retrieved chunks. ``tags``: names of the tags
+    around these parts, and around all other parts.
     """
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})

@@ -27,7 +27,7 @@ class StrategyExtras:
 
     ``words``: the settings as KEY=VALUE, as written in ``--strategies``. ``parsing``, ``types``: settings of
     parsers, which override the same settings of a source. ``search``: mode of search; None for the modes of
-    the request. ``rerank``: the reranker; None for none.
+    the request. ``rerank``: settings of the reranker; None to search without a reranker.
     """
 
     words: tuple[str, ...] = ()

@@ -189,7 +189,10 @@ class Bounded:
             await error.response()(scope, request.receive, request.send)
 
     def _require_bounds(self, scope: Scope) -> None:
-        """Raise RequestRefused if a request has too many headers, or the server has too many connections."""
+        """Raise RequestRefused if a request has too many headers, or declares its length in two ways.
+
+        Also refuse the request if the server has too many connections.
+        """
         if len(scope["headers"]) > self._limits.fields:
             raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
         if {name for name, _ in scope["headers"]} >= _FRAMES:

@@ -78,7 +78,7 @@ class Relay:
 
 
 def _here() -> Started:
-    """Return the node on which this process runs, as the report that the process has started."""
+    """Return the report that this process has started, which names its node."""
     import ray
 
     node_id = ray.get_runtime_context().get_node_id()

@@ -40,7 +40,7 @@ Resting = Callable[[], AbstractContextManager[None]]  # releases the calling thr
 
 
 class Conversation(Protocol):
-    """Exchange of messages with the process that prepares one document (see cluster.RayDocument)."""
+    """Protocol: messages to and from the process that prepares a document (see cluster.RayDocument)."""
 
     node: str
 
@@ -51,9 +51,10 @@ class Conversation(Protocol):
 
 
 class Nodes(Protocol):
-    """Functions of the cluster that ``OnNodes`` needs (see fleet.Fleet). ``work``: queues a packed task.
+    """Protocol: functions of the cluster that ``OnNodes`` needs (see fleet.Fleet).
 
-    ``refuse``: gives no more work to a node; returns an error if no other node is left.
+    ``work``: queues a packed task. ``refuse``: gives no more work to a node; returns an error if no other
+    node is left.
     """
 
     def work(self, setup: Setup, task: bytes, *, again: bool) -> Conversation: ...

@@ -77,7 +77,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The hits of one mode of search.
+    """The hits of one mode of search, shown as a column of the page.
 
     ``note``: why another mode was used instead, or why there are no hits.
     """

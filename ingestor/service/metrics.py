@@ -236,9 +236,9 @@ def _counters(name: str, about: str, samples: Samples, *labels: str) -> Metric:
 
 
 def _with_samples(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
-    """Add samples to a metric, and return it.
+    """Add samples to a metric, and return the metric.
 
-    ``samples``: values by the values of their labels. A value of None gives no sample.
+    ``samples``: value of each sample, by the values of its labels. If a value is None, no sample is added.
     """
     for key, value in samples.items():
         if value is not None:

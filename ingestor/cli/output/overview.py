@@ -83,7 +83,8 @@ def _headline(status: Status, now: float) -> Text:
 def _work(status: Status, now: float) -> Iterator[str]:
     """Yield phrases for the first line.
 
-    They are about documents to do, sources that were not listed, and collections that are changing.
+    The phrases are about pending documents, sources that were not listed, and collections that are being
+    changed.
     """
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())

@@ -68,8 +68,8 @@ Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_
 class FolderOptions(Options):
     """Options of ``folder``. Patterns are written as in .gitignore; the last matching pattern decides.
 
-    A pattern after ``!`` selects the contrary, ``dir/`` stands for a whole directory, and a pattern with a
-    slash inside is relative to the folder.
+    A pattern that starts with ``!`` cancels the match of an earlier pattern. ``dir/`` stands for a whole
+    directory. A pattern with a slash inside is relative to the folder.
     """
 
     path: Annotated[Path, BeforeValidator(_require_path), AfterValidator(Path.expanduser)] = Field(
@@ -326,8 +326,8 @@ def _of_file(item: Item) -> str:
 class Growing:
     """Finds files of lines that grow steadily, such as logs, and reads their complete lines.
 
-    Such a file is never unchanged since the scan, so it could not be read otherwise. A file counts as growing
-    if its inode is the same, and its beginning is as it was EVERY seconds ago. Any thread may call.
+    Such a file always changes between scan and reading, so it could not be read otherwise. A file counts as
+    growing if its inode is the same, and its beginning is as it was EVERY seconds ago. Any thread may call.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

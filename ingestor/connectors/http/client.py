@@ -124,7 +124,10 @@ class WebClient:
         raise AddressRefused(f"{url} redirects more than {MOST_HOPS} times")
 
     def _pace(self, host: str) -> None:
-        """Wait as long as requests to a host must be apart. Raises Transient if the host is busy for now."""
+        """Wait until the required delay since the last request to a host has passed.
+
+        Raises Transient if the host is busy, and has asked to wait for longer.
+        """
         wait = self._busy.get(host, 0.0) - self._outside.now()
         if wait > 0:
             raise Transient(f"{host} allows no request for {wait:.0f} s (Retry-After)")

@@ -117,7 +117,7 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
 def _import_trouble(error: ImportError, request: LoadRequest) -> str:
     """Return the message for code that cannot be imported.
 
-    Its own module is not installed, or another module that it imports.
+    Either its own module is not installed, or a module that it imports.
     """
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):

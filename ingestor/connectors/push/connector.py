@@ -120,7 +120,7 @@ class Push:
 
 
 class _Endpoint:
-    """HTTP server that receives documents. A watch opens it.
+    """HTTP server that receives documents, opened by ``Push.watch``.
 
     If several watches have the same folder and port, only the one that holds the lock opens the server.
     """

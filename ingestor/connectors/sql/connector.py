@@ -419,7 +419,10 @@ class WatchedSql(Sql):
     """Connector for a query with a ``cursor`` column. Implements Scoped and Watchable, too."""
 
     def scan(self) -> Iterator[Item]:
-        """Yield all rows. Raises NeedsHuman also if the ``cursor`` column is unusable."""
+        """Yield all rows.
+
+        Raises the errors of ``Sql.scan``, and NeedsHuman if the ``cursor`` column is unusable.
+        """
         self.newest(Mark())
         yield from super().scan()
 

@@ -68,7 +68,7 @@ class Step:
 
 
 class _Denied(Exception):
-    """Error: a page must not be read, by the server, its robots.txt or the config. A retry will not help."""
+    """Error: the server, its robots.txt or the config forbids reading a page. A retry will not help."""
 
 
 class Crawl:
@@ -265,5 +265,5 @@ class Crawl:
 
 
 def _for_start(error: Exception) -> Exception:
-    """Convert the error of a start page to the error of the scan, for the case that no start can be read."""
+    """Convert the error of a start page to an error of the whole scan, used if no start can be read."""
     return NeedsHuman(str(error)) if isinstance(error, _Denied | AddressRefused) else Transient(str(error))
