@@ -1,7 +1,7 @@
 """Keep Chroma collections exactly in step with the documents people have.
 
-``from ingestor import Project`` is the library: see docs/library.md.
-Names are imported at their first use.
+``from ingestor import Project`` gives the library: see docs/library.md. Names are imported at their first
+use.
 """
 
 from importlib import import_module

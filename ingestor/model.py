@@ -1,7 +1,7 @@
 """Frozen values that the parts of the program exchange, from a source's item to a collection's record.
 
-source -> item -> blob -> document -> chunk -> record. Offsets are code points of ``Document.text``;
-spans are half open. Text never holds a lone surrogate (parsers strip them).
+source -> item -> blob -> document -> chunk -> record. Offsets count the code points of ``Document.text``. A
+span includes its start and excludes its end. Text never contains a lone surrogate, since parsers remove them.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Block:
 
     ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ... A ``label`` (an
     anchor, or a directive that names the next block) and a ``comment`` belong to the block after them.
-    ``header_rows``: number of a table's first lines that name its columns (years, units); None if its parser
-    does not know. ``caption``: the title above a table.
+    ``header_rows``: how many of a table's first lines name its columns; None if the parser does not know.
+    ``caption``: the title above a table.
     """
 
     kind: str
@@ -84,11 +84,11 @@ HOLDER = "application/x-container"  # content type of an item that only holds ot
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Extracted text and its structure.
+    """The text that a parser extracted from a blob, and its structure.
 
-    ``raw_words``: words in the raw content, as core/completeness.py counts them; None if the parser does not
-    count. ``left_out``: numbers of words left out on purpose, by the parser's rule. ``lost``: unread parts
-    and their remedy, in words for people.
+    ``raw_words``: number of words in the raw content, as core/completeness.py counts them; None if the parser
+    does not count them. ``left_out``: pairs of a rule of the parser and the number of words that it left out
+    on purpose. ``lost``: parts that could not be read, with their remedy, in words for people.
     """
 
     text: str
@@ -107,8 +107,8 @@ class Document:
 class Chunk:
     """A span of a document: ``document.text[start:end] == text`` unless ``rewritten``.
 
-    ``spans``: set only by strategies whose chunks are not contiguous. ``start`` and ``end`` then enclose the
-    spans, and ``text`` joins their texts by a newline.
+    ``spans``: set only by strategies whose chunks consist of several spans. Then ``start`` and ``end``
+    enclose the spans, and ``text`` has their texts, joined by a newline.
     """
 
     start: int
@@ -123,12 +123,13 @@ class Chunk:
 class Chunking:
     """The result of a chunker for one document.
 
-    ``vectors``: a unit vector for each chunk if the chunker pooled them; None if the chunks' texts must still
-    be embedded. ``neighbours``: weight of neighbouring chunks in embedded vectors, in place of the config's
-    weight.
+    ``vectors``: a unit vector for each chunk, if the chunker computed them from the vectors of smaller
+    pieces. None if the texts of the chunks must still be embedded. ``neighbours``: the weight with which
+    vectors of neighbouring chunks are mixed into a chunk's vector; None for the config's weight.
 
-    Two fields belong to chunkers whose cuts depend on a statistic of the collection. ``sums``: the document's
-    own contribution. ``interval``: the closed range of values within which these cuts stay exactly optimal.
+    Two fields are for chunkers whose cuts depend on a statistic of the collection. ``sums``: what this
+    document adds to the statistic. ``interval``: the closed range of the statistic's values for which these
+    cuts are optimal.
     """
 
     chunks: tuple[Chunk, ...]
@@ -150,10 +151,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A record as the journal knows it. ``unsure``: the record in the index may be another one, or missing.
+    """A record as the journal knows it. ``unsure``: the index may have another record in its place, or none.
 
-    ``vector_digest``: digest of the vector as written (see fingerprint.vector_digest); empty if none was
-    stored, as for records from before the journal stored digests.
+    ``vector_digest``: digest of the vector as it was written (see fingerprint.vector_digest). It is empty if
+    none was stored, as for records of versions that stored no digests.
     """
 
     slot: int
@@ -166,10 +167,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class ReaderModel:
-    """An embedding function of Chroma, which embeds the questions of readers.
+    """A function of Chroma that embeds the queries of readers to a collection.
 
     ``function``: Chroma's name for the function, such as "openai". ``config``: JSON values from which Chroma
-    builds the function; no secrets, since every reader of the collection can see them.
+    builds the function. They contain no secrets, since every reader of the collection can see them.
     """
 
     function: str
@@ -178,9 +179,9 @@ class ReaderModel:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The result of an embedding server for some texts. ``vectors``: a vector or an error for each text.
+    """The result of an embedding server for some texts. ``vectors``: for each text a vector or an error.
 
-    ``tokens``: number of tokens of all texts; None if the server did not count them.
+    ``tokens``: number of tokens of all texts together; None if the server did not count them.
     """
 
     vectors: Sequence[Vector | Exception]
@@ -189,7 +190,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedPart:
-    """A part of an embedder's result: ``positions`` of some texts, and a row of ``vectors`` for each."""
+    """A part of an embedder's result: ``positions`` of some of the texts, and ``vectors`` with a row for
+    each."""
 
     positions: Sequence[int]
     vectors: Vectors
@@ -197,9 +199,10 @@ class EmbeddedPart:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A possible change at or below ``under`` ("" is everywhere). A hint only triggers a listing.
+    """A notification that documents at or below the key ``under`` may have changed ("" is the whole source).
 
-    ``source``: the source that has the key; None for the source whose connector yields the hint.
+    A hint only makes ingestor list this part of the source soon. ``source``: the name of the source; None for
+    the source whose connector sent the hint.
     """
 
     under: str = ""
@@ -208,7 +211,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A record that a query found; ``score`` is the cosine similarity."""
+    """A record that a query found. ``score``: its cosine similarity to the query."""
 
     id: RecordId
     score: float
@@ -219,7 +222,7 @@ class Hit:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Build the array types at first use: commands such as ``status`` start faster without NumPy."""
+        """Build the array types at their first use, so that commands such as ``status`` need no NumPy."""
         if name not in ("Vector", "Vectors", "Sums"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import numpy as np

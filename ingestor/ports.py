@@ -1,8 +1,9 @@
 """The protocols that plugins and stores implement, and the errors that they raise.
 
-An implementation raises ``Transient`` if a retry may help, and ``BadDocument`` if a document's content cannot
-be used. It raises ``NeedsHuman`` if a person must repair the whole source or collection. An index also raises
-``Torn`` or ``Gone``. Any other exception is a defect: the document keeps its records and is retried.
+An implementation raises ``Transient`` if a retry may succeed, and ``BadDocument`` if the content of a
+document cannot be used. It raises ``NeedsHuman`` if a person must repair a whole source or collection. An
+index also raises ``Torn`` and ``Gone``. Any other exception is a defect: the document keeps its records and
+is retried.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
 
 
 class IngestorError(Exception):
-    """Base of every error that the program explains; the message says what to do."""
+    """Base of every error that the program can explain. The message says what to do."""
 
 
 class Transient(IngestorError):
-    """Error: a retry may succeed. ``shard``: the shard that failed, if only one did."""
+    """Error: a retry may succeed. ``shard``: number of the shard that failed; None if all did."""
 
     shard: int | None = None
 
 
 class Later(Transient):
-    """Error: a server asks to retry after ``wait`` seconds."""
+    """Error: a server asks for a retry after ``wait`` seconds."""
 
     def __init__(self, message: str, wait: float) -> None:
         super().__init__(message)
@@ -49,13 +50,14 @@ class Later(Transient):
 
 
 class Stale(Transient):
-    """Error: the item changed or vanished since it was listed. List it again before the retry."""
+    """Error: the item changed or vanished since it was listed. It must be listed again before a retry."""
 
 
 class PartialScan(Transient):
-    """Error: a scan could not list the keys under ``unknown``. Their documents are kept as they are.
+    """Error: a scan could not list the keys at and below those in ``unknown``. Their documents are kept.
 
-    ``more``: the scan ended early so that its documents need not wait; another scan continues at once.
+    ``more``: whether the scan ended early, so that its documents need not wait. Then another scan continues
+    at once.
     """
 
     def __init__(self, message: str, unknown: Sequence[str], *, more: bool = False) -> None:
@@ -65,22 +67,25 @@ class PartialScan(Transient):
 
 
 class BadDocument(IngestorError):
-    """Error: this content can't be indexed. It is quarantined until its version or its recipe changes."""
+    """Error: this content cannot be indexed.
+
+    The document is quarantined until its version or its recipe changes.
+    """
 
 
 class Unsupported(BadDocument):
-    """Error: no installed parser reads such content.
+    """Error: no installed parser reads this content.
 
-    The document is skipped and counted; it is no failure.
+    The document is skipped and counted, but is no failure.
     """
 
 
 class NeedsHuman(IngestorError):
-    """Error: a person must act; the message says how. Until then the source is held."""
+    """Error: a person must act, and the message says how. Until then the source or the collection is held."""
 
 
 class Foreign(NeedsHuman):
-    """Error: another program made the collection of that name; it holds no record of ours."""
+    """Error: another program created the collection of that name, so that it has no records of ours."""
 
 
 class Torn(IngestorError):
@@ -95,7 +100,7 @@ class Torn(IngestorError):
 class Gone(IngestorError):
     """Error: another program deleted the collection, or replaced it by another one of the same name.
 
-    ``shard``: as in Torn.
+    ``shard``: the shard that is gone, if only one is.
     """
 
     shard: int | None = None
@@ -106,73 +111,85 @@ Stop = Event
 
 
 class Connector(Protocol):
-    """A source of documents: lists items and fetches them.
+    """Lists the documents of a source and fetches them.
 
     An attribute ``near = True`` declares that fetching an item again costs next to nothing.
     """
 
     def scan(self) -> Iterator[Item]:
-        """Yield every item, each key once. Raise if the listing is incomplete: then no document is removed.
+        """Yield every item of the source, each key once.
 
-        PartialScan, raised at the end, withholds removal only below the keys it names.
+        Raise an error if the listing is incomplete: then no document is removed. If only some keys could not
+        be listed, raise PartialScan at the end. Then only documents at and below these keys are kept.
         """
         ...
 
     def fetch(self, item: Item) -> Blob:
-        """Read one item. Raises Stale when it changed or vanished since it was listed."""
+        """Return the content of an item. Raises Stale if it changed or vanished since it was listed."""
         ...
 
 
 @runtime_checkable
 class Watchable(Protocol):
-    """A connector that reports where documents may have changed."""
+    """A connector that reports at once that documents may have changed."""
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
-        """Yield hints until ``stop`` is set. The first hint follows arming, so scan after it."""
+        """Yield a hint whenever documents may have changed, until ``stop`` is set.
+
+        Also yield a hint as soon as the watch begins to notice changes. The listing that it causes finds the
+        changes made before.
+        """
         ...
 
 
 @runtime_checkable
 class Scoped(Protocol):
-    """A connector that can list a part of itself."""
+    """A connector that can list a part of its source."""
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Yield every item whose key is ``under`` or starts with ``under/``. Raise if incomplete."""
+        """Yield every item whose key is ``under`` or starts with ``under/``.
+
+        Raise an error if that is incomplete.
+        """
         ...
 
 
 @runtime_checkable
 class Identified(Protocol):
-    """A connector that notices if another disk or file system took the place of its documents."""
+    """A connector that notices that another disk or file system is mounted in place of its documents."""
 
     def identity(self) -> str:
-        """Return a value that differs when another file system is mounted where the documents were."""
+        """Return a text that identifies the file system on which the documents are."""
         ...
 
 
 @runtime_checkable
 class Structured(Protocol):
-    """A connector that knows without reading an item whether the item holds other documents."""
+    """A connector that knows of some items, without reading them, that they contain no other documents."""
 
     def is_simple(self, item: Item) -> bool:
-        """Return whether the item surely holds no attachment or packed file.
+        """Return whether an item certainly has no attachments or packed files.
 
-        False if only reading can tell.
+        Return False if only reading the item can tell.
         """
         ...
 
 
 @runtime_checkable
 class Trackable(Protocol):
-    """A connector that can recognise an item that was moved."""
+    """A connector that recognises an item that was moved to another key."""
 
     def same(self, version: str, other: str) -> bool:
-        """Return whether two versions are of one item under two keys. False if unknown."""
+        """Return whether two versions belong to one item that was moved from one key to another; False if
+        unknown."""
         ...
 
 
 class Parser(Protocol):
-    """Turns bytes into text with structure. Deterministic."""
+    """Extracts text and its structure from the bytes of a document.
+
+    The same bytes must always give the same result.
+    """
 
     def parse(self, blob: Blob) -> Document: ...
 
@@ -181,27 +198,33 @@ class Chunker(Protocol):
     """Cuts a document into chunks. The result depends only on the document, the vectors and ``others``."""
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        """Cut a document. ``others``: for a Collective, the sums over all other documents; None if there are
-        none."""
+        """Cut a document into chunks.
+
+        ``embed``: returns the vectors of texts. ``others``: for a Collective, the sums over all other
+        documents of the collection, or None if there are none.
+        """
         ...
 
 
 @runtime_checkable
 class Collective(Protocol):
-    """A chunker whose cuts depend on a statistic of the whole collection (see chunkers/cluster.py)."""
+    """A chunker whose cuts depend on a statistic of the whole collection, such as a mean (see
+    chunkers/cluster.py)."""
 
     statistic: str  # name of the sums; documents of all chunkers with this name are summed together
 
     def value(self, total: Sums) -> int:
-        """Return the statistic's value, in the units of ``Chunking.interval``."""
+        """Return the statistic's value from the sums over all documents, in the units of
+        ``Chunking.interval``."""
         ...
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors; each vector depends on its text alone, never on the rest of the batch.
+    """Turns texts into unit vectors. Each vector depends on its text alone, never on the other texts of a
+    batch.
 
-    If an option changes, every text is embedded again. ``registry.tuning`` declares options that change no
-    vector.
+    If an option changes, every text is embedded again. Declare options that change no vector by
+    ``registry.tuning``.
     """
 
     @property
@@ -209,113 +232,125 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """Return the number of tokens that the model reads; it ignores the rest of a longer text."""
+        """Return how many tokens of a text the model reads. It ignores the rest of a longer text."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return a row for each text, in the order of the texts.
 
-        Raises BadDocument if the model cannot take a text: each document is then embedded alone.
+        Raise BadDocument if the model cannot embed one of the texts. Then the texts of each document are
+        embedded alone.
         """
         ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each untruncated text by the model's own tokenizer, with special tokens."""
+        """Return how many tokens each text has, by the model's own tokenizer, with special tokens and without
+        truncation."""
         ...
 
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """An embedder whose tokenizer may replace words by a token for unknown text."""
+    """An embedder whose tokenizer replaces words that it does not know by a token for unknown text."""
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return the number of unknown tokens and of all tokens of the texts, without special tokens."""
+        """Return how many tokens of the texts are unknown, and how many there are, without special tokens."""
         ...
 
 
 @runtime_checkable
 class Pinned(Protocol):
-    """An embedder whose vectors depend on more than its options, such as on files that may change."""
+    """An embedder whose vectors depend on more than its options, for example on files that may change."""
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Return JSON values that identify the model, such as the digest of the weights.
+        """Return JSON values that identify the model, such as the digest of its weights.
 
-        Other values mean other vectors.
-
-        The identity counts beside the options, except options declared by ``registry.pinned``.
+        If they change, every text is embedded again. The options count, too, except those declared by
+        ``registry.pinned``.
         """
         ...
 
 
 @runtime_checkable
 class Adaptive(Pinned, Protocol):
-    """An embedder that chooses an option by the machine, such as the precision of its arithmetic."""
+    """An embedder that chooses an option for the machine, such as the precision of its arithmetic."""
 
     def alternatives(self) -> Iterable[tuple[Embedder, bool]]:
         """Return every embedder that the same options select on some machine, the best first.
 
-        False: this machine cannot run the embedder. A collection keeps the embedder that made it, if
-        possible; otherwise re-embedding waits for approval.
+        With each comes whether this machine can run it. A collection keeps the embedder that made it, if
+        possible. Otherwise its documents are embedded again, after approval.
         """
         ...
 
 
 @runtime_checkable
 class Asymmetric(Protocol):
-    """An embedder whose model embeds questions and documents differently."""
+    """An embedder whose model embeds queries differently from documents."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed questions; otherwise like ``embed``."""
+        """Embed queries. In all other respects like ``embed``."""
         ...
 
 
 @runtime_checkable
 class Gradual(Protocol):
-    """An embedder that returns its first vectors while it computes the others."""
+    """An embedder that returns its first vectors while it still computes the others."""
 
     def embed_gradually(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Yield rows like the rows of ``embed``, in parts, until every text has a row.
+        """Yield the vectors of the texts in parts, until every text has one. They are equal to those of
+        ``embed``.
 
-        The caller may embed other texts between two parts, and may close the generator.
+        Between two parts the caller may embed other texts. It may also close the generator.
         """
         ...
 
 
 @runtime_checkable
 class Loadable(Protocol):
-    """An embedder whose model readers can load in their own processes."""
+    """An embedder whose model can also be loaded by readers, in their own processes."""
 
     def reader_model(self) -> ReaderModel | None:
-        """Return the function that the collection names for ``query(query_texts=...)``; None to name none."""
+        """Return the function that the collection stores for readers' ``query(query_texts=...)``; None for
+        none."""
         ...
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """An embedder that calls a server, which may refuse one of many texts, be down, or change its model."""
+    """An embedder that calls a server.
+
+    The server may refuse one of many texts, be down, or change its model.
+    """
 
     @property
     def at_once(self) -> int:
-        """Return how many texts the server should get at a time."""
+        """Return how many texts should be sent to the server in one call."""
         ...
 
     def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
-        """Embed texts like ``embed``, but return an error for each text that it concerns.
+        """Embed texts like ``embed``, but return an error in place of the vector for each text that fails.
 
-        The call ends soon after ``stop`` is set. Vectors may differ in some bits from call to call: the first
-        ones are cached.
+        The call ends soon after ``stop`` is set. A server may return slightly different vectors each time, so
+        the first vector of a text is cached and used again.
         """
         ...
 
 
 class Index(Protocol):
-    """A collection in Chroma. Every method is idempotent, and may have taken effect even if it raised."""
+    """A collection in Chroma.
+
+    Every method can be repeated, and may have taken effect even if it raised an error.
+    """
 
     def upsert(self, records: Sequence[Record]) -> None: ...
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        """Change metadata only. Keys that are not named stay; a key given as None is removed."""
+        """Change the metadata of records, but neither text nor vector.
+
+        Keys that are not named are kept, and keys whose value is None are removed.
+        """
         ...
 
     def drop(self, ids: Sequence[RecordId]) -> None: ...
@@ -323,28 +358,33 @@ class Index(Protocol):
     def count(self) -> int: ...
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        """Return the records with these ids that exist, in any order; without ``vectors`` theirs are
-        empty."""
+        """Return the records with these ids that exist, in any order.
+
+        ``vectors``: whether to read the vectors, too; otherwise they are empty.
+        """
         ...
 
     def ids(self) -> Iterator[RecordId]:
-        """Yield every id in the collection."""
+        """Yield the id of every record in the collection."""
         ...
 
     def facts(self) -> Mapping[str, object]:
-        """Return the collection's own metadata. Other programs may have replaced all of it."""
+        """Return the metadata of the collection itself. Other programs may have replaced all of it."""
         ...
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Add to the collection's own metadata; other keys stay."""
+        """Add facts to the metadata of the collection itself. Its other keys are kept."""
         ...
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """Return the nearest ``n`` records for each vector, best first."""
+        """Return for each vector the ``n`` nearest records that match the filter ``where``, best first."""
         ...
 
     def nearest(
         self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
-        """Return ids and scores as ``query`` does, but read no record, which is cheaper."""
+        """Return ids and scores of the hits that ``query`` returns.
+
+        That costs less, because no record is read.
+        """
         ...

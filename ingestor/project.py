@@ -1,8 +1,8 @@
 """The library: ``Project``, a config with a method for each command.
 
-Errors that a user can act on are ``IngestorError``; any other exception is a defect. A method opens the files
-that it needs and closes them before it returns. Inside ``with``, searches keep Chroma and the model open
-until the block ends. Objects are safe to use from several threads: searches run one at a time, and a second
+An error that a user can act on is an ``IngestorError``; any other exception is a defect. A method opens the
+files that it needs, and closes them before it returns. Inside ``with``, searches keep Chroma and the model
+open until the block ends. Objects may be used by several threads: searches run one at a time, and a second
 writer raises ``Locked``.
 """
 
@@ -40,11 +40,11 @@ log = logging.getLogger("ingestor")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """State of a daemon when it has nothing left to do for the first time.
+    """The state of a daemon when it has nothing left to do for the first time.
 
-    ``failed``: documents. ``unseen``: sources that are held, paused or not completely listed. ``seconds``:
-    since the start. ``chroma``, ``page``: addresses; "" if there is none. ``question``: an example with an
-    answer.
+    ``failed``: number of failed documents. ``unseen``: sources that are held, paused or not completely
+    listed. ``seconds``: seconds since the start. ``chroma``, ``page``: the addresses of Chroma and of the web
+    page; "" if there is none. ``question``: an example query that the collection can answer.
     """
 
     collections: tuple[str, ...]
@@ -59,9 +59,9 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Result of `apply`. ``approved``: a line for each approved change.
+    """The result of `apply`. ``approved``: a line of text for each approved change.
 
-    ``report``: that of the sync; None if a running daemon carries out the changes.
+    ``report``: the report of the sync; None if a running daemon carries out the changes.
     """
 
     approved: tuple[str, ...]
@@ -69,9 +69,9 @@ class Applied:
 
 
 class Project:
-    """A config file with its sources, state and collections. The first call of a method reads the file.
+    """A config file with its sources, its state and its collections. Each method call reads the file anew.
 
-    ``env``: values for ``${NAME}`` in the config; default: the environment of the process.
+    ``env``: values for ``${NAME}`` in the config; by default the environment variables of the process.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Project:
 
     @classmethod
     def of(cls, given: InForce) -> Self:
-        """Return a project for a checked config."""
+        """Return a project for a config that was already read and checked."""
         project = cls(given.config.origin.file)
         project._given = given
         return project
@@ -103,7 +103,7 @@ class Project:
             self.close()
 
     def close(self) -> None:
-        """Close Chroma and the model that searches keep open. The project can be used afterwards."""
+        """Close Chroma and the model, which searches keep open. The project can still be used afterwards."""
         with self._lock:
             searching, self._searching = self._searching, None
         if searching is not None:
@@ -118,10 +118,11 @@ class Project:
         everything: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> SyncPlan:
-        """Estimate what a sync would do and cost; change nothing.
+        """Estimate what a sync would do, and its time and cost, without changing anything.
 
-        ``sample``: documents to read of each source; default: all, or 2,000 of a source with over 20,000 new
-        ones. ``everything``: read all new documents.
+        ``sample``: how many documents are read of each source. By default all are, or 2,000 of a source that
+        has more than 20,000 new ones. ``everything``: read all new documents. ``progress``: called with the
+        progress in words.
         """
         from ingestor.queries.plan import Sampling, make_plan, silently
         from ingestor.state.run_status import config_file_in_use, in_force
@@ -143,11 +144,11 @@ class Project:
         handle_signals: bool = False,
         patience: float | None = None,
     ) -> SyncReport:
-        """Bring all collections in step once.
+        """Bring all collections in step with their sources, once.
 
-        ``progress``: called about once a second. ``stop``: an event that ends the sync early; the next one
-        resumes. ``handle_signals``: end early at SIGTERM and Ctrl-C; for the main thread only. ``patience``:
-        seconds for which failures are retried while nothing else succeeds; default: 30.
+        ``progress``: called about once a second. ``stop``: an event that ends the sync early; the next sync
+        resumes the work. ``handle_signals``: whether SIGTERM and Ctrl-C end the sync early; only in the main
+        thread. ``patience``: seconds for which failures are retried while nothing else succeeds; default: 30.
         """
         from ingestor.app.daemon import Loop, Signals
         from ingestor.app.wiring import open_state
@@ -174,12 +175,13 @@ class Project:
         stop: Stop | None = None,
         handle_signals: bool = False,
     ) -> None:
-        """Keep collections in step until ``stop`` is set: the daemon, with Chroma and the service port.
+        """Keep the collections in step until ``stop`` is set. This is the daemon, with Chroma and the service
+        port.
 
-        ``progress``: called about once a second. ``ready``: called once, when nothing is left to do.
-        ``stopping``: called before running writes are finished. ``handle_signals``: end at SIGTERM, at Ctrl-C
-        or with the terminal, and reload the config at SIGHUP; for the main thread only. A changed config file
-        is reloaded in any case.
+        ``progress``: called about once a second. ``ready``: called once, when there is nothing left to do for
+        the first time. ``stopping``: called before the last writes are finished. ``handle_signals``: whether
+        SIGTERM, Ctrl-C and a closed terminal end the daemon, and SIGHUP reloads the config; only in the main
+        thread. A config file that was changed is reloaded in any case.
         """
         from ingestor.app.daemon import Loop, Reloader, Signals, stamp
         from ingestor.app.wiring import open_state
@@ -211,7 +213,10 @@ class Project:
     def apply(
         self, *, progress: Callable[[SyncProgress], None] | None = None, handle_signals: bool = False
     ) -> Applied:
-        """Approve pending changes, and carry them out; a running daemon carries them out itself."""
+        """Approve all pending changes of the config, and carry them out.
+
+        If a daemon runs, it carries them out. ``progress``, ``handle_signals``: as in ``sync``.
+        """
         from ingestor.queries.changes import approve
 
         config = self._config()
@@ -222,7 +227,11 @@ class Project:
         return Applied(approved, self.sync(progress=progress, handle_signals=handle_signals))
 
     def rollback(self, collection: str | None = None) -> bool:
-        """Switch readers to the collection before the last change. Return whether this undid a rollback."""
+        """Switch readers back to the collection that they saw before the last change.
+
+        Return whether that change was itself a rollback, which is now undone. ``collection``: optional if the
+        config has one.
+        """
         from ingestor.queries.access import collection_of
         from ingestor.queries.changes import roll_back
 
@@ -233,7 +242,7 @@ class Project:
     def verify(self, *, repair: bool = False, rebuild: bool = False) -> Verification:
         """Compare sources, journal, Chroma and the lexical index. ``repair``: write differing records again.
 
-        ``rebuild``: with ``repair``, move Chroma's folder aside and write everything again.
+        ``rebuild``: with ``repair``, move Chroma's folder aside first, and write all records again.
         """
         from ingestor.queries.access import BadRequest
         from ingestor.queries.verification import verify
@@ -247,13 +256,13 @@ class Project:
     # --- queries -------------------------------------------------------------------------------------------
 
     def is_running(self) -> bool:
-        """Return whether a daemon or a sync runs, in this process or another."""
+        """Return whether a daemon or a sync runs with this state, in this process or in another one."""
         from ingestor.queries.access import is_running
 
         return is_running(self._in_force().config)
 
     def status(self) -> Status:
-        """Return the state of every source and collection."""
+        """Return the status of the program and of every source and collection."""
         from ingestor.queries.status import current_status
 
         with _explain_errors():
@@ -271,10 +280,11 @@ class Project:
         budget_tokens: int | None = None,
         distinct: bool | None = None,
     ) -> Answer:
-        """Search a collection: a running daemon answers, else this process.
+        """Search a collection. If a daemon runs, it answers; otherwise this process does.
 
-        ``collection``: one name, several, or ``*`` for all; optional if there is one. ``budget_tokens``: of
-        all passages, instead of ``n``. ``distinct``: show one of several near-duplicates.
+        ``collection``: one name, several, or ``*`` for all; optional if the config has only one. ``n``:
+        number of passages. ``budget_tokens``: tokens of all passages together, in place of ``n``.
+        ``distinct``: whether to return only one of several passages that are nearly equal.
         """
         from ingestor.queries.access import collection_of
         from ingestor.queries.reading import Searching, search
@@ -294,13 +304,13 @@ class Project:
             return search(config, question, searching)
 
     def unsearchable(self) -> int:
-        """Count the documents whose last change is not searchable yet."""
+        """Return how many documents have a last change that cannot be found by a search yet."""
         from ingestor.queries.reading import unsearchable
 
         return unsearchable(self._in_force().config)
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
-        """Return questions that a collection can answer, taken from its headings."""
+        """Return at most ``number`` example queries that a collection can answer, taken from its headings."""
         from ingestor.queries.access import collection_of, collections_of, journal_of
         from ingestor.queries.reading import suggest
         from ingestor.state.editions import Editions
@@ -318,9 +328,10 @@ class Project:
         state: str | None = None,
         pattern: str | None = None,
     ) -> Iterator[tuple[Sequence[str], Iterator[Listed]]]:
-        """Open the list of documents: the names of their sources, and the documents one by one.
+        """Open the list of documents. Return the names of their sources, and an iterator over the documents.
 
-        ``pattern``: a shell pattern of the key, or a part of it.
+        ``source``, ``collection``, ``state``: select documents; None selects all. ``pattern``: a shell
+        pattern for the key, or a part of the key.
         """
         from ingestor.queries.access import journal_of
         from ingestor.queries.reading import Wanted, select_documents
@@ -329,7 +340,10 @@ class Project:
             yield select_documents(journal, Wanted(source, collection, state, pattern))
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
-        """Return the last ``n`` events, newest first. ``source``, ``document``: only theirs."""
+        """Return the last ``n`` events of the history, newest first.
+
+        ``source``, ``document``: the only source or document whose events are returned; None for all.
+        """
         from ingestor.queries.access import journal_of
         from ingestor.queries.reading import history
 
@@ -337,7 +351,7 @@ class Project:
             return history(journal, source, document, n)
 
     def document(self, name: str) -> Shown:
-        """Return a document with its records. ``name``: its key, path or id."""
+        """Return a document with its records. ``name``: the document's key, path, id or file name."""
         from ingestor.queries.reading import show_document
 
         config = self._in_force().config
@@ -345,7 +359,7 @@ class Project:
             return show_document(config, name)
 
     def collections(self) -> list[CollectionInfo]:
-        """List all collections in Chroma, ours or not."""
+        """Return every collection in Chroma, whoever owns it."""
         from ingestor.queries import inventory
 
         config = self._config()
@@ -355,7 +369,10 @@ class Project:
     # --- decisions of people -------------------------------------------------------------------------------
 
     def retry(self, document: str | None = None) -> int:
-        """Retry a failed or quarantined document, or all. Return the number of documents."""
+        """Retry a failed or quarantined document now, or all if ``document`` is None.
+
+        Return how many are retried.
+        """
         from ingestor.queries.access import journal_of
         from ingestor.queries.reading import find_documents
 
@@ -364,28 +381,34 @@ class Project:
             return journal.retry(rows)
 
     def accept(self, source: str) -> None:
-        """Confirm a held source's loss of documents: the next pass removes them."""
+        """Accept the loss of documents for which a source is held. The next listing then removes them."""
         from ingestor.queries.changes import accept_loss
 
         with _explain_errors():
             accept_loss(self._in_force().config, source)
 
     def pause(self, source: str | None = None) -> list[str]:
-        """Pause a source, or all, until it is resumed. Return the names."""
+        """Pause a source, or all sources if ``source`` is None, until it is resumed. Return the names."""
         from ingestor.queries.changes import pause_sources
 
         with _explain_errors():
             return pause_sources(self._in_force().config, source)
 
     def resume(self, source: str | None = None) -> list[str]:
-        """Resume a paused source, or all. Return the names of the sources that were paused."""
+        """Resume a paused source, or all if ``source`` is None.
+
+        Return the names of the sources that were paused.
+        """
         from ingestor.queries.changes import resume_sources
 
         with _explain_errors():
             return resume_sources(self._in_force().config, source)
 
     def delete_collection(self, name: str, *, not_ours: bool = False) -> CollectionInfo:
-        """Delete an unused collection. ``not_ours``: allow a collection that another program wrote."""
+        """Delete a collection that no source uses, and return it.
+
+        ``not_ours``: whether a collection of another program may be deleted.
+        """
         from ingestor.queries import inventory
 
         config = self._config()
@@ -393,7 +416,8 @@ class Project:
             return inventory.delete(config, name, not_ours=not_ours)
 
     def adopt_collection(self, name: str) -> CollectionInfo:
-        """Adopt a collection that another state wrote."""
+        """Make a collection that another state wrote available to this state (see `ingestor collections
+        --adopt`)."""
         from ingestor.queries import inventory
 
         config = self._config()
@@ -402,7 +426,10 @@ class Project:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Close Chroma for another writer until the context ends; explain errors."""
+        """Close Chroma while the context runs, so that another writer can open it.
+
+        Explain errors of the context.
+        """
         with self._lock:
             self._writers += 1
         try:
@@ -416,13 +443,13 @@ class Project:
     # --- the config ----------------------------------------------------------------------------------------
 
     def _config(self) -> Config:
-        """Return the config of the file. Raises ConfigError."""
+        """Return the config in the file. Raises ConfigError if the file has an error."""
         from ingestor.config.file import load
 
         return load(self.path, self._env) if self._given is None else self._given.config
 
     def _in_force(self) -> InForce:
-        """Return the file's config, or the running daemon's config if the file has an error."""
+        """Return the config in force: that of the file, or of the running daemon if the file has an error."""
         from ingestor.state.run_status import in_force
 
         return in_force(self.path, self._env) if self._given is None else self._given
@@ -430,7 +457,8 @@ class Project:
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Raise NeedsHuman instead of an error of the system, so that callers catch one hierarchy."""
+    """Raise NeedsHuman in place of errors of the operating system, so that callers need to catch
+    IngestorError only."""
     try:
         yield
     except OSError as error:

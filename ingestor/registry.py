@@ -1,6 +1,7 @@
-"""Loads plugins by entry points; built-in connectors, parsers, chunkers and embedders are plugins, too.
+"""Loads plugins by entry points. The built-in connectors, parsers, chunkers and embedders are plugins, too.
 
-A plugin module holds one ``Plugin`` value. Its kind is the name in the config and the name of the module.
+A plugin is a module with one ``Plugin`` value. Its kind is its name in the config, and also the name of the
+module.
 """
 
 import re
@@ -18,13 +19,16 @@ Group = Literal["connectors", "parsers", "chunkers", "embedders"]
 
 
 class Options(BaseModel):
-    """Base of every option model: frozen; an unknown key is an error."""
+    """Base class of the options of every plugin. Values are frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def require_match(pattern: str, problem: str) -> AfterValidator:
-    """Check that a pattern matches a whole text. ``problem``: the error, such as "must be a file name"."""
+    """Return a validator for pydantic that requires a whole text to match a pattern.
+
+    ``problem``: the error message otherwise, such as "must be a file name".
+    """
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -36,31 +40,34 @@ def require_match(pattern: str, problem: str) -> AfterValidator:
 
 
 def tuning(default: Any, **kwargs: Any) -> Any:
-    """Declare an option that changes only speed, never the result: fingerprints omit the option."""
+    """Declare an option that changes speed only, never the result. Fingerprints do not include it."""
     return Field(default, json_schema_extra={"tuning": True}, **kwargs)
 
 
 def pinned(default: Any, **kwargs: Any) -> Any:
-    """Declare an option of an embedder whose effect is part of the embedder's identity (see ports.Pinned).
+    """Declare an option of an embedder whose effect is already part of the embedder's identity (see
+    ports.Pinned).
 
-    Fingerprints omit the option: the folder in `model: some/folder` may be moved if its content stays.
+    Fingerprints do not include it. So the folder in `model: some/folder` may be moved if its content stays
+    the same.
     """
     return Field(default, json_schema_extra={"pinned": True}, **kwargs)
 
 
 def added(default: Any, *, before: Any, **kwargs: Any) -> Any:
-    """Declare an option that earlier versions lacked; they behaved as with the value ``before``.
+    """Declare an option that earlier versions did not have. They behaved as with the value ``before``.
 
-    Fingerprints omit that value, and a stored recipe without the option has that value.
+    Fingerprints do not include the option while it has that value. If a stored recipe lacks the option, it
+    has that value.
     """
     return Field(default, json_schema_extra={"before": before}, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin. ``version``: must change whenever the same input and options give another result.
+    """A plugin. ``version``: must be changed whenever the same input and options give another result.
 
-    ``build``: called with the checked options, then with further arguments that depend on the group.
+    ``build``: called with the checked options, and with further arguments that depend on the group.
     """
 
     kind: str
@@ -70,32 +77,36 @@ class Plugin:
 
 
 class UnknownKind(LookupError):
-    """Error: no plugin of a kind is installed."""
+    """Error: no plugin of the requested kind is installed."""
 
 
 def entries(group: Group) -> EntryPoints:
-    """Return the plugins of a group in all installed packages."""
+    """Return the entry points of a group, such as parsers, in all installed packages."""
     plugins: EntryPoints = all_entries().select(group=f"ingestor.{group}")
     return plugins
 
 
 @cache
 def all_entries():  # type: ignore[no-untyped-def]  # of another type in each version of Python
-    """Return the entry points of all groups, read once: reading takes as long as starting Python."""
+    """Return the entry points of all groups.
+
+    They are read once, because reading takes as long as starting Python.
+    """
     return entry_points()
 
 
 @cache
 def kinds(group: Group) -> tuple[str, ...]:
-    """Return the installed kinds of a group, sorted."""
+    """Return the kinds of all installed plugins of a group, sorted."""
     return tuple(sorted({entry.name for entry in entries(group)}))
 
 
 @cache
 def find(group: Group, kind: str) -> Plugin:
-    """Return the plugin of this kind.
+    """Return the plugin of this kind in a group.
 
-    Raises UnknownKind, with the installed kinds, and NeedsHuman for a plugin that cannot be loaded.
+    Raises UnknownKind, whose message has the installed kinds. Raises NeedsHuman if the plugin cannot be
+    loaded.
     """
     for entry in entries(group):
         if entry.name == kind:

@@ -1,4 +1,5 @@
-"""Durations and sizes as people write them (``2s``, ``50MB``); counts and durations in words. Pure."""
+"""Reads durations and sizes as people write them (``2s``, ``50MB``), and writes counts and durations in
+words. Pure."""
 
 import re
 from typing import Annotated
@@ -15,15 +16,18 @@ _LARGEST = 10**6 * _BYTES["tb"]  # safe for SQLite's integers
 
 
 def seconds(value: object) -> float:
-    """Parse a duration: ``"500ms"`` is 0.5; a bare number is seconds. Raises ValueError."""
+    """Parse a duration and return seconds: ``"500ms"`` is 0.5.
+
+    A bare number is seconds. Raises ValueError.
+    """
     parsed = _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
     return _at_most(parsed, _LONGEST, "3650d")
 
 
 def size(value: object) -> int:
-    """Parse a size: ``"50MB"`` is 50_000_000, ``"50MiB"`` 52_428_800; a bare number is bytes.
+    """Parse a size and return bytes: ``"50MB"`` is 50_000_000, ``"50MiB"`` 52_428_800.
 
-    Raises ValueError.
+    A bare number is bytes. Raises ValueError.
     """
     parsed = _parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB")
     return int(_at_most(parsed, _LARGEST, "1000000TB"))
@@ -50,12 +54,15 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
 
 
 def quantity(number: int, one: str, several: str = "") -> str:
-    """Return a number with a noun: ``1 document``, ``2,000 documents``. ``several``: an irregular plural."""
+    """Return a number with its noun, such as ``1 document`` or ``2,000 documents``.
+
+    ``several``: the plural, if it is irregular.
+    """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def size_in_words(count: float) -> str:
-    """Format a number of bytes in the largest fitting unit: ``900 B``, ``27.4 kB``, ``310 MB``."""
+    """Return a number of bytes in words, in the largest suitable unit: ``900 B``, ``27.4 kB``, ``310 MB``."""
     if count < 1000:
         return f"{count:.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -66,7 +73,10 @@ def size_in_words(count: float) -> str:
 
 
 def in_words(duration: float) -> str:
-    """Format seconds in the largest unit that gives a whole number: 3600 is "1 hour", 5400 "90 minutes"."""
+    """Return a duration in words, in the largest unit that gives a whole number.
+
+    ``duration``: seconds. For example, 3600 gives "1 hour", and 5400 "90 minutes".
+    """
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if duration and duration % length == 0:
             return quantity(int(duration // length), unit)

@@ -1,1 +1,1 @@
-"""Confined processes that parse hostile bytes."""
+"""Confined processes that parse documents and open archives whose bytes may be hostile."""

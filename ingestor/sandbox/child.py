@@ -1,9 +1,9 @@
 """A confined process, in which binary formats are parsed and containers are opened (sandbox/pool.py).
 
-Its standard input is a socket to the parent. When the parent ends for any reason, the socket and this process
-end, too. The order of the steps matters: only a process with one thread can enter namespaces, and NumPy
-starts threads when it is imported. So the process is confined before it imports anything outside the standard
-library.
+Its standard input is a socket to the parent. When the parent ends for any reason, the socket is closed, and
+this process ends, too. The order of the steps matters: only a process with one thread can enter namespaces,
+and NumPy starts threads when it is imported. So the process is confined before it imports anything outside
+the standard library.
 """
 
 import os
@@ -18,10 +18,10 @@ _MOST_WORDS = 2**16  # bytes that the process may write to say why it does not s
 
 
 def main(memory: int, folders: list[str]) -> None:
-    """Confine this process, and answer requests.
+    """Confine this process, then answer requests until it ends.
 
-    ``memory``: limit in bytes. ``folders``: folders of plugins outside the search path, which must be
-    readable.
+    ``memory``: limit of its memory in bytes. ``folders``: folders of plugins outside the search path, which
+    it must be able to read.
     """
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)

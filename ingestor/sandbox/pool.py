@@ -1,12 +1,13 @@
 """A pool of confined processes that parse binary formats and open archives and mails.
 
-If a process hangs, crashes or takes all memory, one document fails and nothing else.
+If a process hangs, crashes or needs too much memory, one document fails and nothing else.
 
 A process starts when the first document needs it, reads one document at a time, and is replaced after some
-hundreds. It has limits of memory, CPU time and wall time, and loses files, network and most system calls
-before it reads anything (confinement/walls.py). It ends with this process. Every parser runs there, unless
-the class that its plugin builds has ``isolated = False`` (never) or ``"large"`` (only for large documents).
-This process imports the parser's module, but only the confined process runs it.
+hundreds. It has limits of memory, CPU time and elapsed time. Before it reads anything, it loses access to
+files, network and most system calls (confinement/walls.py). It ends with this process.
+
+Every parser runs there, unless its class sets ``isolated`` to False (never) or to ``"large"`` (only for large
+documents). This process imports the parser's module, but only the confined process runs the parser.
 """
 
 import json
@@ -50,22 +51,22 @@ _SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6
 
 
 class Defect(Exception):
-    """Error: a parser raised an unexpected exception. A note of the error has its traceback."""
+    """Error: a parser raised an exception that it should not raise. A note of the error has the traceback."""
 
 
 class TookTooLong(BadDocument):
-    """Error: the document exceeded its CPU time or wall time."""
+    """Error: the document exceeded its limit of CPU time or of elapsed time."""
 
 
 class TurnLost(Transient):
-    """Error: the machine was too busy to give the document its CPU time. A retry may succeed."""
+    """Error: the machine was too busy to give the document its CPU time, so that a retry may succeed."""
 
 
 class Isolation:
     """A pool of confined processes.
 
-    At most ``limits.processes`` parse at the same time, and one more opens a container. After ``take_turns``,
-    slow documents wait for each other and not for quick ones.
+    At most ``limits.processes`` documents are parsed at the same time. One more process opens containers.
+    After ``take_turns`` was called, quick documents do not wait for slow ones.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -85,15 +86,16 @@ class Isolation:
 
     @property
     def level(self) -> str:
-        """Describe how well the processes are confined; "" before the first start."""
+        """Describe how well the processes are confined; "" before the first process starts."""
         return describe(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
-        """Parse a blob in a confined process. ``kind``, ``options``: of the parser.
+        """Parse a blob in a confined process. ``kind``, ``options``: the parser's name in the config, and its
+        options.
 
         Raises BadDocument, also if a limit is exceeded or the process crashes, and Defect for any other
         exception of the parser. Raises Transient if no process can be started or the machine is too busy.
-        Raises Slow if the next attempt will have more time, and Stopped after ``stop``.
+        Raises Slow if the next attempt will have more time, and Stopped after ``stop`` was called.
         """
         request = [
             *("parse", kind, pack_options(options)),
@@ -113,19 +115,21 @@ class Isolation:
         resting: Callable[[], AbstractContextManager[None]] = nullcontext,
         behind: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Limit the first attempt at a document to a twelfth of the CPU time, after which it ends with Slow.
+        """Limit the first attempt at a document to a twelfth of the CPU time. If it takes longer, it ends
+        with Slow.
 
-        So slow documents always leave a process to the others. ``resting``: a context that a thread enters
-        while it waits for a process. ``behind``: returns whether the calling thread works for a collection
-        that readers do not see yet. Such work waits for all other work.
+        So slow documents, which are parsed at a second attempt, always leave a process for the others.
+        ``resting``: a context that a thread enters while it waits for a process. ``behind``: returns whether
+        the calling thread works for a collection that readers do not see yet. Such work waits for all other
+        work.
         """
         self._resting, self._behind = resting, behind
         self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
 
     def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
-        """Call ``ask`` with a process and the CPU seconds of this attempt.
+        """Call ``ask`` with a process and the limit of CPU seconds for this attempt at a blob.
 
-        Raises Slow after a first attempt.
+        Raises Slow if a first attempt takes too long.
         """
         whole, first = self._limits.seconds, self._first
         if first is None or first >= whole:
@@ -152,7 +156,7 @@ class Isolation:
 
     @property
     def unpack(self) -> "Opener":
-        """Return an opener of archives, mailboxes and mails."""
+        """Return the function object that opens archives, mailboxes and mails."""
         return Opener(self._unpack, f"{self._limits.memory} {self._limits.seconds:g}")
 
     def _unpack(self, blob: Blob, archives: bool) -> Unpacked | None:
@@ -179,11 +183,11 @@ class Isolation:
         return unpacked
 
     def stop(self) -> None:
-        """Raise Stopped soon in every thread that waits for a document."""
+        """Raise Stopped soon in every thread that waits for a document or for a process."""
         self._stopped.set()
 
     def close(self) -> None:
-        """End all processes, also busy ones. Threads that wait for them get Stopped."""
+        """End all processes, including busy ones. Threads that wait for them get Stopped."""
         self.stop()
         with self._lock:
             running = tuple(self._running)
@@ -199,15 +203,18 @@ class Isolation:
             self._running.discard(process)
 
     def _seconds(self, size: int) -> float:
-        """Return the CPU seconds for a container of ``size`` bytes.
+        """Return the limit of CPU seconds for opening a container of ``size`` bytes.
 
-        The smallest has a twentieth of a document's limit, and one from 20 MB on has all of it. A listing
-        waits for the container, and a small container that takes long is hostile.
+        The smallest containers get a twentieth of the limit for a document, and containers from 20 MB on all
+        of it. The listing of a source waits meanwhile, and a small container that takes long is hostile.
         """
         return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
 
     def _run(self, lane: _Lane, ask: Callable[[Process], T]) -> T:
-        """Call ``ask`` with a process of the lane, and put the process back unless it ended."""
+        """Call ``ask`` with a process from a lane. Afterwards put the process back, unless it has ended.
+
+        ``lane``: the queue of the idle processes for this kind of work.
+        """
         process = lane.get()
         kept = process
         try:
@@ -223,9 +230,10 @@ class Isolation:
         return result
 
     def _ask_fresh(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Call a process. If it dies, perhaps because of an earlier document, call a fresh process.
+        """Call ``ask`` with a process. If the process dies, call it again with a new process.
 
-        Return the process if it can be used again, and the answer.
+        An earlier document may be the cause of the death. Return the process if it can be used again, else
+        None, and the result.
         """
         try:
             if process is not None:
@@ -245,7 +253,10 @@ class Isolation:
             raise BadDocument(str(died)) from None
 
     def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-        """Call a process. Return the process if it can be used again, and the answer."""
+        """Call ``ask`` with a process; start one if ``process`` is None.
+
+        Return the process if it can be used again, else None, and the result.
+        """
         try:
             result = ask(process)
         except BaseException:
@@ -274,27 +285,28 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """An opener of containers.
+    """Opens containers in a confined process.
 
-    ``limits``: the limits of the processes as text. With other limits a refused container may be opened.
+    ``limits``: the limits of the processes as text. If they change, containers that exceeded them are opened
+    again.
     """
 
     _open: Callable[[Blob, bool], Unpacked | None]
     limits: str
 
     def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
-        """Unpack an archive, mailbox or mail, with nested containers. None if the blob cannot have members.
+        """Unpack an archive, mailbox or mail, together with the containers in it.
 
-        ``archives``: whether archives are opened, and not only mails. Raises the errors of
-        ``Isolation.parse``, and OSError.
+        Return None if the blob cannot have members. ``archives``: whether archives are opened; if not, only
+        mails are. Raises the errors of ``Isolation.parse``, and OSError.
         """
         return self._open(blob, archives)
 
 
 def pack_options(options: Options) -> str:
-    """Return options as JSON.
+    """Return a parser's options as JSON.
 
-    It has the secrets that pydantic hides, since a parser may need its password.
+    Unlike pydantic's JSON it contains the secrets, since a parser may need its password.
     """
 
     def plain(value: object) -> object:
@@ -304,18 +316,18 @@ def pack_options(options: Options) -> str:
 
 
 class Isolated:
-    """A parser that works in a confined process."""
+    """A proxy for a parser that runs in a confined process."""
 
     def __init__(self, kind: str, options: Options, isolation: Isolation) -> None:
         self._kind, self._options, self._isolation = kind, options, isolation
 
     def parse(self, blob: Blob) -> Document:
-        """Parse a blob. Raises the errors of ``Isolation.parse``."""
+        """Parse a blob in a confined process. Raises the errors of ``Isolation.parse``."""
         return self._isolation.parse(self._kind, self._options, blob)
 
 
 class IsolatedIfLarge:
-    """A parser that works in a confined process, unless the content is small enough to be harmless."""
+    """A parser that runs in a confined process, unless the content is so small that it can do no harm."""
 
     def __init__(self, here: Parser, elsewhere: Isolated) -> None:
         self._here, self._elsewhere = here, elsewhere
@@ -327,9 +339,9 @@ class IsolatedIfLarge:
 
 
 def _lane(processes: int) -> _Lane:
-    """Return a lane: a queue from which the last used process is taken first.
+    """Return a queue of idle processes, from which the one used last is taken first.
 
-    It begins with None for each process, which stands for a process that is not started yet.
+    At the beginning it has a None for each process, in place of a process that is not started yet.
     """
     lane: _Lane = LifoQueue(processes)
     for _ in range(processes):
@@ -338,7 +350,7 @@ def _lane(processes: int) -> _Lane:
 
 
 def _idle(lane: _Lane) -> Iterator[Process]:
-    """Remove and yield the idle processes of a lane."""
+    """Remove the idle processes from a queue, and yield them."""
     for _ in range(lane.maxsize):
         try:
             process = lane.get_nowait()
@@ -349,9 +361,11 @@ def _idle(lane: _Lane) -> Iterator[Process]:
 
 
 def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
-    """Add members with their bytes. A broken container follows the members that were read from it.
+    """Add members of a container with their bytes. If a container inside it is broken, its members are
+    dropped again.
 
-    ``listed``: fields of members, or name and reason of broken containers, as the process sent them.
+    ``listed``: the rows that the process sent. A row has the fields of a member, or name and reason of a
+    broken container, which follows the members that were read from it. ``content``: the bytes of all members.
     """
     members: list[Member] = []
     rest = memoryview(content)
@@ -367,7 +381,10 @@ def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
 
 
 def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
-    """Add members with their part of the content. Return the content of later members."""
+    """Add members with their bytes, which are at the beginning of ``content``.
+
+    Return the rest of the content.
+    """
     size = sum(member.size for member in members if not member.problem)
     unpacked.add(members, content[: max(size, 0)])
     return content[max(size, 0) :]
@@ -376,14 +393,14 @@ def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview
 def _member(
     name: Any, version: Any, size: Any, modified: Any, kind: Any, problem: Any, opened: Any
 ) -> Member:
-    """Build a member with fields of the right types, whatever the process sent."""
+    """Build a member from fields that the process sent. Fields of a wrong type are converted or refused."""
     kind, problem = (None if value is None else str(value) for value in (kind, problem))
     time = None if modified is None else float(modified)
     return Member(str(name), str(version), int(size), time, kind, problem, bool(opened))
 
 
 def _raise_problem(answer: dict[str, Any]) -> dict[str, Any]:
-    """Raise the error that a process reports, or return its answer."""
+    """Return the answer of a process. If it reports an error, raise that error."""
     if "bad" in answer:
         raise BadDocument(str(answer["bad"]))
     if "defect" in answer:

@@ -41,7 +41,10 @@ _WORKS = 0.03  # least part of a processor that a working parser gets on a busy 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a process (bytes of memory, CPU seconds a document), and the number of processes."""
+    """The limits of each process, and the number of processes.
+
+    ``memory``: bytes. ``seconds``: CPU time for a document.
+    """
 
     memory: int = 2 * 10**9
     seconds: float = 60.0
@@ -49,11 +52,11 @@ class Limits:
 
 
 class Died(Exception):
-    """Error: the process ended without an answer. The message has the reason and the remedy."""
+    """Error: the process ended before it answered. The message has the reason and the remedy."""
 
 
 class TooSlow(Died):
-    """Error: the document took too long, and would do so again."""
+    """Error: the document took too long, and would do so again at a retry."""
 
 
 class Starved(Died):
@@ -61,17 +64,21 @@ class Starved(Died):
 
 
 class Killed(Died):
-    """Error: somebody else killed the process, most likely the system because memory is short."""
+    """Error: another program killed the process, most likely the system because memory is short."""
 
 
 class Process:
     """A running confined process.
 
-    ``over``: whether it cannot be used again. ``layers``: reasons of missing layers of confinement, by layer.
+    ``over``: whether it cannot be used again. ``layers``: by layer of confinement, why it is missing; "" if
+    it is active.
     """
 
     def __init__(self, limits: Limits, stopped: Event) -> None:
-        """Start the process. Raises Transient if it does not start, and Stopped when ``stopped`` is set."""
+        """Start the process.
+
+        Raises Transient if it does not start, and Stopped if ``stopped`` is set meanwhile.
+        """
         self._limits, self._stopped = limits, stopped
         self._seconds, self._deadline = _START, time.monotonic() + _START
         self._used, self._extensions, self._begun = 0.0, 0, time.monotonic()
@@ -94,7 +101,7 @@ class Process:
             raise
 
     def _start(self) -> None:
-        """Start the child with a socket as its standard input. Raises OSError."""
+        """Start the child process with a socket as its standard input. Raises OSError."""
         words = ["-m", "ingestor.sandbox.child", str(self._limits.memory), *_plugin_folders()]
         child = python_child(*words, variables={"OPENBLAS_NUM_THREADS": "1"})  # enough to load numpy
         with ExitStack() as undo:
@@ -109,9 +116,10 @@ class Process:
             undo.pop_all()
 
     def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
-        """Send a request with its data, and a limit of CPU seconds for it. Raises Died.
+        """Send a request with its data to the process. Raises Died.
 
-        ``request``: ``parse`` or ``unpack``, and its arguments. ``answer`` and ``frame`` return the answers.
+        ``request``: ``parse`` or ``unpack``, and its arguments. ``seconds``: limit of CPU time for it. The
+        answer is read by ``answer`` and ``frame``.
         """
         if len(data) > LARGEST:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
@@ -129,9 +137,9 @@ class Process:
             ) from None
 
     def answer(self, most: int) -> dict[str, Any]:
-        """Return the next frame as parsed JSON.
+        """Return the next frame that the process sends, parsed as JSON.
 
-        ``most``: its largest size in bytes. Raises Died or Stopped.
+        ``most``: the largest size in bytes that is accepted. Raises Died or Stopped.
         """
         reply: dict[str, Any] = json.loads(self.frame(most))
         if reply.pop("last", False):
@@ -139,7 +147,7 @@ class Process:
         return reply
 
     def frame(self, most: int) -> bytes:
-        """Return the next frame. ``most``: its largest size in bytes.
+        """Return the next frame that the process sends. ``most``: the largest size in bytes that is accepted.
 
         Raises Died soon after the deadline, and Stopped soon after ``stopped`` is set.
         """
@@ -152,9 +160,9 @@ class Process:
             raise self._cause_of_end() from None
 
     def _watch(self) -> None:
-        """End the process after the deadline or a stop.
+        """End the process if the deadline has passed or ``stopped`` is set. Called regularly while it works.
 
-        Extend the deadline while the parser lacks CPU time.
+        If the machine is too busy to give the parser its CPU time, the deadline is extended a few times.
         """
         if self._stopped.is_set():
             self.end()
@@ -169,11 +177,11 @@ class Process:
             raise late
 
     def kill(self) -> None:
-        """Kill the process. Any thread may call. A waiting caller gets Stopped."""
+        """Kill the process. Any thread may call. A thread that waits for an answer gets Stopped."""
         self._child.kill()
 
     def end(self) -> None:
-        """Kill the process and wait for its end."""
+        """Kill the process, and wait until it has ended."""
         self.over = True
         self._pipe.close()
         self._errors.close()
@@ -181,7 +189,7 @@ class Process:
         self._child.wait()
 
     def _cause_of_end(self) -> Died:
-        """Return why the process ended. Raises Stopped."""
+        """Return the error that tells why the process ended. Raises Stopped if the program is stopping."""
         if self._stopped.is_set():
             self.end()
             raise Stopped
@@ -206,7 +214,8 @@ class Process:
         return Died(f"the parser crashed ({what}{f': {reason}' if reason else ''}); exclude it")
 
     def _late(self) -> Died:
-        """Return why the deadline passed: the process lacked CPU time (Starved), or hangs (TooSlow)."""
+        """Return why the deadline passed: Starved if the process lacked CPU time, TooSlow if it worked or
+        hangs."""
         used = (processor_seconds(self._child.pid) or 0.0) - self._used
         if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
             return self._too_slow()
@@ -218,7 +227,7 @@ class Process:
 
 @cache
 def _plugin_folders() -> list[str]:
-    """Return the folders of installed parsers, which the process must be allowed to read."""
+    """Return the folders of parsers that plugins install, which the process must be able to read."""
     tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
     folders: list[str] = []
     for spec in filter(None, map(find_spec, sorted(tops))):

@@ -1,4 +1,7 @@
-"""Turns of threads at a limited number of processes. Work that readers see goes before work for a rebuild."""
+"""Turns of threads at a limited number of processes.
+
+Work that readers see comes before work for a rebuild.
+"""
 
 from collections.abc import Callable
 from threading import Condition
@@ -7,11 +10,12 @@ from ingestor.core.errors import Stopped
 
 
 class ProcessTurns:
-    """Turns of threads: each thread takes a turn, works, and gives the turn back.
+    """Limits how many threads use processes at the same time: each thread takes a turn, works, and returns
+    it.
 
-    Work for a collection that readers do not see yet is ``behind``: it leaves one turn to other work.
-    ``at_once``: number of turns at the same time. ``stopped``: called every ``tick`` seconds; when it returns
-    True, waiting threads get Stopped.
+    Work for a collection that readers do not see yet is called ``behind``. It leaves one turn free for other
+    work. ``at_once``: how many threads may have a turn. ``stopped``: called every ``tick`` seconds while a
+    thread waits. If it returns True, waiting threads get Stopped.
     """
 
     def __init__(self, at_once: int, stopped: Callable[[], bool], tick: float) -> None:
@@ -21,16 +25,16 @@ class ProcessTurns:
         self._ahead = 0  # threads that wait with work that is not behind
 
     def take_free(self, *, behind: bool) -> bool:
-        """Take a turn without waiting. Return False if none is free."""
+        """Take a turn if one is free, without waiting. Return whether it was taken."""
         with self._changed:
             may_take = self._may_take(behind)
             self._taken[behind] += may_take
             return may_take
 
     def take(self, *, behind: bool) -> None:
-        """Wait for a turn and take it.
+        """Wait for a turn and take it. Raises Stopped.
 
-        Work that is behind waits until no other work waits. Raises Stopped.
+        Work that is behind also waits until no other work waits.
         """
         with self._changed:
             self._ahead += not behind
@@ -45,15 +49,16 @@ class ProcessTurns:
                 self._changed.notify_all()
 
     def give_back(self, *, behind: bool) -> None:
-        """Return a turn. ``behind``: as when it was taken."""
+        """Return a turn. ``behind``: the value with which it was taken."""
         with self._changed:
             self._taken[behind] -= 1
             self._changed.notify_all()
 
     def _may_take(self, behind: bool, *, waits: bool = False) -> bool:
-        """Return whether a turn is free for such work.
+        """Return whether a thread may take a turn now.
 
-        ``waits``: whether the thread is one of those that wait, for which others must not be served first.
+        ``waits``: whether the thread is already waiting. A thread that has just come lets waiting threads go
+        first.
         """
         if sum(self._taken.values()) >= self._at_once:
             return False

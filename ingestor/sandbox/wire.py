@@ -1,4 +1,4 @@
-"""Frames of bytes between the daemon and a confined process.
+"""Sends and receives frames (byte strings with their length) between the daemon and a confined process.
 
 Frames are never pickles, because answers come from a process that has read hostile bytes.
 """
@@ -23,18 +23,21 @@ _LENGTH = struct.Struct("!Q")
 
 
 class Oversized(Exception):
-    """Error: the other side announced more bytes than it may send."""
+    """Error: the other side announced a frame of more bytes than it may send."""
 
 
 def send(pipe: socket.socket, *frames: bytes) -> None:
-    """Send frames. Raises OSError if the other side has ended."""
+    """Send frames one after the other. Raises OSError if the other side has ended."""
     for frame in frames:
         pipe.sendall(_LENGTH.pack(len(frame)))
         pipe.sendall(frame)
 
 
 def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes) -> None:
-    """Send frames. ``watch``: called at least every ``TICK`` seconds; its exceptions end the sending."""
+    """Send frames one after the other.
+
+    ``watch``: called at least every ``TICK`` seconds. If it raises an exception, the sending ends with it.
+    """
     for frame in frames:
         for part in (_LENGTH.pack(len(frame)), frame):
             rest = memoryview(part)
@@ -48,7 +51,10 @@ def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes)
 
 
 def take(stream: IO[bytes]) -> bytes:
-    """Return the next frame. It is never twice in memory. Raises EOFError if the other side has ended."""
+    """Return the next frame of a stream. Raises EOFError if the other side has ended.
+
+    The frame is read at once, so that it is never in memory twice.
+    """
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -60,10 +66,10 @@ def take(stream: IO[bytes]) -> bytes:
 
 
 def receive(pipe: socket.socket, most: int, watch: Callable[[], None]) -> bytes:
-    """Return the next frame. ``most``: its largest size in bytes.
+    """Return the next frame. ``most``: the largest size in bytes that is accepted.
 
-    ``watch``: called after each part of the frame, and at least every ``TICK`` seconds; its exceptions end
-    the waiting. Raises Oversized, or EOFError if the other side has ended.
+    ``watch``: called after each part of the frame, and at least every ``TICK`` seconds. If it raises an
+    exception, the waiting ends with it. Raises Oversized, or EOFError if the other side has ended.
     """
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size, watch))
     if length > most:

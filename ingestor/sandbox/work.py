@@ -1,8 +1,8 @@
 """The work of a confined process: it parses one document, or opens one container, at a time.
 
-A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. The members of a
-container are sent before the answer, in batches: a frame of JSON that describes them, and a frame with their
-bytes.
+A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. If a container is
+opened, its members are sent before the answer, in batches. A batch is a frame of JSON that describes the
+members, and a frame with their bytes.
 """
 
 import gc
@@ -33,9 +33,10 @@ _LONGEST_REASON = 10_000  # characters of a reason or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
-    """Answer requests until the process must be replaced, gets no memory, or the parent ends.
+    """Answer requests until the parent ends, the process must be replaced, or memory runs out.
 
-    ``memory``: limit of the process in bytes. ``layers``: state of the confinement, which the parent is sent.
+    ``memory``: limit of this process in bytes. ``layers``: the state of its confinement, which is sent to the
+    parent.
     """
     collect_rarely()
     try:
@@ -47,7 +48,7 @@ def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def collect_rarely() -> None:
-    """Make garbage collections rare, since each one walks over a document that grows."""
+    """Make Python collect garbage rarely: each collection walks over the whole document being built."""
     gc.set_threshold(_ALLOCATIONS)
 
 
@@ -74,7 +75,10 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def _allow(seconds: float) -> None:
-    """Limit the CPU time of a request, and its elapsed time in case the parent has ended."""
+    """Limit the CPU time of a request.
+
+    Also limit its elapsed time, in case the parent no longer watches it.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
     signal.alarm(math.ceil(seconds * PATIENCE * (1 + EXTENSIONS)) + 10)
@@ -141,9 +145,9 @@ def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None
 
 
 def _memory_used() -> int:
-    """Return the bytes of memory that this process uses now; 0 if the system does not report them.
+    """Return how many bytes of memory this process uses now; 0 if the system does not report it.
 
-    ``ru_maxrss`` would not do, because it starts with the memory of the parent.
+    ``ru_maxrss`` is no substitute, because it starts with the memory of the parent.
     """
     try:
         with open("/proc/self/statm") as file:
