@@ -117,6 +117,6 @@ def find(group: Group, kind: str) -> Plugin:
             except Exception as error:
                 raise NeedsHuman(f"{group[:-1]} {kind!r} cannot be loaded ({error}): {remedy}") from error
             if not isinstance(plugin, Plugin):
-                raise NeedsHuman(f"{group[:-1]} {kind!r} ({entry.value}) is no ingestor Plugin: {remedy}")
+                raise NeedsHuman(f"{group[:-1]} {kind!r} ({entry.value}) is not an ingestor Plugin: {remedy}")
             return plugin
     raise UnknownKind(f"unknown {group[:-1]} {kind!r}; installed: {', '.join(kinds(group))}")

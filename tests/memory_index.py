@@ -21,7 +21,7 @@ def check_records(records: Sequence[Record]) -> None:
     check_ids([record.id for record in records])
     for record in records:
         if not np.isfinite(record.vector).all():
-            raise ValueError(f"record {record.id!r}: the vector holds NaN or infinity")
+            raise ValueError(f"record {record.id!r}: the vector contains NaN or infinity")
         _check_text(record.id, record.text)
         _check_metadata(record.id, record.metadata)
 

@@ -449,7 +449,10 @@ class Loop:
             self.running.ports.sleep(TICK)
             return False
         if self._state_error:
-            log.info("state folder: writes resumed", extra=event("state_writable"))
+            folder = self.running.parts.config.state
+            log.info(
+                "state folder %s can be written again: work resumes", folder, extra=event("state_writable")
+            )
             self._state_error = ""
         return True
 
@@ -472,8 +475,9 @@ class Loop:
         lock = lock_path(self.running.parts.config)
         if not lock.exists():
             raise NeedsHuman(
-                f"{lock.parent} was removed, moved or unmounted while ingestor ran: put it back and start "
-                "again; if it is lost, move Chroma's folder away as well, and everything is indexed again"
+                f"{lock.parent} was removed, moved or unmounted while ingestor ran: put it back, then "
+                "restart ingestor; if it is lost, move Chroma's folder away, too: a restart then indexes "
+                "everything"
             )
 
     def _report_state_error(self, error: Exception) -> None:
@@ -481,7 +485,12 @@ class Loop:
         if (reason := describe(error)) != self._state_error:
             self._state_error, folder = reason, self.running.parts.config.state
             about = event("state_unwritable", reason=reason)
-            log.error("state folder %s is not writable, will retry: %s", folder, reason, extra=about)
+            log.error(
+                "state folder %s cannot be written; indexing pauses and is retried: %s",
+                folder,
+                reason,
+                extra=about,
+            )
 
     def _publish(self) -> None:
         """Write the progress to the state folder, and pass it to ``watcher``, if it changed."""

@@ -171,7 +171,9 @@ def rehearse(config: Config, journal: Journal) -> Iterator[Journal]:
         except sqlite3.OperationalError as error:
             if (full := full_disk(Path(folder))) is None:
                 raise
-            raise NeedsHuman(f"{full} by TMPDIR, for a copy of the journal") from error
+            raise NeedsHuman(
+                f"no room for a temporary copy of the journal: {full}, such as one that TMPDIR names"
+            ) from error
 
 
 def _rename(journal: Journal, renames: Renames) -> None:

@@ -98,7 +98,11 @@ class Budget:
 
 def refusal(size: int) -> str | None:
     """Return why a member of ``size`` bytes is too large to be read; None if it is not."""
-    return f"has {size:,} bytes; members of archives may have {LARGEST:,}" if size > LARGEST else None
+    if size <= LARGEST:
+        return None
+    return (
+        f"has {size:,} bytes, but a file in an archive may have at most {LARGEST:,}; unpack it, or exclude it"
+    )
 
 
 def is_wanted(name: str) -> bool:

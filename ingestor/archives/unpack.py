@@ -69,10 +69,10 @@ class Unpacked:
         wrong = sum(sizes) != len(content) or min(sizes, default=0) < 0
         self._count += len(members)
         if wrong or self._count > MOST_MEMBERS or self._size + len(content) > MOST_BYTES:
-            raise BadDocument("the list of members is invalid; exclude the file")
+            raise BadDocument("the archive's list of members is invalid; exclude the archive")
         for member, size in zip(members, sizes, strict=True):
             if member.name in self.members or not is_harmless(member.name):
-                raise BadDocument("the names of members are unsafe or repeated; exclude the file")
+                raise BadDocument("names of files in the archive are unsafe or repeated; exclude the archive")
             self.members[member.name] = member
             self._starts[member.name] = self._size
             self._size += size
@@ -90,7 +90,7 @@ class Unpacked:
             self.members.popitem()
             last = next(reversed(self.members), None)
         if last != name:
-            raise BadDocument("the list of members is invalid; exclude the file")
+            raise BadDocument("the archive's list of members is invalid; exclude the archive")
         self.broken[name] = reason
 
     def read(self, member: Member) -> bytes:
@@ -192,7 +192,9 @@ def _members(blob: Blob, budget: Budget) -> Iterator[FoundMember]:
         elif kind == "application/x-tar":
             yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
     except _DAMAGED as error:
-        raise BadDocument(f"the archive is damaged ({error}); replace it by an intact one") from error
+        raise BadDocument(
+            f"the archive is damaged ({error}); replace it with an intact copy, or exclude it"
+        ) from error
     if kind == "message/rfc822":
         yield from _of_mail(blob.data, budget)
     elif kind == "application/mbox":
@@ -219,7 +221,7 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
                         content = b"".join(iter(lambda: stream.read(_STEP), b""))
             except _DAMAGED as error:
                 content = b""
-                problem = f"is damaged in its archive ({error}); replace the archive by an intact one"
+                problem = f"is damaged in its archive ({error}); replace the archive with an intact copy"
             budget.spend(1, len(content))
             yield _member_of(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
 
@@ -267,7 +269,7 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
         frames += 1
         if frames > _FRAMES:
             raise BadDocument(
-                f"the archive has more than {_FRAMES:,} frames; compress it again, or exclude it"
+                f"the archive consists of more than {_FRAMES:,} zstd frames; compress it again, or exclude it"
             )
         decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 27})
         try:
@@ -304,13 +306,13 @@ class _Stream:
 
     def seek(self, to: int) -> None:
         if to < self._at:
-            raise tarfile.ReadError("parts overlap")
+            raise tarfile.ReadError("two files of the archive overlap")
         while self._at < to and (part := self._next(to - self._at)):
             self._at += len(part)
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _HEADER:
-            raise tarfile.ReadError("a header is too large")
+            raise tarfile.ReadError("a header in the archive is too large")
         return self.content(size)
 
     def content(self, size: int) -> bytes:

@@ -137,8 +137,9 @@ def require_known(model: ReaderModel) -> None:
 
     if model.function not in known_embedding_functions:
         raise NeedsHuman(
-            f"the embedder names {model.function!r} for readers, which is not one of Chroma's embedding "
-            f"functions ({', '.join(sorted(known_embedding_functions))}): correct its plugin (reader_model)"
+            f"Chroma has no embedding function {model.function!r}, which the embedder names as its "
+            f"`reader_model` (known: {', '.join(sorted(known_embedding_functions))}): correct the "
+            "embedder's plugin"
         )
 
 
@@ -197,8 +198,9 @@ class Collections:
             collection = self._create(name, model.reader)
         elif dimensions and collection.dimension not in (None, dimensions):
             raise NeedsHuman(
-                f"collection {name!r} holds vectors of {collection.dimension} dimensions, and the embedding "
-                f"model makes {dimensions}: use another collection, or the model that wrote these vectors"
+                f"collection {name!r} holds vectors of {collection.dimension} dimensions, but the embedding "
+                f"model returns {dimensions}: set another `collection`, or the model that wrote these "
+                "vectors"
             )
         else:
             known = model.known or model.reader is not None
@@ -206,7 +208,7 @@ class Collections:
         index = ChromaIndex(self._client, collection.id, collection.name)
         if mark_of(collection) is None:
             log.warning(
-                "collection %s: its metadata was replaced; ingestor's mark is restored",
+                "collection %s: another program replaced its metadata; ingestor's mark in it is restored",
                 name,
                 extra=event("collection_changed_elsewhere", collection=str(name)),
             )
@@ -312,7 +314,7 @@ class Collections:
                 self._client.change_collection(collection.id, "configuration", right)
         except (Refused, NeedsHuman) as error:
             log.warning(
-                "collection %s: its settings cannot be restored: %s",
+                "collection %s: another program changed its settings, and they cannot be restored: %s",
                 collection.name,
                 error,
                 extra=event("collection_changed_elsewhere", collection=collection.name, reason=str(error)),

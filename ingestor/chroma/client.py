@@ -265,7 +265,7 @@ class Client:
             raise meaning from error
         except orjson.JSONDecodeError as error:
             raise NeedsHuman(
-                "the server at Chroma's address is not Chroma: check host, port and ssl"
+                "the server at Chroma's address is not Chroma: check `chroma.host`, `port` and `ssl`"
             ) from error
 
     def _answer(self, method: str, path: str, content: bytes | None) -> httpx.Response:
@@ -325,7 +325,9 @@ def port_error(error: Refused) -> Exception | None:
     if is_damage(text):
         return NeedsHuman(f"{text}; {REMEDY}")
     if _NO_LISTS in text:
-        return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
+        return NeedsHuman(
+            "the Chroma server is older than 1.5 and cannot store lists in metadata: upgrade Chroma"
+        )
     if any(symptom in text for symptom in _FULL):
         return Full(
             f"{text}; if the disk of Chroma's data is full, free space; if it has room, the database is "
@@ -336,7 +338,7 @@ def port_error(error: Refused) -> Exception | None:
     if error.kind == "NotFoundError":
         return Gone(text)
     if status in (401, 403):
-        return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
+        return NeedsHuman(f"{text}; Chroma refuses the login: check `chroma.token`")
     if status == 500:  # an error within Chroma, while an overload has another status
         return Transient(f"{text}; if this repeats, {_DAMAGED}")
     if status > 500 or status in (408, 429):

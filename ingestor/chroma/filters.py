@@ -55,7 +55,7 @@ def find_mistake(where: object) -> str | None:
     The answer has the remedy.
     """
     if not isinstance(where, Mapping):
-        return f"must be made of objects, and {_show(where)} is none"
+        return f"must consist of JSON objects, but {_show(where)} is not one"
     if len(where) != 1:
         if not where:
             return 'has an empty object: remove it, or name a key, as in {"language": "en"}'
@@ -104,7 +104,7 @@ def _comparison_mistake(key: str, operator: str, operand: object) -> str | None:
     if operator in _SETS and (not isinstance(operand, list) or not operand):
         return f"needs a list of values after {operator!r} for {key!r}"
     if not all(isinstance(value, str | int | float) for value in values):
-        return f"compares {key!r} with {_show(operand)}: a text, a number, true or false must stand there"
+        return f"compares {key!r} with {_show(operand)}: write a text, a number, true or false instead"
     if len({type(value) for value in values}) > 1:
         return f"needs values of one type after {operator!r} for {key!r}"
     if operator in _ORDERS and key == "last_modified_date" and (day := _DAY.match(str(operand))):

@@ -51,7 +51,10 @@ def claim(path: Path) -> Lock:
     try:
         files.make(path, _is_ours)
     except OSError as error:
-        raise NeedsHuman(f"can't create Chroma's folder {path}: {error.strerror}") from error
+        raise NeedsHuman(
+            f"can't create Chroma's folder {path}: {error.strerror}; let this user "
+            "write there, or correct `chroma.path`"
+        ) from error
     lock = hold(path / LOCK)
     try:
         _refuse_others(path / DATABASE)
@@ -93,7 +96,7 @@ def _refuse_state(path: Path) -> None:
     Its files must not be moved or mixed with Chroma's files.
     """
     if (path / "journal.sqlite3").exists():
-        raise NeedsHuman(f"{path} is the state folder of an ingestor: set chroma.path to another folder")
+        raise NeedsHuman(f"{path} is a state folder of ingestor: set `chroma.path` to another folder")
 
 
 def is_damage(text: str) -> bool:
@@ -117,8 +120,8 @@ def require_room(path: Path) -> None:
     """
     if is_full(path):
         raise Transient(
-            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so nothing is added: free some "
-            "space, or move chroma.path to a larger disk"
+            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so no record is written: free some "
+            "space, or move the folder `chroma.path` to a larger disk"
         )
 
 
@@ -181,7 +184,7 @@ def _open_database(database: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.DatabaseError as error:
         reason = "it has text that is not UTF-8" if "decode" in str(error) else error
-        raise NeedsHuman(f"can't read {database}: {reason}; {REMEDY}") from error
+        raise NeedsHuman(f"can't read Chroma's database {database}: {reason}; {REMEDY}") from error
 
 
 def _is_ours(name: str) -> bool:

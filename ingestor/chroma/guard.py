@@ -325,12 +325,12 @@ class ClientConnection(Peer):
             while isinstance(event := await chroma.next(), h11.InformationalResponse):
                 pass
             if not isinstance(event, h11.Response):
-                raise ConnectionError("Chroma ended the connection before its response")
+                raise ConnectionError("Chroma closed the connection before its response")
             headers = headers_to_forward(event.headers)
             head = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
             await self.send(head, chroma.pieces())
         except h11.RemoteProtocolError as error:
-            raise ConnectionError("Chroma ended the connection within its response") from error
+            raise ConnectionError("Chroma closed the connection in the middle of its response") from error
 
     async def _refuse(self, refusal: Refusal) -> None:
         """Send the refusal of a request, unless a response was already begun, and close the connection."""

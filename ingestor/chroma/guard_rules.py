@@ -53,8 +53,8 @@ def answer(refusal: Refusal) -> bytes:
     return head.encode() + body
 
 
-TOO_LARGE = Refusal(431, f"the head of a request may have {HEAD_LIMIT:,} bytes")
-BODY_TOO_LARGE = Refusal(413, f"the body of such a request may have {BODY_LIMIT:,} bytes")
+TOO_LARGE = Refusal(431, f"the head of a request may have at most {HEAD_LIMIT:,} bytes")
+BODY_TOO_LARGE = Refusal(413, f"the body of such a request may have at most {BODY_LIMIT:,} bytes")
 _NO_TOKEN = Refusal(
     401, "this Chroma server requires a token: send `Authorization: Bearer ...` or `X-Chroma-Token`"
 )

@@ -104,8 +104,8 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
         quota = _QUOTA.search(str(error))
         if quota and "ollection" in quota["what"]:
             raise NeedsHuman(
-                f"Chroma takes no more records into this collection: {error}; have the quota raised, or feed "
-                "another collection"
+                f"the collection has reached its quota of records in Chroma: {error}; have the quota "
+                "raised, or set another `collection`"
             ) from error
         if not quota and error.status != _TOO_LARGE:
             raise
@@ -135,7 +135,7 @@ def _explain_refusal(where: Mapping[str, Any] | None) -> Iterator[None]:
 
 
 def _quota_of(error: Refused) -> NeedsHuman:
-    return NeedsHuman(f"Chroma: {error}; set chroma.quotas to what this server allows")
+    return NeedsHuman(f"Chroma refuses a request: {error}; set `chroma.quotas` to the limits of this server")
 
 
 class PlainRecord(NamedTuple):
@@ -165,7 +165,7 @@ class ChromaIndex:
         from numpy import isfinite
 
         if unsound := [record.id for record in records if not isfinite(record.vector).all()]:
-            raise ValueError(f"record {unsound[0]!r}: the vector holds NaN or infinity")
+            raise ValueError(f"record {unsound[0]!r}: the vector contains NaN or infinity")
         most = self._client.quotas.metadata_keys  # servers that have this quota keep no lists
         without: Metadata = dict.fromkeys(LISTS) if most is None else {}
         first, *others = rounds([(r.id, {**without, **r.metadata}) for r in records], most)
@@ -407,8 +407,8 @@ def _record_size(record: Record) -> int:
     size = len(orjson.dumps([record.id, record.text, dict(record.metadata)])) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(
-            f"record {record.id} takes {size / 1e6:.0f} MB, and Chroma no more than {_MOST_BYTES / 1e6:.0f}: "
-            "cut the document into smaller chunks"
+            f"record {record.id} has {size / 1e6:.0f} MB, but Chroma accepts at most "
+            f"{_MOST_BYTES / 1e6:.0f} MB: use smaller chunks, or split the document"
         )
     return size
 

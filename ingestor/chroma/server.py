@@ -111,7 +111,8 @@ class ChromaServer:
         self._truncate_log()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
-                "Chroma's port %d: %d wrong tokens, the last from %s; consider restricting access",
+                "Chroma's port %d refused %d requests with a wrong token, "
+                "the last from %s; restrict access to it",
                 self.port,
                 number,
                 client,
@@ -200,12 +201,16 @@ class ChromaServer:
                 listener.close()
                 if error.errno != errno.EADDRINUSE:
                     where = f"{self.host}:{self.port}"
-                    raise NeedsHuman(f"Chroma can't listen on {where}: {error.strerror}") from error
+                    raise NeedsHuman(
+                        f"Chroma can't listen on {where}: {error.strerror}; "
+                        "correct `chroma.host` or `chroma.port`"
+                    ) from error
                 holder = processes.listener(self.port)
                 if holder is not None or time.monotonic() > until:
                     by = f" by {processes.describe(holder)}" if holder is not None else ""
                     raise NeedsHuman(
-                        f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
+                        f"port {self.port} is taken{by}: stop that program, "
+                        "or set `chroma.port` to a free port"
                     ) from error
                 time.sleep(0.1)
             else:
@@ -247,14 +252,14 @@ class ChromaServer:
                 lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
                 last = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
                 reason = f"Chroma ended {_status(status)} while starting in {self.path}{last}"
-                reason = f"{reason}; see {self.log_path}"
+                reason = f"{reason}; see its log {self.log_path}"
                 raise NeedsHuman(f"{reason}; {REMEDY}") if is_damage(reason) else Transient(reason)
             answer += self._heard(_MOMENT)
             if answer.endswith(b"\n") and self._answers():
                 self.supervision.ready(self.observe(answers=True))
                 self.level = _level(self.tokens, **json.loads(answer))
                 return
-        raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
+        raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see its log {self.log_path}")
 
     def _heard(self, seconds: float) -> bytes:
         """Return the bytes that the child sends within ``seconds``; b"" if it sends none."""

@@ -70,10 +70,11 @@ class AutoOptions(ChunkerOptions):
             for name in ("context",) if pooled else ("context", "neighbours"):
                 if getattr(options, name, getattr(self, name)) != getattr(self, name):
                     raise ValueError(
-                        f"{kind}: {name} must be the same for all; set it beside {kind}, not in it"
+                        f"{kind}: `{name}` must be the same for all documents; "
+                        f"set it beside `{kind}`, not inside"
                     )
             if getattr(options, "scope", "document") != "document":
-                raise ValueError(f"{kind}: scope must be document")
+                raise ValueError(f"{kind}: `scope` must be `document`")
         return self
 
 
@@ -117,7 +118,8 @@ def build(options: AutoOptions, tokens: Tokens) -> Auto:
         chunkers[kind] = find("chunkers", pick.strategy).build(pick.options, tokens)
         if isinstance(chunkers[kind], Collective):
             raise NeedsHuman(
-                f"{pick.strategy} keeps a statistic of the collection: choose another strategy for {kind}"
+                f"strategy {pick.strategy} compares all documents of a collection, so it can't be set for "
+                f"{kind} alone: choose another strategy"
             )
     return Auto(options, tokens, chunkers)
 

@@ -108,5 +108,8 @@ def build_chunker(plugin: Plugin, options: Options, tokens: Tokens) -> Chunker:
     for key, pick in options.by_type.items():
         others[key] = find("chunkers", pick.strategy).build(options.options_of(key), tokens)
         if isinstance(others[key], Collective):
-            raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: choose another for {key}")
+            raise NeedsHuman(
+                f"strategy {pick.strategy} compares all documents of a collection, so it can't be set for "
+                f"{key} alone: choose another strategy"
+            )
     return _wrap(options, own, others)

@@ -81,7 +81,10 @@ class ChangepointOptions(SemanticOptions):
     @model_validator(mode="after")
     def _drift_needs_a_price_that_moves(self) -> Self:
         if self.drift and not self.collective:
-            raise ValueError("drift needs scope: collection and penalty: auto (no other price drifts)")
+            raise ValueError(
+                "`drift` needs `scope: collection` and `penalty: auto`: no "
+                "other price changes with the collection"
+            )
         return self
 
     @property

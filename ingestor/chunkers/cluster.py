@@ -54,7 +54,9 @@ class ClusterOptions(SemanticOptions):
     @model_validator(mode="after")
     def _drift_needs_a_collection(self) -> Self:
         if self.drift and self.scope == "document":
-            raise ValueError("drift needs scope: collection (a document's own mean does not drift)")
+            raise ValueError(
+                "`drift` needs `scope: collection`: a document's own mean does not change with the collection"
+            )
         return self
 
 
@@ -125,7 +127,9 @@ def solvable(units: Units, options: ClusterOptions) -> Programme:
     try:
         return programme(units.vectors, longest, allowed)
     except ValueError as error:
-        raise BadDocument(f"{error}: lower max_tokens or raise min_tokens") from error
+        raise BadDocument(
+            f"{error}: lower `max_tokens`, raise `min_tokens`, or split the document"
+        ) from error
 
 
 def build(options: ClusterOptions, tokens: Tokens) -> Cluster:

@@ -35,8 +35,8 @@ class DynamicOptions(ChunkerOptions):
     def _room_between(self) -> "DynamicOptions":
         if self.max_tokens < 2 * self.min_tokens:
             raise ValueError(
-                f"max_tokens ({self.max_tokens}) must be at least twice min_tokens ({self.min_tokens}),"
-                " or some texts can't be cut within both"
+                f"max_tokens ({self.max_tokens}) must be at least twice min_tokens ({self.min_tokens}), or "
+                "some texts can't be cut within both limits"
             )
         return self
 

@@ -71,15 +71,19 @@ class HierarchicalOptions(ChunkerOptions):
     def _levels_in_order(self) -> "HierarchicalOptions":
         for outer, inner in pairwise(self.levels):
             if outer.max_tokens < inner.max_tokens:
-                raise ValueError(f"level {inner.name!r} must not be larger than {outer.name!r} above it")
+                raise ValueError(
+                    f"max_tokens of level {inner.name!r} must not exceed "
+                    f"those of level {outer.name!r} above it"
+                )
             if _COARSEST_FIRST.index(outer.unit) > _COARSEST_FIRST.index(inner.unit):
                 raise ValueError(
-                    f"level {inner.name!r} ({inner.unit}) can't be inside {outer.name!r} ({outer.unit})"
+                    f"level {inner.name!r} (unit {inner.unit}) can't be inside level "
+                    f"{outer.name!r} (unit {outer.unit})"
                 )
         if len({level.name for level in self.levels}) < len(self.levels):
             raise ValueError("levels must have different names")
         if self.min_tokens is not None and self.min_tokens > self.levels[-1].max_tokens:
-            raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed the last level's max_tokens")
+            raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed max_tokens of the last level")
         return self
 
 

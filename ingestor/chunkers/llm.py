@@ -137,12 +137,12 @@ def read(answer: str, count: int) -> list[int]:
     """
     lines = _ANSWER.findall(answer)
     if not lines:
-        raise ValueError("there is no line of the form split_after: 3, 5")
+        raise ValueError("the answer has no line of the form split_after: 3, 5")
     numbers = [int(number) for number in re.findall(r"\d+", lines[-1])]
     if any(first >= second for first, second in pairwise(numbers)):
-        raise ValueError("the numbers are not ascending")
+        raise ValueError("the numbers after split_after must ascend")
     if not (numbers[0] >= 1 and numbers[-1] <= count):
-        raise ValueError(f"the numbers must be from 1 to {count}")
+        raise ValueError(f"the numbers after split_after must be from 1 to {count}")
     return numbers
 
 

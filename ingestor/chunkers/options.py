@@ -33,7 +33,7 @@ class Pick(Options):
         if isinstance(data, str):
             data = {"strategy": data}
         if not isinstance(data, Mapping) or not isinstance(data.get("strategy"), str):
-            raise ValueError("must be a strategy, or a mapping with a strategy and its options")
+            raise ValueError("must be a strategy's name, or a mapping with `strategy` and its options")
         given = {key: value for key, value in data.items() if key != "strategy"}
         return {"strategy": data["strategy"], "options": _options(data["strategy"], given)}
 
@@ -46,7 +46,7 @@ class Pick(Options):
 def _options(strategy: str, given: dict[str, Any]) -> Options:
     """Check the options that a config gives for a strategy. Raises ValueError with a message for the user."""
     if strategy == "auto" or given.pop("by_type", None):
-        raise ValueError("must be another strategy than auto, without by_type")
+        raise ValueError("must be a strategy other than `auto`, without `by_type`")
     try:
         plugin = find("chunkers", strategy)
     except (UnknownKind, ImportError) as error:
@@ -54,7 +54,9 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
     if "version" in given:  # from a recipe
         given = complete(plugin.options, given)
     if given.pop("version", plugin.version) != plugin.version:
-        raise ValueError(f"{strategy} is of version {plugin.version}")
+        raise ValueError(
+            f"the installed strategy {strategy} has version {plugin.version}, not that of the recipe"
+        )
     fixed: dict[str, Any] = {"scope": "document"} if "scope" in plugin.options.model_fields else {}
     none: dict[str, Any] = {"by_type": {}} if "by_type" in plugin.options.model_fields else {}
     with _first_error(strategy):
@@ -148,7 +150,9 @@ class ChunkerOptions(Options):
             with _first_error(f"by_type: {key}"):
                 options = self.options_of(key)
             if getattr(options, "context", self.context) != self.context:
-                raise ValueError(f"by_type: {key}: context must be the same for all; set it beside by_type")
+                raise ValueError(
+                    f"by_type: {key}: `context` must be the same for all types; set it beside `by_type`"
+                )
         return self
 
     @model_validator(mode="after")
@@ -172,7 +176,7 @@ class OverlapOptions(ChunkerOptions):
     @model_validator(mode="after")
     def _neighbours_need_no_overlap(self) -> "OverlapOptions":
         if self.neighbours and self.overlap:
-            raise ValueError("neighbours needs overlap: 0 (repeated text would count twice)")
+            raise ValueError("`neighbours` needs `overlap: 0`, because repeated text would count twice")
         return self
 
     @model_validator(mode="after")

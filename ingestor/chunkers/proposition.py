@@ -212,10 +212,10 @@ def statements_of(answer: str) -> list[str]:
     """Parse a list of statements. Raises ValueError, with a message for the model, if it is invalid."""
     gathered = json_list(answer)
     if not all(isinstance(item, str) for item in gathered):
-        raise ValueError("the list must hold texts only")
+        raise ValueError("the items of the list must be texts")
     statements = [words for item in gathered if (words := _words(item))]
     if not statements:
-        raise ValueError("the list holds no statement")
+        raise ValueError("the list must hold at least one statement")
     return list(dict.fromkeys(statements))
 
 
@@ -227,21 +227,21 @@ def placements_of(answer: str, count: int, chunks: int) -> list[Placement]:
     placements = [_placement(item, chunks) for item in json_list(answer)]
     named = sorted(number for one in placements for number in one.statements)
     if named != list(range(1, count + 1)):
-        raise ValueError(f"each of the statements 1 to {count} must be named once")
+        raise ValueError(f"each statement from 1 to {count} must be in exactly one item")
     return placements
 
 
 def _placement(item: Any, chunks: int) -> Placement:
     if not isinstance(item, dict):
-        raise ValueError("the list must hold objects only")
+        raise ValueError("the items of the list must be objects")
     chunk, numbers = item.get("chunk"), item.get("statements")
     if not (isinstance(numbers, list) and numbers and all(type(number) is int for number in numbers)):
-        raise ValueError("statements must be a list of numbers")
+        raise ValueError("`statements` must be a list of the numbers of statements")
     if type(chunk) is int and 1 <= chunk <= chunks:
         return Placement(chunk, tuple(numbers))
     title, summary = (_words(str(item.get(key) or "")) for key in ("title", "summary"))
     if chunk != "new" or not title:
-        raise ValueError('chunk must be the number of a listed chunk, or "new" with a title')
+        raise ValueError('`chunk` must be the number of a listed chunk, or "new" with a `title`')
     return Placement(None, tuple(numbers), title, summary)
 
 

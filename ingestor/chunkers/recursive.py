@@ -48,7 +48,9 @@ class RecursiveOptions(OverlapOptions):
     @classmethod
     def _some_and_distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or len(set(value)) < len(value):
-            raise ValueError("separators needs one or more, each once; '' splits between characters")
+            raise ValueError(
+                "`separators` must be a list of one or more different texts; '' splits between characters"
+            )
         return value
 
     @model_validator(mode="after")

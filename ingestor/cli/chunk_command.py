@@ -47,10 +47,10 @@ def show(
     Raises ConfigError, BadRequest, and BadDocument if the file cannot be parsed.
     """
     if not file.is_file():
-        what = "a folder" if file.is_dir() else "no regular file" if file.exists() else "missing"
+        what = "a folder" if file.is_dir() else "not a regular file" if file.exists() else "missing"
         raise BadRequest(f"{str(file)!r} is {what}: name a file, such as docs/faq.md")
     if html is not None and html.exists() and html.samefile(file):
-        raise BadRequest("--html would overwrite the file itself; name another")
+        raise BadRequest("--html would overwrite the document itself: name another file")
     loaded = None
     if config is not None or CONFIG.exists():
         hide()

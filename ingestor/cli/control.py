@@ -64,7 +64,7 @@ def rollback(
 
 def retry(
     document: DocumentArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Every failed or quarantined document.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Retry every failed or quarantined document.")] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,7 +82,7 @@ def retry(
 
 
 def accept(
-    source: Annotated[str, typer.Argument(help="The held source.")],
+    source: Annotated[str, typer.Argument(help="Name of the held source.")],
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -98,7 +98,7 @@ def accept(
 
 
 def pause(
-    source: Annotated[str | None, typer.Argument(help="The source; default: all.")] = None,
+    source: Annotated[str | None, typer.Argument(help="Name of the source; default: all sources.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -116,7 +116,9 @@ def pause(
 
 
 def resume(
-    source: Annotated[str | None, typer.Argument(help="The source; default: all that are paused.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(help="Name of the source; default: all paused sources.")
+    ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -138,8 +140,8 @@ def collections(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Adopt a collection of another state. If this state is a copy of that one, the records "
-            "stay; if that state is lost, they are written again.",
+            help="Continue a collection that another state folder wrote. Its records stay if this state "
+            "folder is a copy of that one, and are written again otherwise.",
         ),
     ] = None,
     not_ours: Annotated[
@@ -149,7 +151,7 @@ def collections(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the collections in Chroma, or delete or adopt one of them.
+    """List the collections in Chroma; delete or adopt one.
 
     The list has all collections, whoever wrote them. Without --not-ours, only a collection that this ingestor
     wrote and no longer uses can be deleted.
@@ -158,7 +160,7 @@ def collections(
     from ingestor.units import quantity
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
-        fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
+        fail("choose one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
     project, _ = open_to_write(config, "error")
     if delete is not None:
         gone = project.delete_collection(delete, not_ours=not_ours)

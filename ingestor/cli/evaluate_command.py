@@ -128,7 +128,7 @@ def _collection(config: Config, wanted: str | None) -> CollectionName:
 def _budgets(given: str) -> tuple[int, ...]:
     words = [word.strip() for word in given.split(",")]
     if not all(word.isdecimal() and 1 <= int(word) <= 1_000_000 for word in words):
-        raise BadRequest(f"--budget {given!r} is no list of tokens, as in 500,1000,2000")
+        raise BadRequest(f"--budget {given!r} is not a list of numbers of tokens, such as 500,1000,2000")
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -136,7 +136,7 @@ def _modes(given: str) -> tuple[Mode, ...]:
     words = [word.strip() for word in given.split(",")]
     modes: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
     if not modes or not set(words) <= set(MODES):
-        raise BadRequest(f"--search {given!r} is no list of {', '.join(MODES)}")
+        raise BadRequest(f"--search {given!r} is not a list of modes ({', '.join(MODES)})")
     return tuple(sorted(modes, key=words.index))
 
 

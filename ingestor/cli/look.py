@@ -71,7 +71,8 @@ def status(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 4 unless the daemon runs and everything is healthy.")
+        bool,
+        typer.Option("--check", help="Exit with code 4 unless the daemon runs and everything is healthy."),
     ] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -91,7 +92,8 @@ def query(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A collection; repeat the option for several, or use '*' for all; optional if there is one.",
+            help="A collection; repeat the option for several, or use '*' for all; "
+            "optional if there is only one.",
         ),
     ] = None,
     where: Annotated[str | None, typer.Option(metavar="JSON", help="A Chroma metadata filter.")] = None,
@@ -116,7 +118,7 @@ def query(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Search a collection as an app would, and print the results."""
+    """Search a collection as an app would, and print results."""
     from ingestor.cli.output import excerpt, progress
 
     project, _ = open_to_read(config, "error")
@@ -340,12 +342,17 @@ def evaluate(
         int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
     ] = 240,
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Another number samples other documents and questions.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Seed of the sample: another number chooses other documents and questions.",
+        ),
     ] = 0,
     models: Annotated[
         str,
         typer.Option(
-            metavar="NAME,...", help="Embedders to compare by the same questions: names, or KIND:KEY=VALUE."
+            metavar="NAME,...", help="Embedders to compare with the same questions: names, or KIND:KEY=VALUE."
         ),
     ] = "",
     search: Annotated[
@@ -371,14 +378,19 @@ def evaluate(
         bool, typer.Option("--estimate", help="Print the number and cost of model calls; send none.")
     ] = False,
     budget: Annotated[
-        str, typer.Option(metavar="TOKENS,...", help="Token budgets of retrieval; the first one ranks.")
+        str,
+        typer.Option(
+            metavar="TOKENS,...", help="Token budgets of retrieval; strategies are ranked at the first."
+        ),
     ] = "500,1000,2000",
     write: Annotated[
         bool, typer.Option("--write", help="Write the recommendation into the config file.")
     ] = False,
     check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Measure recall of the live collection; exit 4 if recall fell."),
+        typer.Option(
+            metavar="FILE", help="Measure recall of the live collection; exit with code 4 if recall fell."
+        ),
     ] = None,
     tolerance: Annotated[
         float,

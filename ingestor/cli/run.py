@@ -61,7 +61,7 @@ def init(
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
     if documents is None and path.suffix not in (".yaml", ".yml"):
-        fail(f"{path} is no folder, and the name of a config file ends in .yaml: name one of the two", USAGE)
+        fail(f"{path} is neither a folder nor a config file, which ends in .yaml: name one of the two", USAGE)
     if not path.parent.exists():
         make = f"mkdir -p {shlex.quote(str(path.parent))}"
         fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", FAILED)
@@ -70,7 +70,10 @@ def init(
         foreign = _foreign_languages(documents)
         if foreign is not None:
             text = text.replace("embedding:\n", f"# {foreign}\nembedding:\n{_MULTILINGUAL}")
-            print(f"{foreign[0].upper()}{foreign[1:]}.\n{path} names one to choose instead.", file=sys.stderr)
+            print(
+                f"{foreign[0].upper()}{foreign[1:]}.\n{path} names a model to choose instead.",
+                file=sys.stderr,
+            )
         path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
         words = f"Wrote {path} for the documents in {documents}. To index them: "
     else:

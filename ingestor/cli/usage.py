@@ -75,7 +75,7 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
     Exit with a message if both are given.
     """
     if verbose and quiet:
-        fail("--verbose and --quiet exclude each other: give one", USAGE)
+        fail("--verbose and --quiet exclude each other: choose one", USAGE)
     if quiet:
         return configured if configured == "error" else "warning"
     return "debug" if verbose else configured

@@ -222,7 +222,7 @@ def _check_token(check: Check, token: str, host: str, at: Where) -> None:
     if not token:
         check.fault(at, "must not be empty: leave it out to admit everybody who reaches the port")
     elif not re.fullmatch(r"[!-~]+", token):
-        check.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
+        check.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients can send no others")
     elif is_guessable(token, host):
         check.fault(at, f"{host} can be reached from other machines: set {LEAST_TOKEN} characters or more")
 

@@ -42,7 +42,9 @@ def read(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(str(path), [Problem(line, "", "is not UTF-8 text")]) from None
+        raise ConfigError(
+            str(path), [Problem(line, "", "is not UTF-8 text: save the file as UTF-8")]
+        ) from None
 
 
 def _unreadable(path: Path, message: str) -> ConfigError:

@@ -41,9 +41,9 @@ def _collection_name(name: str) -> str:
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
         )
     if re.search(r"--(\d+|aside-\w+)$", name):
-        raise ValueError("must not end as in name--2: these names are for collections that are being rebuilt")
+        raise ValueError("must not end in --2 or another number: ingestor names rebuilt collections so")
     if ".." in name or re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", name):
-        raise ValueError("must not hold two periods in a row, nor look like an IP address")
+        raise ValueError("must not contain two periods in a row, or look like an IP address")
     return name
 
 
@@ -71,7 +71,9 @@ class Above:
 def _approval(value: object) -> Above:
     match = re.fullmatch(r"above\s+(\d+(?:\.\d+)?)(\s+chunks?)?", str(value).strip())
     if not match or (match[2] and "." in match[1]):
-        raise ValueError("must be as 'above 1000 chunks', or a cost as 'above 2.50'")
+        raise ValueError(
+            "must be a limit of chunks such as 'above 1000 chunks', or of cost such as 'above 2.50'"
+        )
     return Above(chunks=int(match[1])) if match[2] else Above(cost=float(match[1]))
 
 
@@ -101,7 +103,9 @@ def _text_type(name: str) -> str:
     known = name in PARSERS or name in EXTENSIONS.values()
     if name not in TEXT_KINDS and not (known and is_text(name)):
         kinds = ", ".join(sorted(TEXT_KINDS))
-        raise ValueError(f"must be a parser of text ({kinds}) or a type as text/x-python, not {name!r}")
+        raise ValueError(
+            f"must be a text parser ({kinds}) or a media type such as text/x-python, not {name!r}"
+        )
     return TEXT_KINDS.get(name, name)
 
 
@@ -260,7 +264,7 @@ def _own_key(key: str) -> str:
     if not key or key.startswith(_REFUSED):
         raise ValueError("must be a name that does not begin with '#', '$' or 'chroma:'")
     if key in KEYS | NEEDED:
-        raise ValueError(f"is a key that every record has: choose a name such as 'my_{key}'")
+        raise ValueError(f"is a key that ingestor sets in every record: choose another, such as 'my_{key}'")
     return key
 
 

@@ -145,7 +145,7 @@ class Check:
 
     def _path(self, path: Path, at: Where) -> Path:
         if not _is_possible(path):
-            self.fault(at, "must be a path without NUL characters and lone surrogates")
+            self.fault(at, "must be a path without NUL characters or lone surrogates")
         try:
             return Path(normpath(self.folder / path.expanduser()))
         except RuntimeError:

@@ -179,7 +179,7 @@ class Rerank(Options):
     @model_validator(mode="after")
     def _needs_one(self) -> "Rerank":
         if self.model is None and self.url is None:
-            raise ValueError("needs `model`, a cross-encoder, or `url`, a server")
+            raise ValueError("needs `model` (a cross-encoder) or `url` (a reranking server)")
         return self
 
 

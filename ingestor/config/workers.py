@@ -68,14 +68,14 @@ class Workers(Options):
     @classmethod
     def _no_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
         if "working_dir" in given:
-            raise ValueError("must not hold working_dir: processes run in folders of their own")
+            raise ValueError("must not contain `working_dir`: each process runs in a folder of its own")
         return given
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "Workers":
         if self.kind == "threads":
             if others := sorted(self.model_fields_set - {"kind", "count"}):
-                raise ValueError(f"with kind 'threads', leave out {', '.join(others)}; or set kind: ray")
+                raise ValueError(f"with `kind: threads`, remove {', '.join(others)}; or set `kind: ray`")
             if self.count > THREADS:
-                raise ValueError(f"with kind 'threads', count must be at most {THREADS}")
+                raise ValueError(f"with `kind: threads`, `count` must be at most {THREADS}")
         return self

@@ -81,7 +81,7 @@ def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
     except yaml.YAMLError as error:
         tree.problems.append(_syntax_problem(error, text))
     except RecursionError:
-        tree.problems.append(Problem(0, "", "is nested too deeply"))
+        tree.problems.append(Problem(0, "", "is nested too deeply: remove levels of nesting"))
     return tree
 
 
@@ -191,7 +191,7 @@ class _Reader:
             return match[0][1:]
         name, default = match["name"], match["default"]
         if not (name and match["end"]):
-            self.fault(where, "'${' must begin ${NAME} or ${NAME:-default}; write '$${' for a plain '${'")
+            self.fault(where, "'${' must open ${NAME} or ${NAME:-default}; write '$${' for a plain '${'")
             return ""
         value = self.env.get(name)
         if default is not None:

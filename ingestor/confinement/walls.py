@@ -104,7 +104,7 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
 def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
     """Refuse network calls of Python: an audit hook for systems on which the network cannot be removed."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
-        raise PermissionError("this process has no network")
+        raise PermissionError("this process may not use the network")
 
 
 def _python() -> list[str]:
@@ -158,7 +158,7 @@ def _filter_calls() -> None:
     """Install the filter of system calls for this process. Raises OSError."""
     architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None or struct.calcsize("P") != 8:
-        raise OSError(0, f"system calls of {os.uname().machine} are not known")
+        raise OSError(0, f"the filter of system calls does not know the machine type {os.uname().machine}")
     steps = program(architecture, os.getpid())
     array = ctypes.create_string_buffer(steps, len(steps))
     _prctl(_SET_SECCOMP, _FILTER, struct.pack("HP", len(steps) // 8, ctypes.addressof(array)))
@@ -197,11 +197,11 @@ def _call(name: str, *arguments: object) -> int:
     Raises OSError on systems other than Linux, too, where the same numbers mean other system calls.
     """
     if sys.platform != "linux":
-        raise OSError(0, f"{sys.platform} has no {name}")
+        raise OSError(0, f"{sys.platform} has no system function {name}")
     try:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except AttributeError:
-        raise OSError(0, f"this system has no {name}") from None
+        raise OSError(0, f"this system has no function {name}") from None
     function.restype = ctypes.c_int
     result: int = function(*arguments)
     if result < 0:

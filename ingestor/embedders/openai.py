@@ -96,9 +96,11 @@ def tokenizer_of(tokenizer: Path | None) -> "Tokenizer | None":
     try:
         loaded = load_tokenizer(folder)
     except Exception as error:
-        raise NeedsHuman(f"embedding: the tokenizer in {folder} can't be read: {error}") from error
+        raise NeedsHuman(
+            f"embedding: the tokenizer in {folder} can't be read ({error}): correct `embedding.tokenizer`"
+        ) from error
     if loaded is None:
-        raise NeedsHuman(f"embedding: there is no tokenizer.json in {folder}")
+        raise NeedsHuman(f"embedding: there is no tokenizer.json in {folder}: correct `embedding.tokenizer`")
     return loaded
 
 
@@ -203,11 +205,11 @@ def read_answer(content: bytes, texts: int) -> EmbeddingAnswer:
         counted = (body.get("usage") or {}).get("prompt_tokens")
         tokens = None if counted is None else token_count(counted)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        raise Malformed("did not answer as an OpenAI-compatible server does; check base_url") from None
+        raise Malformed("did not answer as an OpenAI-compatible server does; check `base_url`") from None
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 0 < max(widths) <= WIDEST:
         shown = ", ".join(map(str, sorted(widths)[:5]))
-        raise Malformed(f"gave vectors of {shown} numbers for texts of one request")
+        raise Malformed(f"returned vectors of different or invalid lengths ({shown}) in one answer")
     return EmbeddingAnswer([_vector(row) for row in rows], widths.pop(), tokens)
 
 
@@ -219,18 +221,18 @@ def _json(content: bytes) -> Any:
     try:
         return json.loads(content)  # accepts NaN, which Python servers write
     except (ValueError, RecursionError):
-        raise Malformed("did not answer with JSON; check base_url") from None
+        raise Malformed("did not answer with JSON; check `base_url`") from None
 
 
 def _in_order(data: Sequence[Mapping[str, Any]], texts: int) -> Sequence[Mapping[str, Any]]:
     """Return an answer's entries in the order of the texts, by their ``index`` if any. Raises Malformed."""
     if len(data) != texts:
-        raise Malformed(f"gave {len(data)} vectors for {quantity(texts, 'text')}")
+        raise Malformed(f"returned {len(data)} vectors for {quantity(texts, 'text')}")
     if all("index" not in entry for entry in data):
         return data
     by_index = {entry["index"]: entry for entry in data}
     if by_index.keys() != set(range(texts)):
-        raise Malformed(f"gave {texts} vectors with a wrong `index`")
+        raise Malformed(f"returned {texts} vectors with a wrong `index`")
     return [by_index[index] for index in range(texts)]
 
 
@@ -337,13 +339,14 @@ class Sender:
         if wanted is not None and answer.dimensions != wanted:
             raise NeedsHuman(
                 self.describe(
-                    f"gave vectors of {answer.dimensions} dimensions, not of {wanted}: correct `dimensions`,"
-                    f" or leave it out if model {self._options.model!r} cannot shorten its vectors"
+                    f"returned vectors of {answer.dimensions} dimensions, not of {wanted}: correct "
+                    f"`dimensions`, or leave it out if model {self._options.model!r} cannot shorten its "
+                    "vectors"
                 )
             )
         before = self._learned.setdefault("dimensions", answer.dimensions)
         if answer.dimensions != before:
-            raise Malformed(f"gave vectors of {answer.dimensions} dimensions, and of {before} before")
+            raise Malformed(f"returned vectors of {answer.dimensions} dimensions, but of {before} before")
         return answer
 
 
@@ -381,7 +384,7 @@ class Call:
         except TextsRefused:
             raise NeedsHuman(describe(reason)) from None
         if vector is None:
-            raise Transient(describe("gives no usable vectors, not even for a harmless word"))
+            raise Transient(describe("returns no usable vectors, not even for an ordinary word"))
         self._harmless_passed = True
 
 
@@ -396,7 +399,7 @@ Outcome = dict[int, Vector | Exception]
 Send = Callable[[Positions], Sequence[Vector | None]]  # None: numbers that are no vector
 
 
-_NO_VECTOR = "gave no usable vector for the text: zeros, infinite values or no numbers"
+_NO_VECTOR = "returned no usable vector for the text, but zeros, infinity or no numbers"
 
 
 def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterator[range]:

@@ -70,7 +70,7 @@ def _pool_by(tokens: Floats, mode: str) -> Floats:
             weights = np.arange(1, len(tokens) + 1, dtype=np.float32)[:, None]
             vector = (tokens * weights).sum(axis=0) / weights.sum()
         case _:
-            raise ValueError(f"unknown pooling {mode!r}")
+            raise ValueError(f"the model's pooling {mode!r} is not supported")
     return vector
 
 

@@ -71,7 +71,7 @@ class TorchModel:
         """Return the model's own tokenizer, without truncation. Raises TypeError if it cannot count."""
         backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if not isinstance(backend, Tokenizer):
-            raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")
+            raise TypeError(f"the model's tokenizer ({type(self._tokenizer).__name__}) can't count tokens")
         return disable_truncation(Tokenizer.from_str(backend.to_str()))
 
     def _is_plain(self, prompt: str) -> bool:

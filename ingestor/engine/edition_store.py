@@ -66,7 +66,7 @@ def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
         about = event("collection_renamed", collection=str(name))
         log.warning(words, name, backend.evict(name), extra=about)
     raise Transient(
-        f"a client keeps creating a collection {name!r}: stop that client while names are swapped"
+        f"collection {name!r} can't be renamed, because a client keeps creating it again: stop that client"
     )
 
 

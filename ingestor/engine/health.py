@@ -205,7 +205,7 @@ class CollectionHealth:
         elif not isinstance(error, Transient):
             reason = f"{type(error).__name__}: {error}"
             about = event("collection_failed", collection=shown)
-            log.exception("collection %s: unexpected error", shown, extra=about)
+            log.exception("collection %s: unexpected error while writing, will retry", shown, extra=about)
         # before the wait begins: this may restart Chroma, which takes time
         self._collections.note_failure(collection, error)
         wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)

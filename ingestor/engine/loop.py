@@ -45,7 +45,7 @@ IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is pr
 CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are noticed no later
 QUEUE_READ = 1000  # due documents among which those to begin are chosen
 ONE_SOURCE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
-EMPTIED = Failure("the document has no text any more", 1, 0.0, quarantined=False)
+EMPTIED = Failure("the document no longer has any text", 1, 0.0, quarantined=False)
 RESTLESS = "the document changes again and again while it is read"
 
 

@@ -256,11 +256,16 @@ class Scanner:
                 return  # regular listings find the changes since
             reason = describe(outcome.error)
             about = event("source_watch_failed", source=str(name), reason=reason)
-            log.warning("watching %s failed: %s; regular listings continue", name, reason, extra=about)
+            log.warning(
+                "source %s: watching for changes failed: %s; regular listings continue",
+                name,
+                reason,
+                extra=about,
+            )
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         source = name if hint.source is None else hint.source
         if source not in self._watches:
-            words = "source %s sends a hint for source %r, which is not in the config"
+            words = "source %s reports a change in source %r, which is not in the config"
             log.warning(words, name, source, extra=event("source_watch_failed", source=str(name)))
         self.request_listing(source, hint.under)
 
@@ -354,7 +359,7 @@ class Scanner:
             self.source_rows.note_trouble(source.name, reason)
             if not isinstance(error, Transient):
                 about = event("source_failed", source=str(source.name), trace=trace)
-                log.error("source %s: unexpected error", source.name, extra=about)
+                log.error("source %s: unexpected error while listing, will retry", source.name, extra=about)
         watch.next_scan = self._later(source, watch.failures)
         watch.failures += 1
         watch.move(WatchPhase.FAILED)

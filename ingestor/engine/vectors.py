@@ -35,10 +35,10 @@ def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vect
         with np.errstate(over="ignore"):
             vectors: Vectors = np.array(answer, np.float32)
     except (TypeError, ValueError) as error:
-        raise BadVectors(f"the embedder gave no array of numbers: {error}") from error
+        raise BadVectors(f"the embedder returned no array of numbers: {error}") from error
     if vectors.shape != (len(texts), dimensions):
         raise BadVectors(
-            f"the embedder gave an array of shape {vectors.shape} for {quantity(len(texts), 'text')}; "
+            f"the embedder returned an array of shape {vectors.shape} for {quantity(len(texts), 'text')}; "
             f"of {dimensions} dimensions it must be {(len(texts), dimensions)}"
         )
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
@@ -46,8 +46,8 @@ def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vect
     if off.size:
         text = texts[int(off[0])]
         raise BadVectors(
-            f"the embedder gave a vector of length {lengths[off[0]]:.4g}, which must be 1, "
-            f"for the text that begins with {text[:_QUOTED]!r}"
+            f"the embedder returned a vector of length {lengths[off[0]]:.4g}, which must be 1, for the text "
+            f"that begins with {text[:_QUOTED]!r}"
         )
     return vectors
 
@@ -82,7 +82,9 @@ class LocalVectors:
         ``between_steps``: called after each step with the number of texts that the step embedded. Raises the
         errors of the embedder, BadVectors, and Stopped when ``stop`` is set.
         """
-        vectors: list[Vector | Exception] = [BadVectors("the embedder gave this text no vector")] * len(texts)
+        vectors: list[Vector | Exception] = [
+            BadVectors("the embedder returned no vector for this text")
+        ] * len(texts)
         model, left = self._embedder, len(texts)
         with closing(
             model.embed_gradually(texts) if isinstance(model, Gradual) else self._steps(texts)
@@ -154,9 +156,9 @@ class RemoteVectors:
             self._cache.put(self._recipe, [digest], np.array([now]))
         elif (why := difference(before, now)) is not None:
             return NeedsHuman(
-                f"the embedding server gives other vectors for the same text than before ({why}): it runs"
-                " another model. Let base_url lead to the former model, or set embedding.revision to another"
-                " word, which embeds everything again"
+                f"the embedding server returns other vectors for the same text than before ({why}), so it "
+                "runs another model: point `embedding.base_url` to the former model, or change "
+                "`embedding.revision`, which embeds everything again"
             )
         return None
 

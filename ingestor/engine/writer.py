@@ -131,7 +131,7 @@ class Writer:
         except Foreign as error:
             about = event("documents_forgotten", collection=str(collection), documents=len(gone))
             documents = quantity(len(gone), "document")
-            log.warning("%s removed from the journal only: %s", documents, error, extra=about)
+            log.warning("%s removed from the journal, but not from Chroma: %s", documents, error, extra=about)
             self._journal.remove([entry.row for entry in gone])
             self._collections.disown(collection)
             for entry in gone:
@@ -417,7 +417,7 @@ def _begin(
     """
     facts = index.facts()
     if judge(facts, Editions(journal).of_name(collection).generations, home) != "same":
-        raise Transient("another program changed the collection; comparing records with the journal")
+        raise Transient("another program changed the collection; its records are compared with the journal")
     present, fresh = generation_of(facts), token_hex(8)
     expected = (fresh,) if present is None else (present, fresh)
     journal.intend(intents, Renewal(collection, expected))

@@ -24,8 +24,8 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
     pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
     if pick.extras:
         raise NeedsHuman(
-            f"the config file is unchanged, since {pick.name} sets more than chunking: "
-            "copy the printed YAML into it"
+            f"the config file is unchanged, because {pick.name} sets more than "
+            "chunking: copy the printed YAML into it"
         )
     own = {
         each.name: each.chunking
@@ -56,9 +56,12 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
         changed = with_chunking(text, blocks, comment)
         _check(config, check_text(file, changed, environ), wanted)
     except (NotRewritable, ConfigError) as error:
-        raise NeedsHuman(f"{file} is not changed: {error}; paste the YAML yourself") from error
+        raise NeedsHuman(f"{file} is not changed: {error}; paste the printed YAML yourself") from error
     if file.read_text("utf-8-sig") != text:
-        raise NeedsHuman(f"{file} is not changed: somebody edited it during the evaluation")
+        raise NeedsHuman(
+            f"{file} is not changed: somebody edited it during the evaluation; "
+            "paste the printed YAML yourself"
+        )
     fresh = file.with_name(f"{file.name}.new")
     fresh.write_text(changed, "utf-8")
     copymode(file, fresh)

@@ -260,24 +260,25 @@ def read_question(
     fields = json_object(answer)
     text, named = fields.get("question"), fields.get("sentences")
     if not (isinstance(text, str) and text.strip() and len(text) <= _LONGEST):
-        raise ValueError("question must be a text")
+        raise ValueError(f"`question` must be a text of 1 to {_LONGEST} characters")
     text = " ".join(text.split())
     if text in earlier:
         raise ValueError("the question repeats an earlier one")
     if not (isinstance(named, list) and named and all(type(each) is int for each in named)):
-        raise ValueError("sentences must be a list of numbers")
+        raise ValueError("`sentences` must be a list of the numbers of sentences")
     numbers = sorted(set(named))
     if len(numbers) > _MOST:
-        raise ValueError(f"there are more than {_MOST} sentences")
+        raise ValueError(f"`sentences` must name at most {_MOST} sentences")
     if not 1 <= numbers[0] <= numbers[-1] <= len(shown):
-        raise ValueError(f"the passage has the sentences 1 to {len(shown)}")
+        raise ValueError(f"`sentences` must be from 1 to {len(shown)}, because the passage has no others")
     first = [number for number in numbers if number - 1 not in numbers]
     last = [number for number in numbers if number + 1 not in numbers]
     excerpts = [Excerpt(at, shown[a - 1][0], shown[b - 1][1]) for a, b in zip(first, last, strict=True)]
     for number, each in zip(first, excerpts, strict=True):
         if sum(document.count(texts[at][each.start : each.end]) for document in texts) > 1:
             raise ValueError(
-                f"sentence {number} stands in the documents more than once: name its neighbour, too"
+                f"the text of sentence {number} occurs more than once in "
+                "the documents: name its neighbour, too"
             )
     return EvalQuestion(text, tuple(excerpts), "model")
 

@@ -85,7 +85,7 @@ def evaluate(
     invalid request, and the errors of sources, embedder and language model.
     """
     if request.models and request.judge:
-        raise BadRequest("--models and --judge exclude each other: give one")
+        raise BadRequest("--models and --judge exclude each other: choose one")
     endpoint = _endpoint(config, request)
     outcomes, use = list[StrategyOutcome](), ModelUse()
     compared: list[tuple[str | None, Choice]] = [*request.models.items()]
@@ -143,7 +143,7 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
-        raise BadRequest("--questions and --ask-model exclude each other: give one")
+        raise BadRequest("--questions and --ask-model exclude each other: choose one")
     if config.language_model is None:
         raise BadRequest("the config names no language model: set language_model (docs/config.md)")
     return config.language_model
@@ -251,7 +251,7 @@ def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> Sa
     except BadDocument as error:
         raise BadRequest(f"{strategy.name}: {error}") from error
     if not made.places:
-        raise BadRequest(f"{strategy.name} makes no chunks of these documents")
+        raise BadRequest(f"strategy {strategy.name} makes no chunks of these documents: compare another one")
     return made
 
 

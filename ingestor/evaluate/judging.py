@@ -237,12 +237,14 @@ def read_verdict(answer: str) -> JudgedAnswer:
     """
     fields = json_object(answer)
     if fields.keys() != _FIELDS.keys():
-        raise ValueError("the object must have the keys correctness, relevant and faithful")
+        raise ValueError(
+            "the object must have the keys `correctness`, `relevant` and `faithful`, and no others"
+        )
     correctness, relevant, faithful = fields["correctness"], fields["relevant"], fields["faithful"]
     if type(correctness) is not int or not 1 <= correctness <= 5:
-        raise ValueError("correctness must be a whole number from 1 to 5")
+        raise ValueError("`correctness` must be a whole number from 1 to 5")
     if not (isinstance(relevant, bool) and isinstance(faithful, bool)):
-        raise ValueError("relevant and faithful must be true or false")
+        raise ValueError("`relevant` and `faithful` must be true or false")
     return JudgedAnswer(correctness, relevant, faithful)
 
 

@@ -130,7 +130,9 @@ def open_workplace(
         sample = take_sample(sources, count, named, lambda key: progress(f"reading {key}"), seed)
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
-            raise NeedsHuman(f"no document of collection {collection!r} could be read{why}")
+            raise NeedsHuman(
+                f"no document of collection {collection!r} could be read, so nothing can be evaluated{why}"
+            )
         tools = {source.name: source.tools for source in sources}
         yield Workplace(collection, parts, places, tools, sample, embedding, answers, cache, progress)
 

@@ -55,8 +55,8 @@ class AccessRules:
         if not self._is_ours(host):
             return Refusal(
                 421,
-                f"this {self.server} has no name {host[:200]!r}: "
-                f"see `{self.key}: {{hosts: [...]}}` of ingestor",
+                f"{host[:200]!r} is not a name of this {self.server}: add it to `{self.key}: "
+                "{hosts: [...]}` in ingestor's config",
             )
         if not _is_same_site(headers, {f"http://{host}".lower(), *self.origins}):
             return Refusal(403, f"pages of other origins may not use this {self.server}")

@@ -113,7 +113,7 @@ async def read_body(request: Request, most: int) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > most:
-            raise RequestRefused(413, f"the body of a request may have {most:,} bytes")
+            raise RequestRefused(413, f"the body of a request may have at most {most:,} bytes")
     return bytes(body)
 
 
@@ -129,7 +129,7 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
     try:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
     except ValueError:
-        raise RequestRefused(400, "the body must be a form of few fields, in UTF-8") from None
+        raise RequestRefused(400, "the body must be a form of at most 100 fields, in UTF-8") from None
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
@@ -194,9 +194,11 @@ class Bounded:
         Also refuse the request if the server has too many connections.
         """
         if len(scope["headers"]) > self._limits.fields:
-            raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
+            raise RequestRefused(431, f"a request may have at most {self._limits.fields} headers")
         if {name for name, _ in scope["headers"]} >= _FRAMES:
-            raise RequestRefused(400, "a request has Content-Length or Transfer-Encoding, not both", _CLOSE)
+            raise RequestRefused(
+                400, "a request must not have both Content-Length and Transfer-Encoding", _CLOSE
+            )
         connection = _connection(scope)
         if connection is not None and connection.is_spare and scope["path"] not in self._limits.always:
             raise RequestRefused(503, "too many connections: try again", {"Retry-After": "1", **_CLOSE})
@@ -211,7 +213,7 @@ class Bounded:
             self._logged = monotonic()
             port, client = scope["server"][1], (scope.get("client") or ["unknown"])[0]
             _log.warning(
-                "port %s: %d wrong tokens, the last from %s; consider restricting access",
+                "port %s refused %d requests with a wrong token, the last from %s; restrict access to it",
                 port,
                 self._wrong,
                 client,
@@ -251,7 +253,9 @@ class _Request:
             async with asyncio.timeout(until - monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            raise RequestRefused(408, "the body of the request came too slowly", _CLOSE) from None
+            raise RequestRefused(
+                408, "the body of the request arrived too slowly: try again", _CLOSE
+            ) from None
         self._received += len(message.get("body", b""))
         self._unread = message["type"] == "http.request" and message.get("more_body", False)
         return message

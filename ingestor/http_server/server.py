@@ -101,7 +101,7 @@ class Connection(H11Protocol):
     def send_400_response(self, message: str) -> None:
         """Refuse a request whose head (request line and headers) is too long, or cannot be parsed by h11."""
         if self._head > self.limits.head:
-            self._refuse(431, f"the head of a request may have {self.limits.head:,} bytes")
+            self._refuse(431, f"the head of a request may have at most {self.limits.head:,} bytes")
         else:
             self._refuse(400, "malformed HTTP request")
 

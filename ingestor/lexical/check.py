@@ -40,7 +40,7 @@ class Words:
                 complete = "SELECT complete FROM collections WHERE number = ?"
                 stored = self.db.execute(complete, (self.number,)).fetchone()
                 if stored is None:
-                    return "its lexical index is not made yet"
+                    return "the lexical index does not exist yet"
                 if stored[0]:
                     return None
                 (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()

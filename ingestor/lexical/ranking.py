@@ -130,7 +130,7 @@ def _parse_question(db: sqlite3.Connection, number: int, question: str) -> _Aske
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
     matches = db.execute("SELECT records FROM collections WHERE number = ?", (number,)).fetchone()
     if matches is None:
-        raise Gone("the collection was replaced meanwhile")
+        raise Gone("the collection was replaced during the search")
     records = int(matches[0])
     words = question_words(question, languages)
     terms = list(dict.fromkeys(chain.from_iterable(words)))

@@ -155,7 +155,7 @@ class LanguageModel:
         except RecursionError:
             raise TryAgain("sent JSON that is nested too deeply") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
-            raise TryAgain("did not answer as an OpenAI-compatible server does; check base_url") from None
+            raise TryAgain("did not answer as an OpenAI-compatible server does; check `base_url`") from None
         cost = read * self._endpoint.prompt_price + written * self._endpoint.answer_price
         return Completion(text, read, written, cost / 1e6)
 

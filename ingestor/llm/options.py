@@ -14,7 +14,7 @@ def _address(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("must be an address such as https://api.example.com/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must be an address alone; a key belongs in api_key")
+        raise ValueError("must be an address alone: put a key into `api_key`")
     return url.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
 
 

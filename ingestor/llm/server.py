@@ -117,7 +117,7 @@ _TOO_LONG = re.compile(
 )
 _UNPAID = "insufficient_quota"  # code of a 429 that waiting does not end
 TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than the model reads
-_ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
+_ADVICE = {401: "; check `api_key`", 403: "; check `api_key`", 404: "; check `base_url`, and model {!r}"}
 
 
 class TryAgain(Exception):
@@ -156,7 +156,7 @@ class ModelRequests:
         try:
             reply = post_bounded(self._client, path, body, most)
         except httpx.TimeoutException:
-            raise TryAgain(f"gave no answer within {self._server.timeout:g} s") from None
+            raise TryAgain(f"did not answer within {self._server.timeout:g} s") from None
         except httpx.TransportError as error:
             raise TryAgain(f"can't be reached: {self.quote(str(error))}") from None
         except UnusableAnswer as error:

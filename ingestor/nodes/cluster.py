@@ -93,7 +93,7 @@ def _prepare(relay: Any, number: int, tools_of: ToolsOf, setup: Setup, task: byt
         try:
             reply: bytes = ray.get(relay.ask.remote(number, question))
         except ray.exceptions.RayError:
-            raise Transient("the daemon cannot be reached from the node") from None
+            raise Transient("the node cannot reach the daemon") from None
         if reply == _END:
             raise Stopped
         return reply
@@ -131,7 +131,8 @@ class Room:
             report, self._reported = short and not self._reported, short or self._reported
         if report:
             log.warning(
-                "no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
+                "no node had room for a process of %g CPUs and %g GPUs for %d "
+                "s; add nodes, or lower `workers.cpus`",
                 self.cpus, self.gpus, _PATIENCE, extra=event("node"),
             )  # fmt: skip
 
@@ -324,10 +325,12 @@ class RayCluster:
                 pass
             packed: bytes = self.ray.get(awaited)
         except self.ray.exceptions.RayTaskError as error:
-            raise Transient(f"a process cannot work on a node: {_short(error)}") from None
+            raise Transient(f"a process failed on a node, will be retried: {_short(error)}") from None
         except self.ray.exceptions.RayError as error:
             if getattr(error, "actor_init_failed", False):
-                raise Transient(f"a process did not start on a node: {_short(error)}") from None
+                raise Transient(
+                    f"a process did not start on a node, will be retried: {_short(error)}"
+                ) from None
             raise _loss(error, node) from None
         return packed
 
@@ -357,7 +360,7 @@ class RayCluster:
         """
         problem = f"node {refused.node}: {refused.problem}"
         if self._refused.setdefault(refused.node_id, problem) is problem:
-            log.error("%s; the node gets no more work", problem, extra=event("node"))
+            log.error("%s; no more work is sent to this node", problem, extra=event("node"))
         return None if self._nodes() else NeedsHuman(problem)
 
     def _nodes(self) -> list[str]:
@@ -386,10 +389,14 @@ class RayCluster:
                     pass
                 problem: str | None = self.ray.get(check)
             except self.ray.exceptions.RayTaskError as error:
-                problem = f"a process cannot work there: {_short(error)}"
+                problem = f"a process failed on this node: {_short(error)}"
             except self.ray.exceptions.RayError as error:
-                log.warning("node %s: checked when it gets work; processes ended while starting (%s)",
-                            node[:8], _short(error), extra=event("node"))  # fmt: skip
+                log.warning(
+                    "node %s: its processes ended while starting (%s); it is checked when it next gets work",
+                    node[:8],
+                    _short(error),
+                    extra=event("node"),
+                )
                 continue
             problems += [f"node {node[:8]}: {problem}"] if problem else []
         return problems
@@ -456,7 +463,7 @@ def require_answer(address: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise NeedsHuman(
-            f"no Ray cluster answers at {address} ({reason}): start it, or change workers.address"
+            f"no Ray cluster answers at {address} ({reason}): start it, or correct `workers.address`"
         ) from None
 
 

@@ -48,4 +48,4 @@ def repeat_if_lost(work: Callable[[bool], T], note: Callable[[ProcessLost], None
                 "`ingestor retry`"
             )
         if deaths[-1].cause == "memory" or len(deaths) - crashes == _LOSSES:
-            raise Transient(f"processes on nodes ended ({reasons})")
+            raise Transient(f"processes on nodes ended, will be retried ({reasons})")

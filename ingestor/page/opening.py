@@ -54,7 +54,9 @@ class Events:
         Raises RequestRefused if too many pages are open.
         """
         if self._listeners >= MOST or self._closed:
-            raise RequestRefused(503, "too many pages are open to update them all: reload this page yourself")
+            raise RequestRefused(
+                503, "too many pages are open, so this one is not updated: reload it yourself"
+            )
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:

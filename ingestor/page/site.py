@@ -238,7 +238,8 @@ class Site:
         form = await read_form(request, MOST_BYTES)
         if not self.sessions.is_our_form(form.get("form_token", "")):
             raise RequestRefused(
-                403, "the form came from another daemon: reload the page and send the form again"
+                403,
+                "the form belongs to an earlier run of the daemon: reload the page and send the form again",
             )
         return form
 

@@ -45,7 +45,10 @@ def _pages(data: bytes) -> Iterator[PageLines]:
         with Image.open(BytesIO(data)) as picture:
             for number, frame in enumerate(ImageSequence.Iterator(picture), 1):
                 if frame.width * frame.height > _PIXELS or number > _PAGES:
-                    raise BadDocument(f"has more than {_PIXELS:,} pixels, or {_PAGES:,} pages: exclude it")
+                    raise BadDocument(
+                        f"has more than {_PIXELS:,} pixels, or more than {_PAGES:,} "
+                        "pages; make it smaller, or exclude it"
+                    )
                 upright = ImageOps.exif_transpose(frame).convert("RGB")
                 upright.thumbnail((SIDE, SIDE))
                 pixels = asarray(upright)

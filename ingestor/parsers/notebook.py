@@ -38,9 +38,13 @@ def parse(blob: Blob, options: NotebookOptions) -> Document:
     try:
         notebook = json.loads(decode(blob.data) or "{}")
     except (ValueError, RecursionError) as error:
-        raise BadDocument(f"not a notebook that can be read: {error}; open and save it in Jupyter") from error
+        raise BadDocument(
+            f"is not a valid notebook: {error}; open and save it in Jupyter, or exclude it"
+        ) from error
     if not isinstance(notebook, Mapping):
-        raise BadDocument("not a notebook: no JSON object; exclude it, or give it another extension")
+        raise BadDocument(
+            "is not a notebook, because it holds no JSON object; exclude it, or give it another extension"
+        )
     about = _as_mapping(notebook.get("metadata"))
     info, kernel = _as_mapping(about.get("language_info")), _as_mapping(about.get("kernelspec"))
     language = _text(info.get("name") or kernel.get("language")).lower()

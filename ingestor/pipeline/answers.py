@@ -57,7 +57,11 @@ class CachedAnswers:
         """Send no more requests. The answer to a request that is already running is still cached."""
         self._stopped.set()
         if self.calls:
-            _log.info("language models called", extra=event("models_asked", **self.counts()))
+            _log.info(
+                "language models answered %d requests",
+                self.calls,
+                extra=event("models_asked", **self.counts()),
+            )
 
     def counts(self) -> dict[str, float]:
         return {

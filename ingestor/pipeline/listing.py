@@ -136,7 +136,7 @@ def take(
         for comparison in comparisons:
             comparison.add(page)
     if _identity(connector) != identity:
-        raise Transient("another file system was mounted during the listing")
+        raise Transient("another file system was mounted during the listing, which will be repeated")
     seen = Scope(scope.under, tuple(key for error in unfinished for key in error.unknown))
     changes = tuple(comparison.changes(seen) for comparison in comparisons)
     before = tuple(

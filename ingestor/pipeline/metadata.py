@@ -454,6 +454,6 @@ def require_short(chunks: Sequence[Chunk], quotas: Quotas) -> None:
         size = len(chunk.text.encode())
         if most is not None and size > most:
             raise BadDocument(
-                f"chunk {at} has {size:,} bytes, and this Chroma takes {most:,} "
-                "(chroma.quotas.document_bytes): cut it into smaller chunks"
+                f"chunk {at} has {size:,} bytes, but Chroma accepts at most {most:,} "
+                "(`chroma.quotas.document_bytes`): use smaller chunks"
             )

@@ -362,11 +362,14 @@ def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
     """
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
-        raise BadDocument(f"gives {quantity(chunks, 'chunk')} or more, for only {size:,} bytes; exclude it")
+        raise BadDocument(
+            f"results in at least {quantity(chunks, 'chunk')} for only {size:,} bytes; exclude it"
+        )
     if chunks > tools.max_records:
         raise BadDocument(
-            f"gives {quantity(chunks, 'chunk')} or more, and max_records is {tools.max_records:,}: raise it "
-            "and run `ingestor retry --all`, use larger chunks, split the document, or exclude it"
+            f"results in at least {quantity(chunks, 'chunk')}, but max_records is {tools.max_records:,}: "
+            "raise `max_records` and run `ingestor retry --all`, use larger chunks, split the document, or "
+            "exclude it"
         )
 
 

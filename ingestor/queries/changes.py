@@ -138,8 +138,8 @@ def _require_records(config: Config, journal: Journal, edition: Edition) -> None
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
     if there < kept:
         raise NeedsHuman(
-            f"{edition.serves!r} was not rolled back: Chroma has {there:,} of {quantity(kept, 'record')} "
-            "left; to have the old chunks again, change the config back"
+            f"collection {edition.serves!r} was not rolled back: Chroma has only {there:,} of its former "
+            f"{quantity(kept, 'record')}; to get the former chunks, change the config back"
         )
 
 

@@ -313,7 +313,9 @@ class Rehearsal:
             if scan.trouble is not None:
                 self.unseen[source.name] = scan.trouble
             if isinstance(actions[0], Hold):
-                self.unseen[source.name] = f"{actions[0].reason}: a sync would remove nothing, and ask"
+                self.unseen[source.name] = (
+                    f"{actions[0].reason}: a sync would remove nothing until `ingestor accept {source.name}`"
+                )
                 return None
             own = len(feeds) - 1
             listing.observe(

@@ -101,8 +101,8 @@ def _move_aside(config: Config) -> Path | None:
     """
     if not isinstance(config.chroma, Supervised | Embedded):
         raise NeedsHuman(
-            "--rebuild is for a Chroma of ingestor's own, and the config names a server: repair its "
-            "data, then run `ingestor sync`, which writes missing records"
+            "--rebuild works only if ingestor runs Chroma, but the config names a server: repair its data, "
+            "then run `ingestor sync`, which writes missing records"
         )
     files.make(config.state, lambda name: False)
     with hold(lock_path(config)):

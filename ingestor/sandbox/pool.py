@@ -173,12 +173,14 @@ class Isolation:
                     return unpacked, answer
                 listed = answer["members"]
                 _add(unpacked, listed, process.frame(LARGEST + BATCH))
-            raise ValueError("the listing has no end")
+            raise ValueError("the list of members does not end")
 
         try:
             unpacked, answer = self._run(self._opening, ask)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BadDocument(f"the list of members is invalid ({error}); exclude the file") from error
+            raise BadDocument(
+                f"the archive's list of members is invalid ({error}); exclude the archive"
+            ) from error
         _raise_problem(answer)
         return unpacked
 
@@ -377,7 +379,7 @@ def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
         unpacked.drop(str(row[0]), str(row[1]))
         members = []
     if _take_members(unpacked, members, rest):
-        raise ValueError("more bytes than announced")
+        raise ValueError("the members have more bytes than listed")
 
 
 def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:

@@ -219,7 +219,9 @@ class Process:
         used = (processor_seconds(self._child.pid) or 0.0) - self._used
         if not _WORKS * (time.monotonic() - self._begun) <= used < self._seconds:
             return self._too_slow()
-        return Starved(f"had {used:.1f} of {self._seconds:g} s of processor time: the machine is too busy")
+        return Starved(
+            f"got only {used:.1f} of {self._seconds:g} s of processor time: the machine is too busy"
+        )
 
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")

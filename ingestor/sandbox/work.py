@@ -66,7 +66,7 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
         last = parsed == _DOCUMENTS or _memory_used() > memory // 4
         packed = pack({**answer, "last": last})
         if len(packed) > DOCUMENT:
-            bad = f"gives more than {DOCUMENT:,} bytes; exclude it, or split it"
+            bad = f"has more than {DOCUMENT:,} bytes; exclude it, or split it"
             packed = pack({"bad": bad, "last": last})
         send(pipe, packed)
         del request, data, answer, packed
@@ -104,7 +104,7 @@ def _parse(words: list[Any], data: bytes) -> dict[str, object]:
     kind, options, name, content_type, metadata = words
     document: Document = _parser(kind, options).parse(Blob(data, name, content_type, metadata))
     if len(document.text) > _TEXT:
-        raise BadDocument(f"gives more than {_TEXT:,} characters of text; exclude it, or split it")
+        raise BadDocument(f"has more than {_TEXT:,} characters of text; split it, or exclude it")
     return {"document": encode(document)}
 
 
@@ -130,7 +130,7 @@ def _send_all(pipe: socket.socket, members: Iterable[FoundMember | BrokenContain
     for one in members:
         row = pack([one.name, one.reason] if isinstance(one, BrokenContainer) else astuple(one.member))
         if len(row) > BATCH:
-            raise BadDocument("holds a name that is too long; exclude the file")
+            raise BadDocument("holds a file whose name is too long; rename that file, or exclude the archive")
         batch.append(row)
         content.append(b"" if isinstance(one, BrokenContainer) else one.data)
         size += len(row) + len(content[-1])

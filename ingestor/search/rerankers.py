@@ -78,7 +78,7 @@ def finite_scores(scores: Scores, question: str, texts: Sequence[str]) -> list[f
     """Return a finite score for each text. Raises Transient or NeedsHuman."""
     answer = scores(question, texts)
     if len(answer) != len(texts) or not all(map(isfinite, answer)):
-        raise Transient(f"the reranker did not return {len(texts)} numbers")
+        raise Transient(f"the reranker did not return one number for each of {len(texts)} texts")
     return [float(score) for score in answer]
 
 
@@ -111,7 +111,9 @@ def in_time(scores: Scores, seconds: float, at_once: int) -> Scores:
             return asked.result(seconds)
         except TimeoutError:
             asked.cancel()
-            raise Transient(f"the reranker took longer than {seconds:g} s") from None
+            raise Transient(
+                f"the reranker took longer than {seconds:g} s (`search.rerank.timeout`)"
+            ) from None
 
     return score_in_time
 
@@ -189,6 +191,9 @@ def _load(model: str) -> Any:
     except (OSError, ValueError) as error:
         raise NeedsHuman(f"the cross-encoder {model} cannot be loaded: {error}") from error
     if answer.num_labels != 1:
-        raise NeedsHuman(f"{model} gives {answer.num_labels} scores for a text, and a reranker gives one")
+        raise NeedsHuman(
+            f"{model} returns {answer.num_labels} scores for a text, but a reranker must return one: set "
+            "another `search.rerank.model`"
+        )
     answer.max_seq_length = min(answer.max_seq_length or _LONGEST, _LONGEST)
     return answer

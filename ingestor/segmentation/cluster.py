@@ -162,7 +162,9 @@ def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None
     """
     longest = max(1, min(longest, len(pieces)))
     if len(pieces) * longest >= _LARGEST:
-        raise ValueError(f"{len(pieces)} pieces in chunks of up to {longest} are too many to compare")
+        raise ValueError(
+            f"{len(pieces)} text units are too many to compare in chunks of up to {longest} units"
+        )
     gains = 2 * sums_within(np.zeros(len(pieces), dtype=np.int64), products_by_lag(pieces, longest - 1))
     return Programme(gains, np.ones(gains.shape, dtype=np.bool_) if allowed is None else allowed[:, :longest])
 

@@ -29,7 +29,7 @@ def to_fixed(vectors: Vectors) -> Fixed:
         scaled = vectors[part] * np.float32(SCALE)
         np.rint(scaled, out=scaled)
         if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
-            raise ValueError("the embedder returned a vector that is not of unit length")
+            raise ValueError("the embedder returned a vector whose length is not 1")
         rows[part] = scaled
     return rows
 

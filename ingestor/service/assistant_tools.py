@@ -116,7 +116,7 @@ def _answers(ask: Ask) -> Answers:
         if status == 200:
             return _escape(content)
         problem = content if isinstance(content, dict) else {}
-        message = problem.get("error") or f"the daemon gave no answer that can be read (HTTP {status})"
+        message = problem.get("error") or f"the daemon's answer cannot be read (HTTP {status})"
         remedy = _REMEDIES.get(problem.get("where", "")) if status == 404 else None
         raise ToolError(f"{message}; {remedy}" if remedy else message)
 

@@ -51,7 +51,7 @@ class DaemonClient:
                 return answer.status, json.loads(answer.read(_MOST))
             return answer.status, None
         except HTTPException as error:
-            raise ConnectionError(f"no HTTP from {host}:{self.http.port}: {error}") from error
+            raise ConnectionError(f"{host}:{self.http.port} does not answer in HTTP: {error}") from error
         finally:
             connection.close()
 

@@ -97,7 +97,7 @@ def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
-        raise RequestRefused(404, f"there are {', '.join(paths)}")
+        raise RequestRefused(404, f"unknown address; known: {', '.join(paths)}")
 
     every = [*routes, *pages]
     router = Router(every, redirect_slashes=False, default=unknown)
@@ -115,7 +115,7 @@ def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
         allowed = ", ".join(sorted(methods))
-        raise RequestRefused(405, f"this address takes {allowed}", {"Allow": allowed})
+        raise RequestRefused(405, f"this address accepts only the methods {allowed}", {"Allow": allowed})
 
 
 log = logging.getLogger("ingestor")
@@ -175,6 +175,6 @@ def _advice(http: Http, error: OSError) -> str:
     holder = processes.listener(http.port)
     by = f" by {processes.describe(holder)}" if holder is not None else ""
     return (
-        f"port {http.port} is taken{by}; documents are still indexed. Stop that program or set http.port to "
-        "a free port, then restart"
+        f"port {http.port} is taken{by}; documents are still indexed. Stop that program, or set `http.port` "
+        "to a free port, then restart"
     )

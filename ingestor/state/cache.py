@@ -266,7 +266,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 def _renew(path: Path) -> sqlite3.Connection:
     log.warning(
-        "cache %s is damaged, or of another program: it is deleted and created again",
+        "cache %s is damaged or not ingestor's: created anew; vectors are computed again when needed",
         path,
         extra=event("cache_trouble"),
     )

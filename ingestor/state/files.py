@@ -94,7 +94,7 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
         path, why = refused[0]
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
         log.warning(
-            "%s%s: readable by other users, and the mode can't be changed: %s",
+            "%s%s: readable by other users, and their permissions can't be restricted: %s",
             path,
             more,
             why,
@@ -165,7 +165,9 @@ def _is_private(group: int) -> bool:
 def refuse_link(path: Path) -> None:
     """Raise NeedsHuman if one of our files is a link."""
     if path.is_symlink():
-        raise NeedsHuman(f"{path} is a link, and may lead anywhere: remove it, or move its target here")
+        raise NeedsHuman(
+            f"{path} is a link, which ingestor does not follow: remove it, or move its target here"
+        )
 
 
 def open_own(path: Path | str, flags: int) -> int:

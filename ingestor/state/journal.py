@@ -68,8 +68,9 @@ def open_journal(path: Path) -> Iterator[Journal]:
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise NeedsHuman(
-                f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it away, "
-                "delete the collections that it wrote, and sync: records are written again from the cache"
+                f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it "
+                "away, delete the collections that it wrote, and run `ingestor sync`: records are written "
+                "again from the cache"
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(

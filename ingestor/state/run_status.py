@@ -335,9 +335,9 @@ def _read_kept(file: Path) -> dict[str, str]:
     with os.fdopen(descriptor) as stream:
         running = os.fstat(descriptor)
         if running.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
-            raise PermissionError(f"{file} is another user's")
+            raise PermissionError(f"{file} belongs to another user")
         if running.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(f"{file} could be anybody's")
+            raise PermissionError(f"other users can write to {file}")
         value: dict[str, str] = json.load(stream)
         return value
 

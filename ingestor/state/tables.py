@@ -229,7 +229,8 @@ def _count_applied(db: sqlite3.Connection) -> int:
     if 0 < version < _FIRST:
         raise NeedsHuman(
             f"the journal has format {version}, of a version that was never released: move it away, delete "
-            "the collections that it wrote, and sync: records are written again from the cache"
+            "the collections that it wrote, and run `ingestor sync`: records are written again from the "
+            "cache"
         )
     return max(0, version - _FIRST + 1)
 

@@ -293,7 +293,7 @@ def test_setting_that_cannot_be_restored_is_not_called_restored(
         refused = Refused("not that setting", "InvalidArgumentError", 400)
         monkeypatch.setattr(client, "change_collection", lambda *_: _fail(refused))
         assert backend.reach_problem("docs") is None
-    assert "its settings cannot be restored: not that setting" in caplog.text
+    assert "its settings, and they cannot be restored: not that setting" in caplog.text
     assert "now restored" not in caplog.text
 
 

@@ -130,7 +130,7 @@ def test_server_too_old_for_lists_is_reported() -> None:
     refused = Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)
     meaning = port_error(refused)
     assert type(meaning) is NeedsHuman
-    assert re.search(r"older than 1\.5 .*: upgrade it", str(meaning))
+    assert re.search(r"older than 1\.5 .*: upgrade Chroma", str(meaning))
 
 
 @pytest.mark.parametrize(

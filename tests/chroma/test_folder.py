@@ -62,6 +62,6 @@ def test_process_that_is_ending_is_awaited_and_another_is_refused(
 def test_state_folder_is_refused_as_chromas_folder(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite3").write_bytes(b"a journal")
     for use in (claim, folder.move_aside):
-        with pytest.raises(NeedsHuman, match=r"state folder of an ingestor: set chroma\.path"):
+        with pytest.raises(NeedsHuman, match=r"state folder of ingestor: set `chroma\.path`"):
             use(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["journal.sqlite3"]

@@ -38,9 +38,7 @@ def test_readers_get_any_embedding_function_of_chroma(served):
     opened(served, "told-ollama", model=ReaderModel("ollama", told))
     kept = served.get_collection("told-ollama").configuration_json["embedding_function"]
     assert kept == {"type": "known", "name": "ollama", "config": told}
-    with pytest.raises(
-        NeedsHuman, match=r"'my-own' for readers, which is not one of Chroma's.*ollama.*reader_model"
-    ):
+    with pytest.raises(NeedsHuman, match=r"no embedding function 'my-own'.*`reader_model`.*ollama"):
         opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
 
 
@@ -129,7 +127,7 @@ def test_vectors_of_another_length_are_refused(served):
     opened(served, "long", dimensions=4)
     index = opened(served, "long", dimensions=DIMENSIONS)  # nothing in it yet
     index.upsert([record("a#0")])
-    with pytest.raises(NeedsHuman, match=f"{DIMENSIONS} dimensions.*makes 4"):
+    with pytest.raises(NeedsHuman, match=f"{DIMENSIONS} dimensions.*returns 4"):
         opened(served, "long", dimensions=4)
     assert index.count() == 1
 

@@ -95,12 +95,12 @@ def test_quotas_are_derived_from_refusals(running: ChromaServer) -> None:
         assert contents(index).keys() == {one.id for one in many(300)}
         with pytest.raises(BadDocument, match="Document size"):
             index.upsert([*many(3), record("long", "x" * 20_000)])
-        with pytest.raises(NeedsHuman, match=r"Metadata key size.*set chroma\.quotas"):
+        with pytest.raises(NeedsHuman, match=r"Metadata key size.*set `chroma\.quotas`"):
             index.upsert([record("a", **{"k" * 37: 1})])
         index.drop([one.id for one in many(300)])
         assert index.count() == 0
         seen.results = 300
-        with pytest.raises(NeedsHuman, match=r"Limit value.*set chroma\.quotas"):
+        with pytest.raises(NeedsHuman, match=r"Limit value.*set `chroma\.quotas`"):
             list(index.ids())
 
 
@@ -138,7 +138,7 @@ def test_full_collection_needs_a_person_and_other_errors_are_not_split() -> None
 
         send_in_halves([1, 2, 3, 4], send)
 
-    with pytest.raises(NeedsHuman, match="no more records"):
+    with pytest.raises(NeedsHuman, match="reached its quota of records"):
         refuse("Quota exceeded: 'Collection size' exceeded quota limit for action 'Upsert'", 422)
     with pytest.raises(Refused):
         refuse("nonsense", 422)

@@ -119,10 +119,10 @@ def test_answers_reach_a_strategy_that_uses_a_language_model() -> None:
     [
         ({"html": "structure"}, "html must be `code` or a content type, such as text/html or text/*"),
         ({"code": "nothing"}, "unknown chunker 'nothing'"),
-        ({"code": "auto"}, "must be another strategy than auto, without by_type"),
-        ({"code": {"strategy": "fixed", "by_type": {"code": "fixed"}}}, "without by_type"),
+        ({"code": "auto"}, "must be a strategy other than `auto`, without `by_type`"),
+        ({"code": {"strategy": "fixed", "by_type": {"code": "fixed"}}}, "without `by_type`"),
         ({"code": {"strategy": "structure", "size": 3}}, "structure: size: Extra inputs"),
-        ({"code": {"strategy": "structure", "context": "none"}}, "by_type: code: context must be the same"),
+        ({"code": {"strategy": "structure", "context": "none"}}, "by_type: code: `context` must be the same"),
     ],
 )
 def test_mapping_that_makes_no_sense_is_refused(mapping: Any, message: str) -> None:
@@ -132,7 +132,7 @@ def test_mapping_that_makes_no_sense_is_refused(mapping: Any, message: str) -> N
 
 
 def test_strategy_with_a_statistic_of_the_collection_is_refused() -> None:
-    with pytest.raises(NeedsHuman, match="changepoint keeps a statistic of the collection"):
+    with pytest.raises(NeedsHuman, match="changepoint compares all documents of a collection"):
         build("recursive", by_type={"code": {"strategy": "changepoint", "scope": "collection"}})
 
 

@@ -153,5 +153,5 @@ def test_no_chunk_reaches_across_a_heading_inside_a_piece() -> None:
 
 def test_document_too_large_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.segmentation.cluster._LARGEST", 100)
-    with pytest.raises(BadDocument, match="lower max_tokens or raise min_tokens"):
+    with pytest.raises(BadDocument, match="lower `max_tokens`, raise `min_tokens`"):
         cluster(max_tokens=400, min_tokens=4).chunk(Document(essay(9)), fake_embed, None)

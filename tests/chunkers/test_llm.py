@@ -73,17 +73,17 @@ def test_answers_of_known_forms_are_parsed(answer: str, expected: list[int]) -> 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("", "there is no line of the form split_after: 3, 5"),
-        (REFUSAL, "there is no line"),
-        ("split_after:", "there is no line"),
-        ("split_after: none", "there is no line"),
-        ('{"split": [1, ', "there is no line"),
-        ("3, 5", "there is no line"),
-        ("split_after: 5, 3", "the numbers are not ascending"),
-        ("split_after: 3, 3", "the numbers are not ascending"),
-        ("split_after: 0, 3", "the numbers must be from 1 to 7"),
-        ("split_after: 3, 8", "the numbers must be from 1 to 7"),
-        ("split_after: " + "9" * 5000, "the numbers must be from 1 to 7"),
+        ("", "the answer has no line of the form split_after: 3, 5"),
+        (REFUSAL, "the answer has no line"),
+        ("split_after:", "the answer has no line"),
+        ("split_after: none", "the answer has no line"),
+        ('{"split": [1, ', "the answer has no line"),
+        ("3, 5", "the answer has no line"),
+        ("split_after: 5, 3", "the numbers after split_after must ascend"),
+        ("split_after: 3, 3", "the numbers after split_after must ascend"),
+        ("split_after: 0, 3", "the numbers after split_after must be from 1 to 7"),
+        ("split_after: 3, 8", "the numbers after split_after must be from 1 to 7"),
+        ("split_after: " + "9" * 5000, "the numbers after split_after must be from 1 to 7"),
     ],
 )
 def test_answers_of_invalid_form_are_refused(answer: str, words: str) -> None:
@@ -129,8 +129,8 @@ def test_bad_answer_is_requested_again_with_the_reason() -> None:
     )
     assert len(answers.asked) == 3
     assert [role for role, _ in answers.asked[2]] == ["system", "user", *["assistant", "user"] * 2]
-    assert "not ascending" in answers.asked[1][-1][1]
-    assert "there is no line" in answers.asked[2][-1][1]
+    assert "must ascend" in answers.asked[1][-1][1]
+    assert "the answer has no line" in answers.asked[2][-1][1]
     assert answers.asked[2][:4] == answers.asked[1]
     assert len(chunks) == 2
     assert chunks[0].extra == ()

@@ -176,7 +176,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"compare": ["fixed:size=0"]}, ConfigError, "--compare fixed: size: must be at least 4, not 0"),
     ({"compare": ["fixed:size"]}, BadRequest, "--compare fixed: 'size' is not KEY=VALUE"),
     ({"config": Path("none.yaml")}, ConfigError, "none.yaml: does not exist"),
-    ({"html": Path("docs/soil.md")}, BadRequest, "--html would overwrite the file itself"),
+    ({"html": Path("docs/soil.md")}, BadRequest, "--html would overwrite the document itself"),
     ({"file": Path("docs/none.md")}, BadRequest, "'docs/none.md' is missing: name a file"),
     ({"file": Path("docs")}, BadRequest, "'docs' is a folder: name a file"),
     ({"file": Path("binary")}, BadDocument, "binary: "),

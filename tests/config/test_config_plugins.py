@@ -123,7 +123,7 @@ def test_null_is_a_value_and_empty_key_is_omitted() -> None:
     ("value", "why"),
     [
         ("no.such.module:PLUGIN", r"\(No module named 'no'\)"),
-        ("json:loads", r"\(json:loads\) is no ingestor Plugin"),
+        ("json:loads", r"\(json:loads\) is not an ingestor Plugin"),
     ],
 )
 def test_plugin_that_cannot_be_loaded_is_named_with_a_remedy(

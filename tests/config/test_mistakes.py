@@ -44,8 +44,8 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("workers: true", "1: workers: must be a number, not true or false"),
         ("workers: 0", "1: workers: must be at least 1 or a mapping of keys to values, not 0"),
         ("workers: 65", "1: workers: must be at most 64 or a mapping of keys to values, not 65"),
-        ("workers: {count: 80}", "1: workers: with kind 'threads', count must be at most 64"),
-        ("workers: {cpus: 2}", "1: workers: with kind 'threads', leave out cpus; or set kind: ray"),
+        ("workers: {count: 80}", "1: workers: with `kind: threads`, `count` must be at most 64"),
+        ("workers: {cpus: 2}", "1: workers: with `kind: threads`, remove cpus; or set `kind: ray`"),
         ("workers: {kind: rey}", "1: workers.kind: must be 'threads' or 'ray', not 'rey'"),
         (
             "workers: {kind: ray, runtime_env: {env_vars: {TOKEN: '${S:-x}'}}}",
@@ -75,8 +75,8 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("parsing: {pdf: {}}", "1: parsing: unknown key 'pdf'; allowed: memory, processes, seconds, types"),
         ("log: {level: loud}", "1: log.level: must be 'debug', 'info', 'warning' or 'error', not 'loud'"),
         ("state: 7", "1: state: must be a path, not a number"),
-        (r'state: "a\0b"', "1: state: must be a path without NUL characters and lone surrogates"),
-        (r'state: "a\uD800b"', "1: state: must be a path without NUL characters and lone surrogates"),
+        (r'state: "a\0b"', "1: state: must be a path without NUL characters or lone surrogates"),
+        (r'state: "a\uD800b"', "1: state: must be a path without NUL characters or lone surrogates"),
         ("state: ~nobody-of-this-name/x", "1: state: no home folder is known for '~nobody-of-this-name'"),
         ("chunking: recursive", "1: chunking: must be a mapping of keys to values, not text"),
         (
@@ -122,7 +122,8 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         (
             "chroma: {token: '${T:-two words}'}",
-            "1: chroma.token: must be ASCII letters, digits and punctuation: Chroma's clients take no other",
+            "1: chroma.token: must be ASCII letters, digits and punctuation: Chroma's clients can send no "
+            "others",
         ),
         (
             "chroma: {hosts: ['ingestor:8000']}",
@@ -174,8 +175,8 @@ def test_bad_top_level_is_reported(top: str, message: str) -> None:
         ),
         (
             {"metadata": {"values": {"title": "A"}}},
-            "sources[0].metadata.values.title: is a key that every record has: "
-            "choose a name such as 'my_title'",
+            "sources[0].metadata.values.title: is a key that ingestor sets in every record: "
+            "choose another, such as 'my_title'",
         ),
         (
             {"metadata": {"paths": {"*.md": {"a": {"b": 1}}}}},
@@ -198,11 +199,11 @@ def test_bad_top_level_is_reported(top: str, message: str) -> None:
         ({"collection": "abc\n"}, f"sources[0].collection: {COLLECTION}"),
         (
             {"collection": "a..b"},
-            "sources[0].collection: must not hold two periods in a row, nor look like an IP address",
+            "sources[0].collection: must not contain two periods in a row, or look like an IP address",
         ),
         (
             {"collection": "10.0.0.1"},
-            "sources[0].collection: must not hold two periods in a row, nor look like an IP address",
+            "sources[0].collection: must not contain two periods in a row, or look like an IP address",
         ),
         (
             {"kind": "foldr"},
@@ -240,9 +241,9 @@ def test_bad_top_level_is_reported(top: str, message: str) -> None:
         ),
         (
             {"parsing": {"types": {"*.txt": "pdf"}}},
-            "sources[0].parsing.types.*.txt: must be a parser of text (asciidoc, csv, html, json, latex, "
+            "sources[0].parsing.types.*.txt: must be a text parser (asciidoc, csv, html, json, latex, "
             "markdown, notebook, org, rst, subtitles, text, toml, xml, yaml) or "
-            "a type as text/x-python, not 'pdf'",
+            "a media type such as text/x-python, not 'pdf'",
         ),
         ({"path": "~nobody-of-this-name"}, "sources[0]: can't be used: Could not determine home directory."),
     ],

@@ -60,7 +60,7 @@ def test_config_older_than_service_port_stays_valid() -> None:
 @pytest.mark.parametrize(
     ("rerank", "message"),
     [
-        ("{}", "1: search.rerank: needs `model`, a cross-encoder, or `url`, a server"),
+        ("{}", "1: search.rerank: needs `model` (a cross-encoder) or `url` (a reranking server)"),
         ("{url: 'example.org'}", "1: search.rerank.url: "),
         ("{url: 'http://key@example.org'}", "1: search.rerank.url: "),
         ("{model: m, hits: 1}", "1: search.rerank.hits: "),

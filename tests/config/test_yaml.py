@@ -64,7 +64,7 @@ from tests.config.written import ROOT, SOURCE, mistakes
             "document (a config is one document: remove the line '---' in its middle)",
         ),
         ("state: a\nx: \x07\n", "2: not valid YAML: the character U+0007 is not allowed"),
-        ("[" * 5000, "0: is nested too deeply"),
+        ("[" * 5000, "0: is nested too deeply: remove levels of nesting"),
         (
             "state: !!binary x\n" + SOURCE,
             "1: state: tags are not allowed: put a value that starts with ! in quotes",
@@ -81,7 +81,7 @@ from tests.config.written import ROOT, SOURCE, mistakes
         ),
         (
             "state: ${NO-PE}\n" + SOURCE,
-            "1: state: '${' must begin ${NAME} or ${NAME:-default}; write '$${' for a plain '${'",
+            "1: state: '${' must open ${NAME} or ${NAME:-default}; write '$${' for a plain '${'",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_file_without_config_is_reported(tmp_path: Path) -> None:
     assert failure(tmp_path) == "FILE: can't be read: Is a directory"
     assert failure(file / "x").startswith("FILE: ")
     file.write_bytes("state: a\nx: Grüße".encode("latin-1"))
-    assert failure(file) == "FILE:2: is not UTF-8 text"
+    assert failure(file) == "FILE:2: is not UTF-8 text: save the file as UTF-8"
     assert failure(file / "below") == "FILE: can't be read: Not a directory"
     file.write_text("workers: 0\n" + SOURCE)
     assert failure(file) == "FILE:1: workers: must be at least 1 or a mapping of keys to values, not 0"

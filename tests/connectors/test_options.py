@@ -79,13 +79,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("push", {"port": 0}, "greater than or equal to 1"),
     ("push", {"max_size": "1GB"}, "less than or equal to 500000000"),
     ("push", {"host": "http://x"}, "must be a host name"),
-    ("push", {"token": "fifteen-letters", "host": "0.0.0.0"}, "needs 16 characters"),
-    *(("python", {"call": call}, "must be as in package") for call in ("no colon", "a.b", "a:b()")),
+    ("push", {"token": "fifteen-letters", "host": "0.0.0.0"}, "must have at least 16 characters"),
+    *(("python", {"call": call}, "must have the form package") for call in ("no colon", "a.b", "a:b()")),
     ("python", {"ending": "md"}, "must be a file name's ending"),
     ("python", {"key": []}, "at least 1 item"),
     ("python", {"timeout": 0}, "greater than 0"),
     *(
-        (kind, {name: code}, "must be as in package")
+        (kind, {name: code}, "must have the form package")
         for kind, name in (("langchain", "loader"), ("llamahub", "reader"))
         for code in ("", "a b", "a:b:c", "a.b:", "../x:Y")
     ),
@@ -98,29 +98,32 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("sql", {"text": "no column"}, "must name a column in braces"),
     ("files", {"url": "bucket/x"}, "must be a URL"),
     ("files", {"url": "s3://"}, "must be a URL"),
-    ("files", {"url": "nonsense://x"}, "no file system is known for nonsense://"),
+    ("files", {"url": "nonsense://x"}, "no installed file system reads nonsense://"),
     ("files", {"url": "sftp://me:secret@host/x"}, "put it into `secrets`"),
     ("files", {"url": "zip://*.md::s3://bucket/x.zip"}, "zip:// would open an archive .*`archives: true`"),
     ("files", {"url": "zip://docs"}, "would open an archive without protection"),
     ("files", {"url": "tar://"}, "tar:// would open an archive"),
     ("files", {"url": "libarchive://docs"}, "libarchive:// would open an archive"),
-    ("files", {"url": "s3://bucket/x::zip://y"}, "one file system, without a layer"),
-    ("files", {"url": "simplecache::s3://bucket/x"}, "without a layer"),
-    *(("files", {"url": url}, "without a layer") for url in ("simplecache://x", "reference://", "dir://x")),
+    ("files", {"url": "s3://bucket/x::zip://y"}, "one file system, without `::`"),
+    ("files", {"url": "simplecache::s3://bucket/x"}, "without `::` or a caching protocol"),
+    *(
+        ("files", {"url": url}, "without `::` or a caching protocol")
+        for url in ("simplecache://x", "reference://", "dir://x")
+    ),
     ("feed", {"url": "feed://x.test/"}, "must be an address such as"),
-    ("feed", {"url": "https://me:pw@x.test/feed"}, "must not hold a user or password"),
+    ("feed", {"url": "https://me:pw@x.test/feed"}, "must not contain a user or password"),
     ("feed", {"url": "x.test/feed"}, "must be an address such as"),
     ("web", {"start": []}, "at least 1 item"),
     ("web", {"start": ["ftp://x.test/"]}, "must be an address such as"),
     ("web", {"start": ["/path"]}, "must be an address such as"),
-    ("web", {"start": ["https://me:secret@x.test/"]}, "must not hold a user or password"),
+    ("web", {"start": ["https://me:secret@x.test/"]}, "must not contain a user or password"),
     ("web", {"start": ["https://x.test/", "https://X.test"]}, "names an address twice"),
     ("web", {"within": ["https://x.test/a"]}, "must end with a slash"),
     ("web", {"follow": "everything"}, "Input should be 'none', 'sitemap' or 'links'"),
     ("web", {"allow_private": ["10.0.0.0/4"]}, "neither a host's name nor a network"),
     ("web", {"user": "ada"}, "set both `user` and `password`"),
-    ("web", {"headers": {"A b": "x"}}, "can't be sent as a header"),
-    ("web", {"headers": {"A": "x\r\nB: y"}}, "can't be sent as a header"),
+    ("web", {"headers": {"A b": "x"}}, "can't be sent: its name must be"),
+    ("web", {"headers": {"A": "x\r\nB: y"}}, "can't be sent: its name must be"),
     ("web", {"contact": "me (home)"}, "must be a URL or mail address"),
 ]
 

@@ -151,7 +151,10 @@ def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project
     assert "\x1b" not in synced.out + synced.err
     for name in ("dangling.txt", "loop.txt", "out.txt", "fifo.txt", "socket.txt"):
         assert any("left out" in line and name in line for line in synced.err.splitlines()), name
-    assert "huge.txt has 200,000,000 bytes; max_size is 50,000,000: raise it, or exclude" in synced.out
+    assert (
+        "huge.txt has 200,000,000 bytes, more than max_size (50,000,000): raise `max_size`, or exclude"
+        in synced.out
+    )
     assert "skipped     1 .bin: no parser reads them" in synced.out
     for name in sorted(BAD_FILES.keys() - {"random.bin"}):
         assert f"{name}: looks like " in synced.out
@@ -174,7 +177,7 @@ def test_lost_cache_does_no_harm(project: Project, ask: Ask) -> None:
     (project.folder / "state/cache.sqlite3").write_bytes(b"garbage " * 1000)
     (project.docs / "new.txt").write_text("something new")
     spared = ask("sync")
-    assert (spared.code, "is deleted and created again" in spared.err) == (0, True), spared
+    assert (spared.code, "is damaged or not ingestor's: created anew" in spared.err) == (0, True), spared
     assert answered(ask("verify", "--json"))["checked"] == 13
 
 
@@ -250,7 +253,7 @@ def test_other_server_at_chromas_address_is_reported(project: Project, ask: Ask)
         told = ask("sync")
     assert told.code == 4, told
     assert "Traceback" not in told.err
-    assert "the server at Chroma's address is not Chroma: check host, port and ssl" in told.err
+    assert "the server at Chroma's address is not Chroma: check `chroma.host`, `port` and `ssl`" in told.err
 
 
 @pytest.mark.usefixtures("embedded")

@@ -183,7 +183,7 @@ def test_plan_announces_the_approval_that_a_sync_needs(project: Project, ask: As
     assert answer.code == 4
     planned = json.loads(answer.out)
     assert planned["documents"]["removed"] == 0
-    assert "a sync would remove nothing, and ask" in planned["unseen"]["docs"]
+    assert "a sync would remove nothing until `ingestor accept docs`" in planned["unseen"]["docs"]
 
 
 def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_loses(
@@ -202,7 +202,7 @@ def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_
         (project.docs / f"new {number}.txt").write_text(f"other words of {number}")
     planned = json.loads(ask("plan", "--json").out)
     assert [change["swap"] for change in planned["changes"]] == [True]
-    assert "a sync would remove nothing, and ask" in planned["unseen"]["docs"]
+    assert "a sync would remove nothing until `ingestor accept docs`" in planned["unseen"]["docs"]
     assert "29 of 30" in json.loads(ask("sync", "--json").out)["held"]["docs"]
 
 
@@ -388,7 +388,7 @@ client.delete_collection(old)
     before = synced.essence()
     answer = ask("rollback")
     assert answer.code == 4
-    assert "'docs' was not rolled back: Chroma has 0 of 2 records left" in answer.err
+    assert "'docs' was not rolled back: Chroma has only 0 of its former 2 records" in answer.err
     assert synced.essence() == before
 
 
@@ -480,7 +480,7 @@ def test_init_of_a_missing_folder_writes_nothing(
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, [*tmp_path.iterdir()]) == (2, before)
-    assert capsys.readouterr().err.startswith("notez is no folder")
+    assert capsys.readouterr().err.startswith("notez is neither a folder nor")
 
 
 @pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])

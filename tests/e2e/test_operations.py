@@ -274,7 +274,7 @@ def test_disk_that_fills_during_a_swap_is_waited_out(
     with open_state(load(project.config, {}), serve=False) as running:
         Loop(running, Signals(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
-    assert "is not writable, will retry: database or disk is full" in caplog.text
+    assert "cannot be written; indexing pauses and is retried: database or disk is full" in caplog.text
 
 
 def test_second_interruption_need_not_be_patient() -> None:

@@ -68,7 +68,7 @@ def test_identity_names_the_precision_that_auto_came_to():
 
 
 def test_folder_missing_is_reported(tmp_path):
-    with pytest.raises(NeedsHuman, match="no such folder"):
+    with pytest.raises(NeedsHuman, match="this folder does not exist"):
         _ = build(model=str(tmp_path / "none")).identity
 
 

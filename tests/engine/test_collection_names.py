@@ -75,7 +75,7 @@ def test_foreign_collection_under_a_freed_name_is_evicted() -> None:
 
 
 def test_client_that_keeps_taking_a_name_is_reported() -> None:
-    with pytest.raises(Transient, match="keeps creating a collection"):
+    with pytest.raises(Transient, match="a client keeps creating"):
         rename_to_roles(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)
 
 

@@ -175,7 +175,7 @@ def test_answer_that_breaks_the_protocol_raises_and_is_not_cached(
     model = Model(lambda texts: spoil(good(texts)) if POISON in texts else good(texts))
     got = together(model, cache, [*ASKERS, POISON])
     assert isinstance(got[POISON], BadVectors), got[POISON]
-    assert str(got.pop(POISON)).startswith("the embedder gave ")
+    assert str(got.pop(POISON)).startswith("the embedder returned ")
     assert got == {text: good([text])[0].tolist() for text in ASKERS}
     assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
 
@@ -272,7 +272,7 @@ def test_text_skipped_by_a_gradual_embedder_fails_its_own_caller_only(cache: Vec
     model = GradualModel(good)
     model.forgets = POISON
     got = together(model, cache, [*ASKERS, POISON])
-    assert str(got.pop(POISON)) == "the embedder gave this text no vector"
+    assert str(got.pop(POISON)) == "the embedder returned no vector for this text"
     assert got == {text: good([text])[0].tolist() for text in ASKERS}
 
 

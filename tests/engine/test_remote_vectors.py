@@ -79,7 +79,7 @@ def test_vectors_of_a_server_that_became_another_are_not_kept(cache: VectorCache
     server = Server(other)
     with stream(server, cache) as embedding:
         for _ in range(2):
-            with pytest.raises(NeedsHuman, match=r"cosine -1.00\): it runs another model"):
+            with pytest.raises(NeedsHuman, match=r"cosine -1.00\), so it runs another model"):
                 embedding(["b"])
         server.answer = plain
         assert np.array_equal(embedding(["b"]), [plain("b")])

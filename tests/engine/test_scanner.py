@@ -98,7 +98,7 @@ def test_hint_about_another_source_lists_that_source(world: World, given: Any, a
 
 def test_hint_about_an_unknown_source_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     assert world.hint(hint("a", "wikki")) == {}
-    assert "source push sends a hint for source 'wikki', which is not in the config" in caplog.text
+    assert "source push reports a change in source 'wikki', which is not in the config" in caplog.text
 
 
 def test_listing_that_becomes_due_while_it_runs_is_not_repeated(listed: Listed) -> None:
@@ -233,7 +233,7 @@ def test_watch_that_fails_again_and_again_lists_its_source_once(
         source.asked.clear()
     assert world.hint(failed) == {PUSH: [""]}
     assert world.hint(failed, failed) == {PUSH: [""]}
-    assert caplog.text.count("watching push failed") == 1
+    assert caplog.text.count("source push: watching for changes failed") == 1
     assert world.hint(hint("a")) == {PUSH: ["", "a"]}, "it watches again"
     assert world.hint(failed) == {PUSH: ["", "a", ""]}
 

@@ -78,7 +78,7 @@ def test_interrupted_run_resumes(samples: Project, ask: Ask) -> None:
         configure(samples, endpoint)
         broken = ask("evaluate", *WORDS)
         assert broken.code == 4, broken
-        assert "no more; check api_key" in broken.err
+        assert "no more; check `api_key`" in broken.err
     answered_before = set(asked[:10])
     with serving(model) as endpoint:
         configure(samples, endpoint)

@@ -90,7 +90,7 @@ def test_equal_strategies_are_compared_once(project: Project) -> None:
         ("fixed:parsing.html=true", "write parsing.KIND.OPTION=VALUE"),
         ("fixed:parsing.word.links=true", "word"),
         ("fixed:parsing.html.link=true", "links"),
-        ("fixed:parsing.types={'*.txt': pdf}", "must be a parser of text"),
+        ("fixed:parsing.types={'*.txt': pdf}", "must be a text parser"),
     ],
 )
 def test_strategy_mistakes_are_explained(project: Project, ask: Ask, word: str, message: str) -> None:

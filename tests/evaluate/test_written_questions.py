@@ -50,14 +50,20 @@ def test_neighbouring_sentences_are_one_excerpt() -> None:
     [
         ("no", "not a JSON object"),
         ("{" * 100_000 + "}", "not a JSON object"),
-        (json.dumps({"sentences": [1]}), "question must be a text"),
-        (json.dumps({"question": "When?", "sentences": "2"}), "sentences must be a list of numbers"),
-        (json.dumps({"question": "When?", "sentences": [True]}), "sentences must be a list of numbers"),
-        (answer("When?"), "sentences must be a list of numbers"),
-        (answer("When?", 1, 2, 3, 4, 5, 6), "more than 5 sentences"),
-        (answer("When?", 2, 5), "the passage has the sentences 1 to 4"),
-        (answer("When?", 0), "the passage has the sentences 1 to 4"),
-        (answer("When?", 1, 3), "sentence 3 stands in the documents more than once"),
+        (json.dumps({"sentences": [1]}), "`question` must be a text of 1 to"),
+        (
+            json.dumps({"question": "When?", "sentences": "2"}),
+            "`sentences` must be a list of the numbers of sentences",
+        ),
+        (
+            json.dumps({"question": "When?", "sentences": [True]}),
+            "`sentences` must be a list of the numbers of sentences",
+        ),
+        (answer("When?"), "`sentences` must be a list of the numbers of sentences"),
+        (answer("When?", 1, 2, 3, 4, 5, 6), "at most 5 sentences"),
+        (answer("When?", 2, 5), "`sentences` must be from 1 to 4"),
+        (answer("When?", 0), "`sentences` must be from 1 to 4"),
+        (answer("When?", 1, 3), "the text of sentence 3 occurs more than once"),
         (answer("Asked?", 2), "repeats an earlier"),
     ],
 )

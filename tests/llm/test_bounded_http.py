@@ -87,16 +87,16 @@ HOSTILE: dict[str, tuple[Callable[[], Serve], str]] = {
     ),
     "dripping body": (
         lambda: endless(OK + b"Content-Length: 1000\r\n\r\n", b" ", 0.05),
-        r"no answer within 0.5 s",
+        r"did not answer within 0.5 s",
     ),
-    "dripping chunks": (lambda: endless(CHUNKED, b"1\r\n \r\n", 0.05), r"no answer within 0.5 s"),
-    "dripping head": (lambda: endless(b"", b"H", 0.05), r"no answer within 0.5 s|can't be reached"),
-    "dripping headers": (lambda: endless(OK + b"X-A: ", b"a", 0.05), r"no answer within 0.5 s"),
+    "dripping chunks": (lambda: endless(CHUNKED, b"1\r\n \r\n", 0.05), r"did not answer within 0.5 s"),
+    "dripping head": (lambda: endless(b"", b"H", 0.05), r"did not answer within 0.5 s|can't be reached"),
+    "dripping headers": (lambda: endless(OK + b"X-A: ", b"a", 0.05), r"did not answer within 0.5 s"),
     "headers without end": (lambda: endless(OK, b"X-A: " + b"a" * 1000 + b"\r\n"), r"can't be reached"),
     "a line without end": (lambda: endless(b"HTTP/1.1 200 ", b"a" * 65536), r"can't be reached"),
     "interim answers without end": (
         lambda: endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01),
-        r"no answer within 0.5 s",
+        r"did not answer within 0.5 s",
     ),
     "deep": (lambda: once(whole(DEEP)), "nested too deeply"),
     "deep objects": (lambda: once(whole(b'{"a":' * 100_000)), "nested too deeply"),
@@ -155,5 +155,5 @@ def test_kept_connection_has_a_deadline_for_each_request() -> None:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
         model = LanguageModel(endpoint, DirectAnswers())
         assert model((("user", "?"),)) == "Lima."
-        with pytest.raises(Transient, match=r"no answer within 0.5 s"):
+        with pytest.raises(Transient, match=r"did not answer within 0.5 s"):
             model((("user", "!"),))

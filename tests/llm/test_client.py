@@ -189,7 +189,7 @@ def failure(script: Script, **more: Any) -> tuple[Exception, Any, Noted]:
     [
         (refused(429, "slow down"), "answered 429: slow down"),
         (Reply(502, b"<html>Bad   Gateway</html>"), "answered 502: <html>Bad Gateway</html>"),
-        (Reply(body=b"hello"), "did not answer as an OpenAI-compatible server does; check base_url"),
+        (Reply(body=b"hello"), "did not answer as an OpenAI-compatible server does; check `base_url`"),
     ],
 )
 def test_lasting_fault_is_transient(reply: Reply, words: str) -> None:
@@ -209,7 +209,7 @@ def test_long_wait_is_the_engines() -> None:
 def test_answer_too_late_is_retried() -> None:
     error, endpoint, _ = failure(lambda body: Reply(hang=True), timeout=0.2, retries=1)
     assert isinstance(error, Transient)
-    assert "gave no answer within 0.2 s" in str(error)
+    assert "did not answer within 0.2 s" in str(error)
     assert endpoint.calls == 2
 
 
@@ -225,12 +225,12 @@ def test_unreachable_server_is_transient() -> None:
     [
         (
             refused(401, f"Incorrect API key provided: {KEY}"),
-            "(401): Incorrect API key provided: ***; check api_key",
+            "(401): Incorrect API key provided: ***; check `api_key`",
         ),
-        (refused(403, "no access"), "(403): no access; check api_key"),
-        (refused(404, "no such model"), "(404): no such model; check base_url, and model 'tiny'"),
+        (refused(403, "no access"), "(403): no access; check `api_key`"),
+        (refused(404, "no such model"), "(404): no such model; check `base_url`, and model 'tiny'"),
         (refused(400, "temperature is not supported"), "(400): temperature is not supported"),
-        (Reply(404, b"not here"), "(404): not here; check base_url, and model 'tiny'"),
+        (Reply(404, b"not here"), "(404): not here; check `base_url`, and model 'tiny'"),
         (Reply(307, headers={"Location": "http://elsewhere/"}), "(307): Temporary Redirect"),
         (refused(422, "x" * 5000), "(422): " + "x" * 299 + "…"),
     ],
@@ -312,8 +312,8 @@ def test_addresses(given: str, kept: str) -> None:
         ("ftp://example.com", "must be an address such as https://"),
         ("http://example.com:99999/v1", "Port out of range"),
         ("http://", "must be an address such as https://"),
-        ("https://me:secret@example.com/v1", "a key belongs in api_key"),
-        ("https://example.com/v1?key=secret", "a key belongs in api_key"),
+        ("https://me:secret@example.com/v1", "put a key into `api_key`"),
+        ("https://example.com/v1?key=secret", "put a key into `api_key`"),
     ],
 )
 def test_invalid_address_is_refused(given: str, words: str) -> None:

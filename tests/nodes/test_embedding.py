@@ -67,7 +67,9 @@ def test_part_that_outlives_three_lost_nodes_waits() -> None:
         raise ProcessLost("node", "the node was lost", "a")
 
     found = embedder(on_node).embed_each(["a", "b"], Stop()).vectors
-    assert [str(each) for each in found] == ["processes on nodes ended (a: the node was lost, 3 times)"] * 2
+    assert [str(each) for each in found] == [
+        "processes on nodes ended, will be retried (a: the node was lost, 3 times)"
+    ] * 2
 
 
 @pytest.mark.parametrize("error", [NeedsHuman("node a has no plugin `wiki`"), Transient("no room")])

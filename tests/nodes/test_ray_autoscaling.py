@@ -94,7 +94,7 @@ def test_node_joining_later_is_checked(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert [json.loads(line) for line in done.stdout.splitlines()], "Ray writes between our lines"
     assert "strategy odd" in done.stderr
-    assert "the node gets no more work" in done.stderr
+    assert "no more work is sent to this node" in done.stderr
     assert "Traceback" not in done.stderr
     assert not status["sources"]["docs"]["settled"]
 

@@ -96,7 +96,7 @@ def test_answers_after_a_stop_come_from_the_cache(
         kept.wait(3600)
     assert asked == ["eins"]
     (record,) = caplog.records
-    assert (record.getMessage(), vars(record)["calls"]) == ("language models called", 1)
+    assert (record.getMessage(), vars(record)["calls"]) == ("language models answered 1 requests", 1)
 
 
 def test_stop_without_questions_logs_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:

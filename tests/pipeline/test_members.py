@@ -62,7 +62,7 @@ def test_every_kind_of_container_is_opened(name: str, data: bytes) -> None:
         (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
         (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .truncated"),
         (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
-        (zstd.compress(b"") * 100_001, "more than 100,000 frames"),
+        (zstd.compress(b"") * 100_001, "more than 100,000 zstd frames"),
     ],
 )
 def test_unreadable_packed_files_name_the_reason(data: bytes, reason: str) -> None:
@@ -77,7 +77,7 @@ def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.Monke
     assert isinstance(found, FoundMember)
     assert (found.data, found.member.problem) == (
         b"",
-        "has 1,001 bytes; members of archives may have 1,000",
+        "has 1,001 bytes, but a file in an archive may have at most 1,000; unpack it, or exclude it",
     )
     monkeypatch.setattr("ingestor.archives.members.MOST_BYTES", 10**6)
     for bomb in (zstd.compress(bytes(10**7)), gzip.compress(bytes(10**7)), zstd.compress(b"a" * 10**6) * 2):
@@ -90,7 +90,7 @@ def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.Monke
     [
         (encrypted(zipped({"b.md": "B"})), "encrypted"),
         (zipped({"b.md": "word " * 99}).replace(b"\x00\x00b.md", b"\x00\x00b.md\xff\xff", 1), "damaged"),
-        (zipped({"b.md": bytes(51_000_000)}), "members of archives may have 50,000,000"),
+        (zipped({"b.md": bytes(51_000_000)}), "a file in an archive may have at most 50,000,000"),
     ],
     ids=range(3),
 )
@@ -187,7 +187,7 @@ def test_attachment_over_the_limit_does_not_hide_the_others(monkeypatch: pytest.
     opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
     assert opened is not None
     assert opened.read(opened.members["b.md"]) == b"B"
-    with pytest.raises(BadDocument, match="members of archives may have 1,000"):
+    with pytest.raises(BadDocument, match="a file in an archive may have at most 1,000"):
         opened.read(opened.members["large.md"])
 
 
@@ -205,7 +205,7 @@ def test_attachment_over_the_limit_does_not_hide_the_others(monkeypatch: pytest.
     ids=range(7),
 )
 def test_members_reported_by_a_process_are_checked(members: list[Member], content: bytes) -> None:
-    with pytest.raises(BadDocument, match=r"list of members is invalid|names of members are"):
+    with pytest.raises(BadDocument, match=r"list of members is invalid|names of files in the archive are"):
         Unpacked().add(members, content)
 
 

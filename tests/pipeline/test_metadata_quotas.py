@@ -51,6 +51,6 @@ def test_chunk_beyond_the_quota_raises_with_a_remedy() -> None:
     chunks = [Chunk(0, 3, "abc"), Chunk(3, 9000, "ä" * 9000)]
     require_short(chunks, UNBOUNDED)
     with pytest.raises(
-        BadDocument, match=r"chunk 1 has 18,000 bytes, and this Chroma takes 16,384 .* smaller"
+        BadDocument, match=r"chunk 1 has 18,000 bytes, but Chroma accepts at most 16,384 .* smaller"
     ):
         require_short(chunks, CLOUD)

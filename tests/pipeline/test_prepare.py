@@ -93,7 +93,7 @@ def sentences(number: int) -> str:
 
 def test_document_with_more_records_than_configured_is_quarantined() -> None:
     assert len(prepared(sentences(20), None, most=20).records) == 20
-    with pytest.raises(BadDocument, match="gives 21 chunks or more, and max_records is 20: raise it"):
+    with pytest.raises(BadDocument, match="results in at least 21 chunks, but max_records is 20: raise"):
         prepared(sentences(21), None, most=20)
 
 
@@ -101,7 +101,7 @@ def test_small_archive_with_thousands_of_members_is_refused() -> None:
     assert len(prepared(sentences(1000), 700).records) == 1000
     assert len(prepared(sentences(1100), 1100).records) == 1100
     assert len(prepared(sentences(1100), None).records) == 1100, "where the size is not known"
-    with pytest.raises(BadDocument, match="gives 1,100 chunks or more, for only 700 bytes; exclude it"):
+    with pytest.raises(BadDocument, match="results in at least 1,100 chunks for only 700 bytes; exclude it"):
         prepared(sentences(1100), 700)
 
 
@@ -127,7 +127,7 @@ def test_vectors_stay_with_their_chunks_if_repeats_are_dropped() -> None:
 
 
 def test_document_of_far_too_many_pieces_is_refused_before_embedding() -> None:
-    with pytest.raises(BadDocument, match="gives 11 chunks or more, and max_records is 10"):
+    with pytest.raises(BadDocument, match="results in at least 11 chunks, but max_records is 10"):
         prepared(sentences(110), None, "similarity", most=10)
 
 

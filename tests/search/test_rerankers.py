@@ -50,7 +50,7 @@ def test_requests_to_cohere_and_jina_have_their_form() -> None:
         (answer({"results": 7}), "did not answer as a reranker does"),
         (answer([{"index": 0, "score": "good"}]), "did not answer as a reranker does"),
         (Reply(body=b"[" * 100_000), "did not answer as a reranker does"),
-        (refused(401, f"bad key {KEY}"), "check api_key"),
+        (refused(401, f"bad key {KEY}"), "check `api_key`"),
         (refused(503, "loading"), "answered 503"),
         (Reply(body=b"x" * 5_000_001), "more than 5,000,000 bytes"),
         (Reply(hang=True), "within 0.3 s|longer than 0.3 s"),

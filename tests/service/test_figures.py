@@ -107,8 +107,8 @@ def test_metric_has_its_labels_and_value(line: str) -> None:
 def test_kinds_of_reasons_name_no_document() -> None:
     reasons = [("docs", f"page {n} of '/home/ada/{n}.pdf' is broken", 1) for n in range(50)]
     assert kinds_of_reasons(reasons) == {("docs", "page of"): 50}
-    large = ("docs", "/home/ada/a.txt has 900 bytes; max_size is 50: exclude it", 1)
-    assert kinds_of_reasons([large]) == {("docs", "has bytes; max_size is"): 1}
+    large = ("docs", "/home/ada/a.txt has 900 bytes, more than max_size (50): exclude it", 1)
+    assert kinds_of_reasons([large]) == {("docs", "has bytes more than max_size"): 1}
 
 
 def test_kinds_of_reasons_are_few() -> None:

@@ -180,7 +180,7 @@ def test_foreign_file_is_replaced(path, spoil, caplog):
         digests = fill(cache, ["a"])
     with closing(VectorCache(path, 10**9)) as cache:
         assert cache.get(ONE, digests)
-    assert "deleted and created again" in caplog.text
+    assert "is damaged or not ingestor's: created anew" in caplog.text
 
 
 @pytest.mark.parametrize("at", range(0, 30, 3))

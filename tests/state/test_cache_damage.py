@@ -125,4 +125,4 @@ def test_table_that_is_gone_is_damage(tmp_path: Path, caplog: pytest.LogCaptureF
     vectors(tmp_path / "cache")
     with closing(VectorCache(tmp_path / "cache", 10**9)) as opened:
         assert found_vectors(opened) == BYTES
-    assert "deleted and created again" in caplog.text
+    assert "is damaged or not ingestor's: created anew" in caplog.text

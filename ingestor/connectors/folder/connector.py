@@ -256,7 +256,9 @@ class Folder:
         except OSError as error:
             raise self._no_root(error) from error
         if not os.path.samestat(now, os.fstat(root)):
-            raise Transient(f"the folder {self._uri} was replaced while it was listed")
+            raise Transient(
+                f"the folder {self._uri} was replaced while it was being listed; it will be listed again"
+            )
 
     def _describe_unknown(self, unknown: dict[str, str]) -> str:
         named = [f"{self._uri}/{key} ({why})" for key, why in islice(unknown.items(), _NAMED)]
@@ -411,7 +413,7 @@ def _unreadable(item: Item, error: OSError) -> Transient:
         return Stale(f"{item.uri} vanished since it was listed")
     if isinstance(error, PermissionError):
         return Transient(f"{item.uri} can't be read: give this user read access, or exclude it")
-    return Transient(f"{item.uri} can't be read: {error.strerror}")
+    return Transient(f"{item.uri} can't be read now, will be retried: {error.strerror}")
 
 
 def _sidecar_values(data: bytes) -> _Values:
@@ -425,13 +427,13 @@ def _sidecar_values(data: bytes) -> _Values:
         values = yaml.safe_load(data.decode("utf-8-sig"))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(f"line {line}: {error.problem or 'is no YAML'}") from error
+        raise ValueError(f"line {line}: {error.problem or 'is not valid YAML'}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError("is neither YAML nor JSON in UTF-8") from error
     if values is None:
         return ()
     if not isinstance(values, dict):
-        raise ValueError("must hold keys and values, such as `team: library`")
+        raise ValueError("must be a mapping of keys to values, such as `team: library`")
     return tuple(
         (text(str(key)), _sidecar_value(value)) for key, value in values.items() if value not in (None, [])
     )

@@ -147,4 +147,4 @@ def _error(number: int) -> OSError:
     except OSError:
         value = ""
     shared = "which all programs of this user share"
-    return OSError(number, f"fs.inotify.{name}{value} is reached, {shared}: raise it with sysctl")
+    return OSError(number, f"the limit fs.inotify.{name}{value} is reached, {shared}: raise it with sysctl")

@@ -60,7 +60,8 @@ def _address(url: str) -> str:
         user, at, _ = urlsplit(url).netloc.rpartition("@")
         if at and (":" in user or url.startswith("http")):  # a token may stand in place of a user name
             raise ValueError(
-                "must hold no password: put it into `token`, which is kept secret, its name into `user`"
+                "must not contain a password: put it into `token`, which is kept "
+                "secret, and its user name into `user`"
             )
         return url
     if url.startswith("/") or (re.match(r"[\w.@-]+:(?!:|//).", url) and not url.startswith("-")):

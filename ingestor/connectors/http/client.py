@@ -103,7 +103,10 @@ class WebClient:
             wait = _UNSAID_WAIT if wait is None else wait
             if attempt == _TRIES or wait > _LONGEST_WAIT:
                 self._busy[host] = self._outside.now() + wait
-                raise Transient(f"{url} allows no request for {wait:.0f} s (HTTP {answer.status})")
+                raise Transient(
+                    f"{url} asks to wait {wait:.0f} s before the next request "
+                    f"(HTTP {answer.status}), will be retried"
+                )
             self._outside.sleep(wait)
         return answer
 
@@ -130,7 +133,9 @@ class WebClient:
         """
         wait = self._busy.get(host, 0.0) - self._outside.now()
         if wait > 0:
-            raise Transient(f"{host} allows no request for {wait:.0f} s (Retry-After)")
+            raise Transient(
+                f"{host} asks to wait {wait:.0f} s before the next request (Retry-After), will be retried"
+            )
         delay = max(self._terms.delay, self.delays.get(host, 0.0))
         early = self._asked.get(host, 0.0) + delay - self._outside.now()
         if 0 < early <= delay:
@@ -140,7 +145,7 @@ class WebClient:
     def _once(self, url: str, validators: Validators, limit: int) -> HttpAnswer:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
-            raise AddressRefused(f"{url} is refused: its port or scheme is not that of a website")
+            raise AddressRefused(f"{url} is not read: only http and https on the usual ports are allowed")
         target = httpcore.URL(
             scheme=parts.scheme.encode(),
             host=(parts.hostname or "").encode(),
@@ -258,7 +263,8 @@ class RobotsCache:
         answer = self._client.follow(url, limit=_LARGEST_ROBOTS)
         if answer.status >= 500 or answer.problem:
             raise Transient(
-                f"{url} can't be read (HTTP {answer.status}): no page of the site is read before it can"
+                f"{url} can't be read (HTTP {answer.status}), will be retried: "
+                "until then no page of the site is read"
             )
         parsed = robots_rules(answer.data if answer.status == 200 else b"")
         self._client.delays[urlsplit(url).netloc] = parsed.delay

@@ -73,7 +73,7 @@ class AllowedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        failure: Exception = httpcore.ConnectError(f"the host name {host} has no address")
         for address in self._resolve(host, port):
             try:
                 stream = self._system.connect_tcp(

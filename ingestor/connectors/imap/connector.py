@@ -40,7 +40,7 @@ _STRUCTURES = 200  # UIDs in one request for structures
 
 def _user(name: str) -> str:
     if not name.isprintable() or not name:
-        raise ValueError("must be a name, without control characters")
+        raise ValueError("must be a user name without control characters")
     return name
 
 

@@ -169,7 +169,7 @@ class Session:
         if kind != "OK":
             raise FolderRefused(f"the server does not list the messages ({self._quote(lines[-1])})")
         if len(listed) + expunged < count:
-            raise FolderRefused(f"the server lists {len(listed)} of {quantity(count, 'message')}")
+            raise FolderRefused(f"the server lists only {len(listed)} of {quantity(count, 'message')}")
         return FolderListing(validity, tuple(listed.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
@@ -247,7 +247,9 @@ class Session:
         if kind != "OK":
             raise FolderRefused(f"the server does not open the folder ({self._quote(answer[-1])})")
         if validity is None:
-            raise FolderRefused("the server gives messages no permanent numbers (no UIDVALIDITY)")
+            raise FolderRefused(
+                "the server sends no UIDVALIDITY, so messages have no lasting numbers: exclude the folder"
+            )
         with self._request():  # answers that are no numbers are errors of the server
             self._examined = (raw, int(validity))
             return int(answer[-1] or 0), int(validity)

@@ -69,7 +69,7 @@ def quote_argument(raw: bytes) -> str | bytes:
     Raises ValueError if the name has characters that no command can contain.
     """
     if re.search(rb"[\r\n\x00]", raw):
-        raise ValueError(f"no command can name the folder {raw!r}")
+        raise ValueError(f"the folder's name has a character that IMAP forbids: {raw!r}")
     return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
 
 
@@ -83,7 +83,7 @@ def folders(lines: Iterable[Line]) -> list[bytes]:
         head, literal = line if isinstance(line, tuple) else (line, None)
         listed = _LISTED.fullmatch(head)
         if listed is None:
-            raise ValueError(f"not the name of a folder: {line!r}")
+            raise ValueError(f"the server lists a folder in an unknown form: {line!r}")
         if not any(mark in _ABSENT for mark in listed[1].lower().split()):
             names.append(_unquote(listed[2]) if literal is None else literal)
     return names

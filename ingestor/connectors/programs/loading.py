@@ -102,7 +102,7 @@ _CATALOG = "command_line/mappings.json"  # of llama-index-core: class -> module,
 def _check_call(call: str) -> str:
     module, _, name = call.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise ValueError("must be as in package.module:name")
+        raise ValueError("must have the form package.module:name")
     return call
 
 
@@ -200,7 +200,9 @@ class Loading:
                 if len(document.data) <= self._settings.max_size:  # a larger one is reported by its fetch
                     latest.add(document)
             except OSError as error:
-                raise Transient(f"{document.uri} can't be kept on disk: {error.strerror}") from error
+                raise Transient(
+                    f"{document.uri} can't be stored on disk, will be retried: {error.strerror}"
+                ) from error
             yield Item(key, document.version, document.uri, len(document.data), None, document.metadata)
         self._complete = latest
 
@@ -244,7 +246,7 @@ def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[LoadedDocu
     except (ProgramFailed, Missing) as error:
         raise Transient(f"{call.name}: {error}") from error
     if not complete:  # the code called os._exit(0)
-        raise Transient(f"{call.name} ended before the end of its documents, will be retried")
+        raise Transient(f"{call.name} ended before it had returned all documents, will be retried")
 
 
 def _document_of(message: dict[str, Any]) -> LoadedDocument:
@@ -282,8 +284,8 @@ def _reader_of(options: LlamahubOptions) -> EntryPoint:
     if not module:
         pip = f"{sys.executable} -m pip install llama-index-readers-…"
         raise NeedsHuman(
-            f"no installed reader of LlamaIndex is called {name}: install its package (LlamaHub "
-            f"has its name: {pip}), or correct `reader`"
+            f"no installed reader of LlamaIndex is called {name}: install the package that LlamaHub names "
+            f"for it ({pip}), or correct `reader`"
         )
     return EntryPoint(f"{module}:{name}", _package(module), options.load)
 

@@ -122,9 +122,9 @@ def _import_trouble(error: ImportError, request: LoadRequest) -> str:
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
         pip = f" ({_pip(request.package)})" if request.package else ""
-        return f"{request.call} is not there, {error}: install it, or correct its name{pip}"
+        return f"{request.call} does not exist ({error}): install it, or correct its name{pip}"
     pip = f": {_pip(missing.partition('.')[0])}" if missing else ""
-    return f"{request.call} can't be used, {error}{pip}"
+    return f"{request.call} can't be used ({error}){pip}"
 
 
 def _pip(package: str) -> str:

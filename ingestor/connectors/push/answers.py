@@ -68,7 +68,7 @@ class PushApp:
         except StoreFull as error:
             raise RequestRefused(507, str(error)) from error
         except (NeedsHuman, Transient) as error:
-            _log.warning("request %s %r failed: %s", request.method, path, error)
+            _log.warning("push request %s %r failed: %s", request.method, path, error)
             raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
@@ -88,7 +88,7 @@ class PushApp:
     async def _route(self, request: Request, path: str) -> Response:
         if path.startswith("/documents/"):
             if request.url.query:
-                raise RequestRefused(400, "a question mark in a key is written %3F")
+                raise RequestRefused(400, "write a question mark in the key as %3F")
             return await self._document(request, _key(path.removeprefix("/documents/")))
         if path == "/documents":
             _check_method(request, "GET")
@@ -114,13 +114,15 @@ class PushApp:
             raise RequestRefused(411, "send the document as the request's body, with a Content-Length")
         length = _length(request)
         if length > self.max_size:
-            raise RequestRefused(413, f"{length:,} bytes are too many; max_size is {self.max_size:,}")
+            raise RequestRefused(
+                413, f"the document has {length:,} bytes, more than max_size ({self.max_size:,})"
+            )
         metadata = _metadata(request.headers.get("Metadata"))
         kind = " ".join(request.headers.get("Content-Type", "").split()) or None
         async with self.workers:
             data = await request.body()
             version, outcome = await run_sync(self.store.put, key, data, kind, metadata)
-        _log.debug("document %s was %s", key, outcome)
+        _log.debug("pushed document %s was %s", key, outcome)
         body = None if outcome == "unchanged" else {"key": key, "version": version}
         return json_response(_STATUS[outcome], body) if body else Response(status_code=204)
 
@@ -144,10 +146,10 @@ class PushApp:
         source, under = (parameters.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
         if parameters or not source:
-            raise RequestRefused(400, "use /look?source=NAME or /look?source=NAME&under=KEY")
+            raise RequestRefused(400, "name a source: use /look?source=NAME or /look?source=NAME&under=KEY")
         if _CONTROL.search(under) or (under and {"", ".", ".."} & set(under.split("/"))):
             raise RequestRefused(
-                400, "`under` must be a key of that source, or the beginning of keys up to a /"
+                400, "`under` must be a key of that source, or the first part of keys up to a /"
             )
         _log.info("source %r: a caller requested a scan of %r", source, under or "everything")
         self.requested_hints.append(Hint(under, SourceName(source)))
@@ -179,10 +181,10 @@ def _key(path: str) -> str:
     try:
         key = unquote_to_bytes(path.encode("latin-1")).decode()
     except UnicodeDecodeError:
-        raise RequestRefused(400, "a key must be UTF-8, percent-encoded") from None
+        raise RequestRefused(400, "the key must be UTF-8, percent-encoded") from None
     if not key or len(key) > LONGEST_KEY or _CONTROL.search(key):
         raise RequestRefused(
-            400, f"a key has 1 to {LONGEST_KEY} characters, none of them a control character"
+            400, f"the key must have 1 to {LONGEST_KEY} characters, none of them a control character"
         )
     return key
 

@@ -56,7 +56,7 @@ class PushOptions(Options):
     def _has_no_guessable_token(self) -> "PushOptions":
         if is_guessable(self.token.get_secret_value(), self.host):
             raise ValueError(
-                f"`token` needs {LEAST_TOKEN} characters or more where other machines reach `host`"
+                f"`token` must have at least {LEAST_TOKEN} characters if other machines can reach `host`"
             )
         return self
 

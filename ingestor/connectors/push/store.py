@@ -190,12 +190,12 @@ class PushStore:
         """Convert an error of SQLite to NeedsHuman or Transient, with a remedy."""
         name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if name.startswith("FULL"):
-            return StoreFull(f"the disk of {self.folder} is full: make room")
+            return StoreFull(f"the disk of {self.folder} is full: free some space")
         if name.startswith(("NOTADB", "CORRUPT")):
             return NeedsHuman(f"{self.path} is damaged ({error}): put a backup of it in its place")
         if name.startswith(_HUMAN):
             return NeedsHuman(f"{self.path} can't be used ({error}): let this user read and write there")
-        return Transient(f"{self.path} can't be used just now: {error}")
+        return Transient(f"{self.path} can't be used now, will be retried: {error}")
 
 
 class StoreChanges:

@@ -66,11 +66,13 @@ def _address(url: str) -> str:
             "archive, and set `archives: true`"
         )
     if protocol in _LAYERS or "::" in url:
-        raise ValueError("must be the address of one file system, without a layer over it")
+        raise ValueError(
+            "must be the address of one file system, without `::` or a caching protocol in front of it"
+        )
     if protocol not in available_protocols():
-        raise ValueError(f"no file system is known for {protocol}://")
+        raise ValueError(f"no installed file system reads {protocol}://: correct `url`")
     if re.match(r"[^/@]*:[^/@]*@", rest) and protocol != "github":
-        raise ValueError("must not hold a password: put it into `secrets`")
+        raise ValueError("must not contain a password: put it into `secrets`")
     return f"{protocol}://{rest.rstrip('/')}"
 
 
@@ -177,7 +179,10 @@ class Files:
             info = self._request(lambda system, root: dict(system.info(info["name"])))
             mark = version(info)
         if mark is None:
-            raise NeedsHuman("the server gives neither an ETag nor a time of change: use another server")
+            raise NeedsHuman(
+                f"the server sends neither ETag nor time of change of {self._uri(key)}, so changes can't be "
+                "noticed: use another server"
+            )
         changed = time_of_change(info)
         if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
             mark += f" seen {time.time()}"  # forces another reading: a later change may leave the same time
@@ -346,7 +351,9 @@ def _list_index(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
     url = f"{address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:
-        raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is not an index page of a folder")
+        raise NeedsHuman(
+            f"{url} has more than {_PAGE:,} bytes, so it is not the index page of a folder: correct `url`"
+        )
     links = entries(page, url)
     paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in links.items()}
     return [

@@ -97,7 +97,7 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
     ``url``: address of the page, which ends in a slash. Raises ValueError if the page is not HTML.
     """
     if not _HTML.search(page):
-        raise ValueError("the page is no HTML with links to files")
+        raise ValueError("the page is not HTML with links to files")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
     names = filter(None, (_name_below(link, url) for link in links.links))

@@ -40,7 +40,7 @@ class Sftp(SFTPFileSystem):  # type: ignore[misc]
             self.client.connect(self.host, **{**waits, **self.ssh_kwargs})
         except paramiko.BadHostKeyException as error:
             raise NeedsHuman(
-                f"{self.host} has another key than in {self._known_hosts}: this may be an attack; "
+                f"{self.host} shows another host key than {self._known_hosts} has: this may be an attack; "
                 "if the server was reinstalled, replace its key in that file"
             ) from error
         self.ftp = self.client.open_sftp()
@@ -55,7 +55,7 @@ class _Unknown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         raise NeedsHuman(
-            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: check the "
+            f"the host key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: check the "
             "fingerprint, then add the output of `ssh-keyscan`, or set another file as `known_hosts` in "
             "`options`"
         )

@@ -177,7 +177,7 @@ async def _s3_listing(system: Any, path: str) -> dict[str, dict[str, Any]]:
             objects[info["name"]] = info
             count += 1
             if count > MOST_KEYS:
-                raise NeedsHuman(f"{path} lists more than {MOST_KEYS:,} keys: name a narrower `url`")
+                raise NeedsHuman(f"{path} lists more than {MOST_KEYS:,} keys: set a narrower `url`")
     except ClientError as error:
         raise translate_boto_error(error) from error
     return objects

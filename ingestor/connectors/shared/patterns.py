@@ -42,17 +42,17 @@ Hidden = Annotated[bool, Field(default=False, description="list names that start
 MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files are reported, not read")]
 
 
-def check_size(item: Item, size: int | None, most: int, remedy: str = "raise it") -> None:
+def check_size(item: Item, size: int | None, most: int, remedy: str = "raise `max_size`") -> None:
     """Raise BadDocument if a document has more than ``most`` bytes.
 
     ``size``: size of the document; None if unknown. ``remedy``: what the message advises to do about
     ``max_size``.
     """
     if size is not None and size > most:
-        raise BadDocument(f"{item.uri} has {size:,} bytes; max_size is {most:,}: {remedy}")
+        raise BadDocument(f"{item.uri} has {size:,} bytes, more than max_size ({most:,}): {remedy}")
 
 
-OR_EXCLUDE = "raise it, or exclude the file"
+OR_EXCLUDE = "raise `max_size`, or exclude the file"
 
 
 def choose(include: list[str], exclude: list[str], *, hidden: bool) -> Callable[[str], bool]:

@@ -46,14 +46,14 @@ def _address(url: str) -> str:
     if not re.match(r"[a-z0-9_+]+://", url):
         raise ValueError("must be a SQLAlchemy URL such as postgresql+psycopg://user@host/database")
     if _HAS_PASSWORD.search(url):
-        raise ValueError("must not hold a password: put it into `password`, which is kept secret")
+        raise ValueError("must not contain a password: put it into `password`, which is kept secret")
     return url
 
 
 def _select(query: str) -> str:
     query = query.strip().rstrip(";")
     if not re.match(r"(select|with)\b", query, re.IGNORECASE):
-        raise ValueError("must be a SELECT")
+        raise ValueError("must be a SELECT statement")
     return query
 
 
@@ -124,7 +124,7 @@ class Database:
             from sqlalchemy.exc import SQLAlchemyError
         except ImportError as error:
             raise NeedsHuman(
-                f"SQLAlchemy is not installed: {sys.executable} -m pip install sqlalchemy"
+                f"SQLAlchemy is not installed; to install it: {sys.executable} -m pip install sqlalchemy"
             ) from error
         try:
             with self.engine.connect() as connection:
@@ -132,7 +132,9 @@ class Database:
         except (SQLAlchemyError, OSError) as error:
             raise self._trouble(error) from error
         except KeyError as error:
-            raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
+            raise NeedsHuman(
+                f"the query returns no column {error}: correct `query`, or the options that name the column"
+            ) from error
 
     @cached_property
     def engine(self) -> "Engine":
@@ -148,7 +150,9 @@ class Database:
             engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments)
         except ImportError as error:
             wanted = f"{sys.executable} -m pip install {error.name}"
-            raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
+            raise NeedsHuman(
+                f"the driver of {self._url} is not installed; to install it: {wanted}"
+            ) from error
         finalize(self, engine.dispose)  # closes the connections of a source that left the config
         return engine
 
@@ -288,8 +292,8 @@ class Sql:
             for number, row in enumerate(self._rows(connection, under), 1):
                 if number > _MOST_ROWS or time.monotonic() > until:
                     raise NeedsHuman(
-                        f"the query gives more than {_MOST_ROWS:,} rows, or takes more than {_LISTING:g} s: "
-                        "narrow it"
+                        f"the query returns more than {_MOST_ROWS:,} rows, or runs longer "
+                        f"than {_LISTING:g} s: select fewer rows"
                     )
                 try:
                     item = self._item(row)
@@ -298,7 +302,9 @@ class Sql:
                     continue
                 if item.key in seen:
                     twice.add(item.key)
-                    wrong.append(f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`")
+                    wrong.append(
+                        f"column {self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
+                    )
                     continue
                 seen.add(item.key)
                 if item.key == under or is_covered(item.key, {under}):
@@ -322,7 +328,9 @@ class Sql:
             statement = self._select(None).where(column(self._options.key) == key)
             rows = [_plain(row._mapping) for row in connection.execute(statement)]
             if len(rows) > 1:
-                raise Transient(f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`")
+                raise Transient(
+                    f"column {self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
+                )
             if not rows:
                 raise Stale(f"{item.uri} vanished since it was listed")
             if self._item(rows[0]).version != item.version:
@@ -406,10 +414,14 @@ class Sql:
         """
         kind, name = type(key).__name__, str(key)
         if len(name) > _LONGEST_KEY:
-            raise BadDocument(f"{self._options.key} has more than {_LONGEST_KEY:,} characters: correct `key`")
+            raise BadDocument(
+                f"column {self._options.key} has more than {_LONGEST_KEY:,} characters: correct `key`"
+            )
         if kind not in _BY_NAME or not name:
             shown = "NULL" if key is None else repr(key)
-            raise BadDocument(f"{self._options.key} is {shown}: a key is a whole number, text or a UUID")
+            raise BadDocument(
+                f"column {self._options.key} is {shown}: `key` must be whole numbers, texts or UUIDs"
+            )
         self._kinds.add(kind)
         self._nested = self._nested or "/" in name
         return name

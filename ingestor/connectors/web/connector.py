@@ -81,7 +81,7 @@ class WebOptions(HttpOptions):
     @model_validator(mode="after")
     def _starts_lie_within(self) -> "WebOptions":
         if len(set(self.start)) < len(self.start):
-            raise ValueError("`start` names an address twice")
+            raise ValueError("`start` names an address twice: remove one")
         return self
 
     def bounds(self) -> Bounds:
@@ -121,7 +121,7 @@ class Web:
                 self._mirror.write_note(_WHOLE, "yes")
         if crawl.cut:
             _log.warning(
-                "%s has more than %d pages: others are not read; raise `max_pages` to read more",
+                "%s has more than %d pages: the others are not read; raise `max_pages` to read them",
                 self._options.start[0],
                 self._options.max_pages,
             )

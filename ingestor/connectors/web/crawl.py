@@ -213,7 +213,9 @@ class Crawl:
         """
         url, site = step.url, origin(step.url)
         if self._failed[site] >= _IN_A_ROW:
-            raise Transient(f"{site} seems to be down: {_IN_A_ROW} pages in a row could not be read")
+            raise Transient(
+                f"{site} seems to be down, will be retried: {_IN_A_ROW} pages in a row could not be read"
+            )
         if step.role == "page" and self._bounds.robots and not self._robots.rules(url).allow(url):
             if step.start:
                 raise _Denied(f"{site}/robots.txt disallows {url}: if the site is yours, set `robots: false`")

@@ -44,7 +44,7 @@ class Mirror:
                 held.enter_context(hold_lock(f"{self._file}.lock"))
             except OSError as error:
                 reason = f"{error.strerror}: choose another folder with `cache`"
-                raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
+                raise NeedsHuman(f"the page cache {self._file} can't be written: {reason}") from error
             # One connection stays open: SQLite writes to the disk at the last close, too slow for each page.
             held.enter_context(self._open())
             yield
@@ -118,10 +118,14 @@ class Mirror:
                 with database:
                     yield database
         except sqlite3.OperationalError as error:  # a full disk, another program
-            raise Transient(f"{self._file} can't be used now, will be retried: {error}") from error
+            raise Transient(
+                f"the page cache {self._file} can't be used now, will be retried: {error}"
+            ) from error
         except sqlite3.DatabaseError as error:
             self._file.replace(f"{self._file}.damaged")
-            raise Transient(f"{self._file} is damaged and will be created again: {error}") from error
+            raise Transient(
+                f"the page cache {self._file} is damaged and will be created again: {error}"
+            ) from error
 
 
 def _page(facts: str) -> Page:

@@ -15,7 +15,9 @@ from ingestor.units import Duration, Size
 
 def _url(url: str) -> str:
     if "@" in url.partition("://")[2].partition("/")[0]:
-        raise ValueError("must not hold a user or password: set `user` and `password`, which are kept secret")
+        raise ValueError(
+            "must not contain a user or password: set `user` and `password`, which are kept secret"
+        )
     address = normal(url)
     if address is None:
         raise ValueError("must be an address such as https://docs.example.org/guide/")
@@ -61,7 +63,8 @@ class HttpOptions(Options):
             line = value.get_secret_value()
             if not (re.fullmatch(r"[A-Za-z0-9-]+", name) and line.isascii() and line.isprintable()):
                 raise ValueError(
-                    f"{name!r} can't be sent as a header: a name and one line of text are needed"
+                    f"header {name!r} can't be sent: its name must be letters, digits "
+                    "and -, its value one line of ASCII"
                 )
         return self
 

@@ -78,7 +78,7 @@ class HtmlPage:
         self._source, self._names = source, check(source)
         self.tree = LexborHTMLParser(source)
         if self.tree.root is None:
-            raise BadDocument("holds no readable HTML; exclude it, or repair it")
+            raise BadDocument("contains no readable HTML; repair it, or exclude it")
         self.left_out = Counter[str]()
         title = self.tree.css_first("title")
         self.title = one_line(title.text()) if title else ""

@@ -37,11 +37,11 @@ _T = TypeVar("_T")
 def read(data: bytes) -> "Message[str, str]":
     """Parse a message. Raises BadDocument if its parts are too many or nested too deep."""
     if data.lower().count(b"boundary=") > _BOUNDARIES:
-        raise BadDocument(f"a mail of more than {_BOUNDARIES:,} nested parts; exclude it")
+        raise BadDocument(f"has more than {_BOUNDARIES:,} nested parts; exclude it")
     try:
         return message_from_bytes(data)
     except RecursionError as error:
-        raise BadDocument("a mail whose parts are nested too deep; exclude it") from error
+        raise BadDocument("has parts that are nested too deeply; exclude it") from error
 
 
 def _attempt(function: Callable[[], _T], default: _T) -> _T:

@@ -144,7 +144,9 @@ def _events(source: str) -> Iterator[Any]:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's, which no other handler takes
             raise
-        raise BadDocument(f"is Markdown that cannot be read: {error}; report it, with the file") from None
+        raise BadDocument(
+            f"cannot be read as Markdown: {error}; report this defect with the file, or exclude the file"
+        ) from None
 
 
 def _block(text: str, start: int, end: int, element: _Element) -> Block:

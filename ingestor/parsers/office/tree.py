@@ -120,7 +120,7 @@ def read_tree(data: bytes, kind: Format, asides: Asides | None = None, *, slides
     except anydoc.EncryptedError:
         raise BadDocument("is encrypted; save it without a password, or exclude it") from None
     except anydoc.ResourceLimitError as error:
-        raise BadDocument(f"is larger or deeper than is read ({error}); split it, or exclude it") from None
+        raise BadDocument(f"is too large, or nested too deeply ({error}); split it, or exclude it") from None
     except anydoc.ConvertError as error:
         raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
     except BaseException as error:

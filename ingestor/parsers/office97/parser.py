@@ -55,7 +55,7 @@ def parse(blob: Blob) -> Document:
     except _DAMAGE as error:
         reason = str(error) or type(error).__name__
         raise BadDocument(f"is damaged or cut off ({reason}); save it again, or exclude it") from error
-    raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
+    raise BadDocument("contains no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
 
 
 def _about(file: "OleFileIO") -> dict[str, str]:

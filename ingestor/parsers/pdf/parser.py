@@ -116,7 +116,9 @@ def open_document(data: bytes) -> "PdfDocument":
                 continue
             break
         if len(document) > _PAGES:
-            raise BadDocument(f"has {quantity(len(document), 'page')}; {_PAGES:,} are read at most: split it")
+            raise BadDocument(
+                f"has {quantity(len(document), 'page')}, but at most {_PAGES:,} are read; split it"
+            )
         return document
     if "password" in reason.lower() or "security" in reason.lower():
         raise BadDocument("is encrypted; save it without a password, or exclude it")

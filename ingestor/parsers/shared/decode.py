@@ -163,7 +163,7 @@ def _check(text: str, encoding: str) -> str:
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
     if garbage > _GARBAGE * len(text) + 2:
         raise BadDocument(
-            f"not text: read as {encoding}, {garbage:,} of {len(text):,} characters are control codes"
-            " or invalid; exclude this file, or convert it to UTF-8 text"
+            f"is not text: read as {encoding}, {garbage:,} of {len(text):,} characters are control codes or "
+            "invalid; exclude this file, or convert it to UTF-8 text"
         )
     return text

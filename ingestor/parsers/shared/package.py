@@ -63,7 +63,8 @@ class Package:
         total = sum(info.file_size for info in self._zip.infolist())
         if len(self._zip.infolist()) > _ENTRIES or total > _TOTAL:
             raise BadDocument(
-                f"unpacks to {total:,} bytes in {len(self._members):,} parts, as only a bomb does; exclude it"
+                f"unpacks to {total:,} bytes in {len(self._members):,} parts, so it is probably a "
+                "decompression bomb; exclude it"
             )
 
     @property
@@ -82,7 +83,10 @@ class Package:
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         packed, size = info.compress_size, info.file_size
         if size > _PART or (size > _SMALL and size > _RATIO * packed):
-            raise BadDocument(f"has a part of {size:,} bytes, packed into {packed:,}: too large; exclude it")
+            raise BadDocument(
+                f"has a part of {size:,} bytes, compressed to {packed:,}, which "
+                "is too large; split it, or exclude it"
+            )
         try:
             return _transitional(self._zip.read(info))
         except _DAMAGE as error:
@@ -211,7 +215,9 @@ def _refuse_declarations(data: bytes, name: str) -> None:
 
     def refuse(root: str, system: str | None, public: str | None, inside: bool) -> None:
         if inside:
-            raise BadDocument(f"declares entities ({name}), which may be a bomb or a spy; exclude it")
+            raise BadDocument(
+                f"declares entities ({name}), which could fill the memory or read other files; exclude it"
+            )
 
     def begin(*element: object) -> None:
         raise _Begun

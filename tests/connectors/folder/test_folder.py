@@ -112,7 +112,7 @@ def test_changed_sidecar_changes_the_version_and_is_hinted_at(
     [
         (b"a: [1", r"a\.pdf\.meta\.yaml line 1: .*: correct it"),
         (b"\xff\xfe\x00", "neither YAML nor JSON"),
-        (b"- a\n", "must hold keys and values"),
+        (b"- a\n", "must be a mapping of keys to values"),
         (b"a: " + b"x" * 70_000, "more than 65,536 bytes"),
         (b"a: !!python/object/apply:os.getcwd []", "line 1: could not determine a constructor"),
         (b"a: 2026-99-99", "neither YAML nor JSON"),
@@ -196,7 +196,9 @@ def test_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) ->
     with (world.root / "big.md").open("wb") as stream:
         stream.truncate(10**12)
     [item] = world.connector.scan()
-    with pytest.raises(BadDocument, match=r"big\.md has 1,000,000,000,000 bytes; max_size is 50,000,000"):
+    with pytest.raises(
+        BadDocument, match=r"big\.md has 1,000,000,000,000 bytes, more than max_size \(50,000,000"
+    ):
         world.connector.fetch(item)
 
 
@@ -399,7 +401,7 @@ def test_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: Folde
     next(scan)
     world.root.rename(world.root.with_name("aside"))
     world.root.mkdir()
-    with pytest.raises(Transient, match="replaced while it was listed"):
+    with pytest.raises(Transient, match="replaced while it was being listed"):
         list(scan)
 
 

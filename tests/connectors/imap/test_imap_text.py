@@ -62,7 +62,7 @@ def test_lists_of_folders_are_parsed(lines: list[Line], names: list[bytes]) -> N
 
 
 def test_value_in_place_of_a_list_is_an_error() -> None:
-    with pytest.raises(ValueError, match="not the name of a folder"):
+    with pytest.raises(ValueError, match="lists a folder in an unknown form"):
         text.folders([b"nonsense"])
 
 

@@ -61,7 +61,7 @@ def test_full_disk_refuses_and_keeps_documents(tmp_path: Path) -> None:
         ballast = fill(disk, leave=50_000)
         said = caller.put("0", b"y" * 2_000_000)
         assert said.status == 507
-        assert "make room" in said.error
+        assert "free some space" in said.error
         assert caller.put("new", b"y" * 2_000_000).status == 507
         assert {
             item.key: caller.get(item.key).body for item in listed(connector(disk / "pushed")).values()

@@ -220,7 +220,7 @@ def test_article_that_redirects_inside_is_refused(tmp_path: Path) -> None:
         (Reply(status=401), NeedsHuman, "check `headers`"),
         (Reply(status=404), NeedsHuman, "correct `url`"),
         (Reply(status=500), Transient, "HTTP 500"),
-        (Reply(status=503, headers={"Retry-After": "900"}), Transient, "for 900 s"),
+        (Reply(status=503, headers={"Retry-After": "900"}), Transient, "wait 900 s"),
         (Reply(b"<html><body>We are back soon.</body></html>"), Transient, "is not a feed"),
         (Reply(b""), Transient, "is not a feed"),
         (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n<rss"), Transient, "can't be read"),

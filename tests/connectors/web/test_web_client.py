@@ -371,7 +371,7 @@ def test_server_busy_for_long_is_not_called_before(server: Site, status: int) ->
     for _ in range(3):
         with (
             WebClient(terms, outside(clock), busy) as client,
-            pytest.raises(Transient, match="allows no request"),
+            pytest.raises(Transient, match="asks to wait"),
         ):
             client.get(server.url("/"))
     assert len(server.asked) == 1

@@ -131,7 +131,7 @@ def test_site_failing_repeatedly_ends_the_pass(server: Site, cache: Path) -> Non
     ("status", "kind", "message"),
     [(401, NeedsHuman, "check `headers`, or `user`"), (403, NeedsHuman, "HTTP 403"),
      (404, NeedsHuman, "correct `start`"), (500, Transient, "HTTP 500"),
-     (429, Transient, "allows no request for 300 s")],
+     (429, Transient, "asks to wait 300 s")],
 )  # fmt: skip
 def test_unreadable_start_raises(
     server: Site, cache: Path, follow: str, status: int, kind: type[Exception], message: str

@@ -199,7 +199,7 @@ def test_lasting_fault_is_transient_for_all_texts(name: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (refused(401, "no such key"), "(401): no such key; check api_key"),
+        (refused(401, "no such key"), "(401): no such key; check `api_key`"),
         (refused(429, "you have no money", code="insufficient_quota"), "you have no money"),
         (refused(400, "dimensions are not supported"), "(400): dimensions are not supported"),
     ],
@@ -267,7 +267,7 @@ def test_answer_of_zeros_is_transient_for_all_texts() -> None:
 def test_vectors_of_other_dimensions_than_requested_are_refused() -> None:
     rows, _ = ask(lambda body: embedded([vector(text, 5) for text in body["input"]]), dimensions=8)
     assert isinstance(rows[0], NeedsHuman)
-    assert "gave vectors of 5 dimensions, not of 8" in str(rows[0])
+    assert "returned vectors of 5 dimensions, not of 8" in str(rows[0])
 
 
 def test_vectors_of_other_dimensions_than_before_are_refused() -> None:
@@ -275,7 +275,7 @@ def test_vectors_of_other_dimensions_than_before_are_refused() -> None:
         embedder = built(endpoint.base_url)
         embedder.embed(["x"])
         embedder._sender._learned["dimensions"] = 5  # as if the server had been another one
-        with pytest.raises(Transient, match="gave vectors of 8 dimensions, and of 5 before"):
+        with pytest.raises(Transient, match="returned vectors of 8 dimensions, but of 5 before"):
             embedder.embed(["x"])
 
 

@@ -199,7 +199,7 @@ def test_attachment_of_a_message_is_a_document_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (ole({"Contents": b"x"}), "holds no document of Word, Excel, PowerPoint or Outlook"),
+        (ole({"Contents": b"x"}), "contains no document of Word, Excel, PowerPoint or Outlook"),
         (ole({"WordDocument": struct.pack("<HH", 0xA5DC, 0x68)}), "from before 1997"),
         (ole({"WordDocument": struct.pack("<HH6xH", 0xA5EC, 0xC1, 0x100)}), "is encrypted"),
         (ole({"WordDocument": struct.pack("<HH6xH", 0xA5EC, 0xC1, 0)}), "is damaged or cut off"),
