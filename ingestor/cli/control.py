@@ -25,7 +25,7 @@ from ingestor.cli.usage import (
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Index everything, including config changes that wait for approval.
+    """Index everything, also config changes awaiting approval.
 
     Chunks documents again where the config changed, and removes documents of sources that left the config. If
     a daemon runs, it does the work; otherwise this command does the work, as sync does.
@@ -86,7 +86,7 @@ def accept(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Confirm that the missing documents of a held source are really gone.
+    """Confirm that a held source's missing documents are gone.
 
     The next pass removes the records of these documents, and of documents that became unreadable.
     """
@@ -122,7 +122,7 @@ def resume(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Resume a paused source: it is listed again, and its documents are indexed."""
+    """Resume a paused source: list and index it again."""
     from ingestor.cli.output import console
 
     project, _ = open_to_read(config)

@@ -167,7 +167,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare the sources, the journal, Chroma and the keyword index with each other.
+    """Compare sources, journal, Chroma and keyword index.
 
     Exits with 4 if anything differs.
     """
@@ -197,7 +197,7 @@ def list_documents(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the documents, each with its state and its number of records."""
+    """List the documents with their states and records."""
     from ingestor.cli.output import console
 
     with open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
@@ -214,7 +214,7 @@ def history(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which documents changed, when and why; the newest change comes first."""
+    """Show which documents changed and why, newest first."""
     from ingestor.cli.output import console
 
     console.show_history(open_to_read(config)[0].history(source, document, n), as_json)
@@ -403,7 +403,7 @@ def evaluate(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure which chunking lets searches find most in your documents.
+    """Measure which chunking finds most in your documents.
 
     Collections and the journal are not changed, so a daemon may run meanwhile. An interrupted run resumes
     with the vectors of the cache.
