@@ -190,8 +190,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedPart:
-    """A part of an embedder's result: ``positions`` of some of the texts, and ``vectors`` with a row for
-    each."""
+    """A part of an embedder's result, for the texts at some positions.
+
+    ``vectors``: a row for each position.
+    """
 
     positions: Sequence[int]
     vectors: Vectors

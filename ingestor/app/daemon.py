@@ -131,7 +131,7 @@ class ConfigState:
 
 
 class Reloader:
-    """Reloads a changed config file. If the file has errors, they are logged, and the old config stays in
+    """Reloads a config file that was changed. If it has errors, it is refused, and the old config stays in
     force.
 
     Call ``next_config`` regularly. ``asked``: the requests of signals, such as to reload. ``seen``: stamp of

@@ -104,8 +104,8 @@ def here(config: Config) -> Home:
 class SourceRoot(NamedTuple):
     """The connector of a source, and the containers that its listings found.
 
-    Both are kept when the config changes, unless ``setting`` changes. No new listing need follow then, so
-    ``containers`` must still know the items of the last one.
+    Both are kept when the config changes, unless ``setting`` changes. Then the source need not be listed
+    again, so ``containers`` must still know the items of the last listing.
     """
 
     setting: tuple[object, ...]

@@ -133,7 +133,7 @@ class Running:
         return fresh
 
     def configure(self, *, watch: bool) -> None:
-        """Decide which editions are kept in step, and by which recipes; then configure the engine for them.
+        """Decide which editions are kept in step by which recipes, and configure the engine for them.
 
         ``watch``: whether connectors report changes of their documents. Raises sqlite3.Error.
         """

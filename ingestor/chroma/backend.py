@@ -82,7 +82,8 @@ def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
 
 
 def right_settings(collection: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
-    """Return the right values of those settings of a collection that somebody else changed, as Chroma's JSON.
+    """Return the settings of a collection that somebody else changed, with their right values, as Chroma's
+    JSON.
 
     ``model``: as in ``new_configuration``. ``known``: whether a ``model`` of None means that no function is
     wanted. If it is False, the embedding function is not compared.
@@ -415,7 +416,7 @@ class Collections:
             return str(error)
 
     def reach_problem(self, name: ChromaName) -> str | None:
-        """Return why search misses too many records of a collection; None if it does not.
+        """Return why search misses too many records of a collection; None if search finds enough of them.
 
         Each call examines another sample of records. It also restores settings that somebody else changed.
         """

@@ -238,10 +238,10 @@ class Client:
         return int(self._ask("GET", f"/{collection}/count"))
 
     def post(self, collection: UUID, verb: Verb, **body: Any) -> Any:
-        """Send a request to read or write records of a collection. Return Chroma's answer, a dict of lists by
-        column.
+        """Send a request to read or write records of a collection. Return Chroma's answer.
 
-        ``verb``: the kind of request. ``body``: the fields of the request.
+        The answer is a dict of lists by column. ``verb``: the kind of request. ``body``: the fields of the
+        request.
         """
         return self._ask("POST", f"/{collection}/{verb}", body)
 

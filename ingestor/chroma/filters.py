@@ -16,8 +16,7 @@ DEEPEST = 20  # levels of a filter, objects and lists alike
 
 
 def find_excess(*filters: object) -> str | None:
-    """Return in words which limit of size the filters of one request exceed together; None if they exceed
-    none."""
+    """Return in words which limit of size the filters of one request together exceed, or None."""
     conditions = values = 0
     level = [each for each in filters if each is not None]
     for _ in range(DEEPEST + 1):

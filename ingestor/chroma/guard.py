@@ -127,7 +127,7 @@ class Guard:
         self._connections: dict[ClientConnection, None] = {}  # ordered by their last activity
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client until it closes the connection, or until the guard closes it because there are too
+        """Serve one client until it closes the connection, or the guard closes it because there are too
         many."""
         if len(self._connections) >= self._limit:
             idle = (each for each in self._connections if not each.busy)
@@ -150,7 +150,7 @@ class Guard:
             self._end(next((each for each in self._connections if each.held and each is not client), client))
 
     def count_wrong_token(self, client: str) -> None:
-        """Count a wrong token, and report the count at most once a minute.
+        """Count a wrong token, and report the number of wrong tokens at most once a minute.
 
         ``client``: address of the client.
         """

@@ -131,8 +131,7 @@ def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, s
 
 
 def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
-    """Return how to forward a request of a client with this right, or a refusal if the right does not
-    suffice."""
+    """Return how to forward a request of a client with this right, or a refusal."""
     if right is Right.ALL or method in (b"GET", b"HEAD"):
         return Treatment.STREAM
     filtered = _FILTERED.fullmatch(path) if method == b"POST" else None
@@ -163,9 +162,10 @@ def check_filters(body: bytes) -> bytes | Refusal:
 
 
 def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
-    """Return the path of an existing collection, for a request to get or create it.
+    """Return the path by which Chroma finds a collection, in place of a request to get or create the
+    collection.
 
-    A client that may only read gets the collection if it exists, and creates none. Any other request is
+    So a client that may only read finds an existing collection, but cannot create one. Any other request is
     refused. ``target``: path and query of the request.
     """
     wanted = _parse(body)

@@ -465,8 +465,7 @@ def unreachable(index: Index, records: Sequence[Searched]) -> list[RecordId]:
 
 
 def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
-    """Return the ids of the records that a search for their own vector finds. The records are those of one
-    page.
+    """Return the ids of those records of one page that a search for their own vector finds.
 
     Chroma's search is approximate. In 17,000 intact records it missed two among their nearest hundred, and
     found them among the nearest two hundred. So a record counts as lost only if a search for many more hits

@@ -100,8 +100,9 @@ class Supervision:
     """The state of our server, and by collection its crashes and the requests that got no answer.
 
     ``hanging_after``: if heartbeats get no answer for this many seconds, the processor time decides whether
-    it hangs. ``loaded``: UUIDs of collections that the server has loaded since its start; any thread adds to
-    this set. ``fatal``: collections that crashed a server in a test. They are removed when they are deleted.
+    the server hangs. ``loaded``: UUIDs of collections that the server has loaded since its start; any thread
+    adds to this set. ``fatal``: collections that crashed the server in a test. A collection leaves this set
+    when it is deleted.
     """
 
     hanging_after: float = 60.0

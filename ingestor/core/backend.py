@@ -64,7 +64,8 @@ class Backend(Protocol):
         """Delete the collection with its records, if it exists."""
 
     def reach_problem(self, name: ChromaName) -> str | None:
-        """Return why search misses too many of a sample of a collection's records; None if it does not.
+        """Return why search misses too many of a sample of a collection's records; None if it finds enough of
+        them.
 
         Raises Torn or Gone if the collection cannot be counted, read and searched.
         """
@@ -97,7 +98,8 @@ class Home:
         return f"{self.state} on {self.host}" if self.host else self.state
 
     def is_home_of(self, other: "Home") -> bool:
-        """Return whether both homes are of one state. A state may be moved together with its Chroma."""
+        """Return whether both values are the home of one state, even if the state was moved together with its
+        Chroma."""
         # a copy beside the original has the same Chroma; a moved state has the Chroma that moved along
         moved_along = self.chroma != "" and (self.machine, self.chroma) != (other.machine, other.chroma)
         return moved_along or (self.machine, self.state) == (other.machine, other.state)

@@ -84,14 +84,14 @@ def sudden_loss(
 ) -> str | None:
     """Return why a person must confirm a listing before it is applied; None if it can be applied.
 
-    ``vanished``, ``appeared``: numbers of documents that the listing lacks, and that are new in it.
-    ``known``: number of documents in the journal. ``before``: their largest number within a PERIOD, or since
-    a loss was accepted. By this number the losses of several listings add up. It is None before the first
-    complete listing. ``max_loss``: the fraction of the documents that may vanish. ``moved_root``: whether
-    another file system is mounted where the source was.
+    ``vanished``: how many documents the listing lacks. ``appeared``: how many are new in it. ``known``: how
+    many the journal has. ``before``: the largest number that the journal had within a PERIOD, or since a loss
+    was accepted. By this number the losses of several listings add up. It is None before the first complete
+    listing. ``max_loss``: the fraction of the documents that may vanish. ``moved_root``: whether another file
+    system is mounted where the source was.
 
-    Renamed documents are not lost: new documents are counted against vanished ones. If the root moved they
-    are not, because every vanished document is suspect then.
+    A renamed document is not lost, so new documents are counted against vanished ones. If another file system
+    is mounted, they are not, because every vanished document is suspect then.
     """
     if not vanished:
         return None

@@ -277,9 +277,9 @@ class Listing:
     """The result of listing a source.
 
     ``changes``: the changes for each edition. ``known``: for each edition, how many documents of the source
-    it had before. The number is 0 if only a part was listed and no document in it vanished. ``identity``:
-    identity of the file system at the root. ``trouble``: why the listing is incomplete; None if it is
-    complete.
+    the journal had before. If only a part of the source was listed and no document vanished in it, the number
+    is 0. ``identity``: identity of the file system at the root. ``trouble``: why the listing is incomplete;
+    None if it is complete.
     """
 
     changes: tuple[ListingChanges, ...]

@@ -259,7 +259,7 @@ class EditionStore:
         return self._editions.of_name(name).role == "staging"
 
     def forget_names(self) -> None:
-        """Make the next use of a name check first that the names in Chroma match the roles of the editions.
+        """Have the names in Chroma compared with the roles of the editions before the next use of a name.
 
         Call this before roles change in the journal. After the change an error could prevent the call.
         """
@@ -334,8 +334,8 @@ class EditionStore:
             self._chroma.delete(place)
 
     def match_names(self) -> None:
-        """Rename collections in Chroma to match the roles of their editions, unless the names are known to
-        match.
+        """Rename collections in Chroma to match the roles of their editions. If they are known to match, do
+        nothing.
 
         Raises Transient if Chroma cannot be reached.
         """

@@ -226,9 +226,9 @@ class Embedding:
     def _answers(
         self, wanted: Mapping[Digest, str], rank: Rank
     ) -> Iterator[tuple[Sequence[Digest], list[Vector]]]:
-        """Yield digests together with their vectors, cached vectors first. No yielded part is empty.
+        """Yield digests together with their vectors, in parts, cached vectors first. No part is empty.
 
-        ``wanted``: texts by digest.
+        ``wanted``: texts by digest. ``rank``: rank of the requests for vectors that are not cached.
         """
         missing: list[Digest] = []
         for part in _parts(list(wanted), ROUND):
@@ -280,8 +280,7 @@ class Embedding:
         return self._next_round
 
     def _wait(self) -> list[_Request]:
-        """Wait until requests are queued, and return those of the next round; an empty list when the program
-        ends."""
+        """Wait for requests, and return those of the next round; an empty list when the program ends."""
         with self._changed:
             if not self._queue:
                 self._next_round = self._first_round
@@ -468,7 +467,7 @@ class Embeddings:
         return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close the ``Embedding`` of every embedder whose recipe is not named.
+        """Close the ``Embedding`` of every embedder whose recipe is not in ``recipes``.
 
         Call this after a config was applied.
         """
@@ -482,7 +481,7 @@ class Embeddings:
             self._closed += closed.counts()
 
     def counts(self) -> Counts:
-        """Return the sum of the counts of all embedders since the program started. Any thread may call."""
+        """Return the counts of all embedders, added up since the program started. Any thread may call."""
         return reduce(add, (one.counts() for one in list(self._by_recipe.values())), self._closed)
 
     def stop(self) -> None:

@@ -177,8 +177,8 @@ class Queue:
         return self.records >= BATCH
 
     def is_ripe(self, now: float) -> bool:
-        """Return whether to write now: a batch is full, or the first document has waited LINGER seconds for
-        others."""
+        """Return whether to write now, since a batch is full or the first document has waited LINGER
+        seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
     @property
@@ -208,8 +208,8 @@ class Flight:
     """All documents in flight, and the documents whose earlier attempts are remembered, by row of the
     journal.
 
-    ``queues``: by edition, the prepared documents that wait to be written. The queues repeat facts of the
-    records, because the cost of a step must not grow with the number of documents.
+    ``queues``: by edition, the prepared documents that wait to be written. They could be found among all
+    documents, too, but the cost of a step must not grow with the number of documents.
     """
 
     def __init__(self) -> None:

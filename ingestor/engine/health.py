@@ -93,11 +93,10 @@ class CollectionHealth:
         return {name for name, health in self.of.items() if now < health.not_before}
 
     def troubles(self) -> dict[str, str]:
-        """Return why the last attempt to use a collection failed, by collection. Healthy collections are left
-        out.
+        """Return why the last attempt to use a collection failed, for each collection where it did.
 
         Keys are the names that readers use. If both the edition that readers see and its replacement failed,
-        the reason of the former is returned.
+        the reason of the edition that readers see is returned.
         """
         failed = {name: health.trouble for name, health in self.of.items() if health.trouble is not None}
         building_first = sorted(failed, key=self._collections.is_building, reverse=True)
@@ -148,9 +147,10 @@ class CollectionHealth:
             health.marked = result is WriteResult.RETRY
 
     def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
-        """Call ``work`` for a collection; after an error pause, hold or rebuild the collection.
+        """Call ``work``, which uses a collection; after an error pause, hold or rebuild the collection.
 
-        Return what came of it. Raises sqlite3.Error if the journal itself is at fault.
+        Return whether the work was done, is to be retried, or is abandoned. Raises sqlite3.Error if the
+        journal is at fault.
         """
         try:
             try:

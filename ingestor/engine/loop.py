@@ -232,10 +232,10 @@ class Engine:
         self._queried = self.journal.mark(), self.clock(), few
 
     def _may_dispatch(self) -> bool:
-        """Return whether to query the journal for due documents.
+        """Return whether the journal must be queried for due documents now.
 
-        The query is repeated after a write to the journal, once an eighth of the begun documents ended, or
-        after some time.
+        That is so after a write to the journal, after an eighth of the begun documents ended, and after some
+        time in any case.
         """
         mark, at, few = self._queried
         return (
@@ -291,11 +291,13 @@ class Engine:
     # --- vanished and drifted documents --------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Remove vanished documents, and chunk documents again whose cuts no longer fit the statistic.
+        """Remove vanished documents. Then chunk documents again if the statistic of their collection has
+        changed too much.
 
-        A document is removed only when no listing and no document waiting to be read can find it under
-        another name. Documents are chunked again when all new ones are read, so that the statistic does not
-        change meanwhile.
+        Some chunkers cut by a statistic of the whole collection, which changes with each document. A document
+        is removed only when no listing and no document waiting to be read can find it under another name.
+        Documents are chunked again when all new ones are read, so that the statistic does not change
+        meanwhile.
         """
         ready = self._ready()
         if not (ready or self.leaving or self.losing):
@@ -443,7 +445,7 @@ def _no_predecessor(new: Entry, content: str) -> Entry | None:
 class DocumentFlow:
     """Decides what to do with the outcome of a document's preparation.
 
-    The document is queued to be written, or its work ends and it is retried later.
+    A prepared document is queued to be written. A document that failed is quarantined, or retried later.
     """
 
     def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:

@@ -83,7 +83,10 @@ def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[s
 
 @dataclass(slots=True)
 class _Sample:
-    """Languages and tokens of the first documents of a source. ``documents``: their rows in the journal."""
+    """Counts of languages and tokens in the first documents of a source.
+
+    ``documents``: the rows of these documents in the journal.
+    """
 
     documents: set[int] = field(default_factory=set)
     languages: Counter[str] = field(default_factory=Counter)
@@ -109,8 +112,10 @@ class LanguageWarnings:
                 self._notices.put("tokens", feed.source, None)
 
     def add(self, entry: Entry, prepared: Prepared, source: Source | None) -> None:
-        """Count the language and tokens of a prepared document, and warn once if its source does not fit the
-        model."""
+        """Count the language and tokens of a prepared document.
+
+        Warn once if its source does not fit the model.
+        """
         if source is None or not prepared.records:
             return
         known, vocabulary = source.tools.languages, source.tools.vocabulary

@@ -342,7 +342,7 @@ class Scanner:
         self._log(source, watch, result.trouble, "source_failed")
 
     def _hold(self, source: Source, watch: Watch, action: Hold) -> None:
-        """Hold a source whose listing lacks too many documents."""
+        """Hold a source whose listing lacks too many documents, until a person accepts the loss."""
         reason = f"{action.reason}; nothing is removed until `ingestor accept {source.name}`"
         self._log(source, watch, reason, "source_held")
         self.source_rows.hold(source.name, reason, loss=True, root=action.root)

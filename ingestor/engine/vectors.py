@@ -101,8 +101,10 @@ class LocalVectors:
         return Answered(vectors)
 
     def _steps(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Embed texts in steps, each with texts of similar length: embedders pad the texts of a batch to one
-        length."""
+        """Embed texts in steps.
+
+        Each step has texts of similar length, since embedders pad a batch to one length.
+        """
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
         for start in range(0, len(texts), STEP):
             step = longest_first[start : start + STEP]

@@ -121,9 +121,9 @@ class WorkQueue:
             self._changed.notify_all()
 
     def _wake(self) -> None:
-        """Wake a thread if a permit is free.
+        """Wake a waiting thread if a permit is free.
 
-        Otherwise the next thread that finishes a task continues with the queue.
+        Otherwise a thread that finishes its task takes the next task.
         """
         if self._at_work.total() < self._at_once:
             self._changed.notify()
@@ -253,7 +253,7 @@ class Pool:
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
         """Run ``hints`` in a thread, and post each hint that it yields, with ``tag``.
 
-        Return a function that ends this.
+        Return a function that ends the thread.
         """
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         ending = [thread for thread, stop in self._listeners if stop.is_set()]

@@ -151,7 +151,10 @@ class Writer:
             self.health.mark(collection)
 
     def _write(self, collection: EditionName, queue: Queue) -> None:
-        """Write a batch of small documents. Then their work ends, unless an error paused the collection."""
+        """Write a batch of small documents.
+
+        Afterwards they are no longer in flight, unless an error paused the collection.
+        """
         batch = queue.batch(background=self._collections.is_building(collection))
         if not batch:
             return
@@ -239,11 +242,11 @@ class Writer:
         return Slices(index, write(self._journal, index, writes, self._flow.current_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
-        """Return the documents of a batch that may be written now. The others are prepared again.
+        """Return the documents of a batch that may be written now. The others will be prepared again.
 
-        A document may be written if today's config has its recipe, and its records in the journal did not
-        change. Each row of the journal may occur once. No document may adopt the records of one that is only
-        partly written.
+        A document may be written if it was prepared by the recipe of today's config, and its records in the
+        journal did not change since. Each row of the journal may occur once in the batch. No document may
+        adopt the records of one that is only partly written.
         """
         partly = queue.partly_written()
         current = {
@@ -350,8 +353,7 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 def write(
     journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
 ) -> Iterator[None]:
-    """Write documents to the index, and store in the journal that they are up to date. Yield after each
-    request.
+    """Write documents to the index, and store in the journal that they are written. Yield after each request.
 
     ``batch``: documents of one collection, compatible with each other. ``wanted``: returns the recipe by
     which today's config prepares a document. ``home``: the machine and folder of this state.

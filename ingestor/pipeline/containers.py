@@ -308,10 +308,9 @@ class Containers:
         return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
 
     def _open(self, item: Item) -> Unpacked | None:
-        """Open a container, or return it if it is already open. Two workers never open containers at the same
-        time.
+        """Open a container and return its members; None if it has none.
 
-        Return None if the container has no members.
+        A container that is already open is returned at once. Only one worker opens containers at a time.
         """
         at = item.key, item.version
         with self._lock:

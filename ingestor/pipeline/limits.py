@@ -29,7 +29,7 @@ MOST_REPEATS = 100  # chunks of the same text, of one document
 
 @cache
 def repeat_rules() -> Fingerprint:
-    """Return a fingerprint of the limit for repeated chunks. Its change makes all documents due."""
+    """Return a fingerprint of the limit for repeated chunks. If it changes, all documents become due."""
     return fingerprint(["repeats", MOST_REPEATS])
 
 

@@ -79,7 +79,7 @@ class Describing:
 def rules(how: Describing) -> Fingerprint:
     """Return a fingerprint of all settings that decide metadata.
 
-    Its change makes existing records be patched.
+    If it changes, the metadata of records is patched.
     """
     name, quotas = how.source if carries(how.profile, "source_name") else "", how.quotas
     bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes

@@ -84,8 +84,7 @@ def has_file(path: Path) -> bool:
 
 @contextmanager
 def collections_of(config: Config, journal: Journal, patience: float | None = None) -> Iterator[Collections]:
-    """Open Chroma for reading, by the server of a running daemon or sync, else by a server for this command
-    alone.
+    """Open Chroma for reading: by the server of a running daemon or sync, else by a server for this command.
 
     ``patience``: seconds to wait while Chroma starts or another command uses it; None means PATIENCE. Raises
     Locked after that time, and NeedsHuman if Chroma cannot be shared.
@@ -124,8 +123,7 @@ def check_answers(chroma: Chroma) -> None:
 
 
 def as_served(config: Config) -> Config:
-    """Return the config with the address and token of the Chroma server that a running daemon or sync has
-    started.
+    """Return the config with the address and token of Chroma's server that a daemon or sync runs now.
 
     They are read from the lock file of Chroma's folder. Raises Locked if that server does not listen at the
     moment.

@@ -107,7 +107,7 @@ class SyncPlan:
 
     @property
     def complete(self) -> bool:
-        """Return whether the plan covers everything: each source and collection was examined, no document
+        """Return whether the plan is complete: all sources and collections were examined, and no document
         failed."""
         return not (self.unseen or self.unusable or self.documents.failed)
 
@@ -161,8 +161,10 @@ class WatchedChunker:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Number of documents that a plan reads: ``documents`` of a source with more than ``above`` due ones,
-    else all."""
+    """Number of documents that a plan reads of a source.
+
+    It reads ``documents`` of a source that has more than ``above`` due ones, and all of any other source.
+    """
 
     documents: int = 2_000
     above: int = 20_000

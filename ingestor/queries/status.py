@@ -463,8 +463,8 @@ def report_sync(
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
     """Count documents by state. A document that is in two editions of a collection is counted once.
 
-    Settled documents are counted in the live edition, and all others in the edition that is to replace it. To
-    these are added the documents that are not settled in the live edition only.
+    Settled documents are counted in the live edition, and all others in the edition that is to replace it.
+    Documents that are not settled in the live edition only are added.
     """
     states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
     replacing = {each.serves: each.name for each in editions if each.role == "staging"}

@@ -98,8 +98,7 @@ def merge(old: Choices, new: Choices) -> Choices:
 
 
 def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str]]) -> Choices:
-    """Return choices without the parsers that read no document, since a change of such a parser changes
-    nothing.
+    """Return choices without the parsers that read no document: their changes have no effect.
 
     ``read_by``: by source, the parsers that read its documents.
     """
@@ -305,10 +304,10 @@ class EditionSetup:
 class Decision:
     """The decision about a collection under a config.
 
-    ``act`` is ``follow`` to apply the wanted choices to the live edition, in place. It is ``build`` to build
-    another edition, or ``continue`` to go on with the edition that was begun. It is ``keep`` to keep the old
-    choices, for the reason ``why``. All acts except ``continue`` delete an edition that is being built. To
-    change such an edition by a second write would make search miss records.
+    ``act``: ``follow`` applies the wanted choices to the live edition, in place. ``build`` builds another
+    edition. ``continue`` goes on building the edition that was begun. ``keep`` keeps the old choices, for the
+    reason ``why``. All acts except ``continue`` delete an edition that is being built. To change such an
+    edition by a second write would make search miss records.
 
     ``choices``: the choices in force afterwards, for the replacement if one is built. ``changes``: the
     differences between the choices of the live edition and the wanted ones.

@@ -259,8 +259,7 @@ class Swaps:
         return self._requests.take_arrange() or bool(pending)
 
     def _promote(self, building: Edition) -> bool:
-        """Make an edition live if it is complete and nothing prevents the switch. Return whether it is live
-        now.
+        """Make an edition live if it is complete and nothing prevents the switch. Return whether it is live.
 
         Raises Torn if its records differ from the journal, and Gone, Transient and NeedsHuman.
         """

@@ -90,12 +90,12 @@ class Isolation:
         return describe(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
-        """Parse a blob in a confined process. ``kind``, ``options``: the parser's name in the config, and its
-        options.
+        """Parse a blob in a confined process.
 
-        Raises BadDocument, also if a limit is exceeded or the process crashes, and Defect for any other
-        exception of the parser. Raises Transient if no process can be started or the machine is too busy.
-        Raises Slow if the next attempt will have more time, and Stopped after ``stop`` was called.
+        ``kind``, ``options``: the parser's name in the config, and its options. Raises BadDocument, also if a
+        limit is exceeded or the process crashes, and Defect for any other exception of the parser. Raises
+        Transient if no process can be started or the machine is too busy. Raises Slow if the next attempt
+        will have more time, and Stopped after ``stop`` was called.
         """
         request = [
             *("parse", kind, pack_options(options)),
@@ -213,7 +213,7 @@ class Isolation:
         return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
 
     def _run(self, lane: _Lane, ask: Callable[[Process], T]) -> T:
-        """Call ``ask`` with a process from a lane. Afterwards put the process back, unless it has ended.
+        """Call ``ask`` with an idle process. Afterwards return the process to its queue, unless it has ended.
 
         ``lane``: the queue of the idle processes for this kind of work.
         """

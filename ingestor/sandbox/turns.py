@@ -25,7 +25,10 @@ class ProcessTurns:
         self._ahead = 0  # threads that wait with work that is not behind
 
     def take_free(self, *, behind: bool) -> bool:
-        """Take a turn if one is free, without waiting. Return whether it was taken."""
+        """Take a turn if one is free, without waiting. Return whether it was taken.
+
+        ``behind``: whether the work is for a collection that readers do not see yet.
+        """
         with self._changed:
             may_take = self._may_take(behind)
             self._taken[behind] += may_take
@@ -34,7 +37,8 @@ class ProcessTurns:
     def take(self, *, behind: bool) -> None:
         """Wait for a turn and take it. Raises Stopped.
 
-        Work that is behind also waits until no other work waits.
+        ``behind``: whether the work is for a collection that readers do not see yet. Then it also waits until
+        no other work waits.
         """
         with self._changed:
             self._ahead += not behind
@@ -57,8 +61,8 @@ class ProcessTurns:
     def _may_take(self, behind: bool, *, waits: bool = False) -> bool:
         """Return whether a thread may take a turn now.
 
-        ``waits``: whether the thread is already waiting. A thread that has just come lets waiting threads go
-        first.
+        ``behind``: whether its work is for a collection that readers do not see yet. ``waits``: whether the
+        thread is already waiting. A thread that has just come lets waiting threads go first.
         """
         if sum(self._taken.values()) >= self._at_once:
             return False

@@ -127,7 +127,7 @@ class Backlog:
         return self._journal.select(query, (*feed, now, limit))
 
     def any_gone(self, edition: EditionName) -> bool:
-        """Return whether any document of this edition vanished whose records are not removed yet."""
+        """Return whether an edition has documents that vanished from their source, but still have records."""
         query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
         return bool(self._journal.select(query, (edition,)))
 

@@ -239,8 +239,7 @@ class Editions:
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
     def note(self, edition: Edition) -> None:
-        """Store the facts about an edition's collections in Chroma: UUIDs, embedder, metadata keys,
-        generations."""
+        """Store the facts about an edition's collections: UUIDs, embedder, metadata keys and generations."""
         keys, generations = json.dumps(sorted(edition.extra_keys)), " ".join(edition.generations)
         self._journal.write(
             """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_journal(path: Path) -> Iterator[Journal]:
-    """Open the journal until the context ends. The file is created if it does not exist; its folder must
-    exist.
+    """Open the journal until the context ends. The file is created if it does not exist.
 
-    Raises NeedsHuman if the file cannot be used, when it is opened or later in the context.
+    Its folder must exist. Raises NeedsHuman if the file cannot be used, when it is opened or later in the
+    context.
     """
     try:
         journal = Journal(path)

@@ -281,8 +281,7 @@ class Reports:
         return self._journal.select(query)
 
     def count_unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """Count the documents that are not settled in ``edition``, but are settled in ``other`` or do not
-        exist there.
+        """Count documents that are not settled in ``edition``, and in ``other`` are settled or do not exist.
 
         Return source, state and number. Quarantined documents count as not settled here.
         """
@@ -402,7 +401,7 @@ class Unsettled:
         return documents, records
 
     def examples(self, feed: Feed, number: int) -> list[str]:
-        """Return the keys of the first documents of a feed that are to be removed or indexed.
+        """Return the keys of the first ``number`` documents of a feed that are to be removed or indexed.
 
         If an attempt at the document failed, its key is followed by the reason.
         """

@@ -301,7 +301,10 @@ def marks(values: Sequence[object]) -> str:
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
-    """Build an entry. ``row``: the values of COLUMNS. ``known``: the document's records."""
+    """Build an entry from a row of the table of documents.
+
+    ``row``: the values of the columns in COLUMNS. ``known``: the document's records.
+    """
     id_, document_id, source, collection, key, done_version, done_recipe, facts = row[:8]
     digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
     version, uri, size, modified, extra = row[13:18]
