@@ -37,7 +37,7 @@ window() {  # name, command: typed at a plain prompt
 ln -s "$root/documents" "$place/documents"
 window daemon 'ingestor run'
 wait_for daemon 'Watching for changes'
-window question 'ingestor query -n 2 "How long may I keep a book?"'
+window question 'ingestor query -n 1 "How long may I keep a book?"'
 wait_for question '^\$ *$'
 { shown daemon; echo; shown question; } > "$place/session.ansi"
 
