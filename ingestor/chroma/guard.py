@@ -127,8 +127,7 @@ class Guard:
         self._connections: dict[ClientConnection, None] = {}  # ordered by their last activity
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client until it closes the connection, or the guard closes it because there are too
-        many."""
+        """Serve one client until it closes the connection, or until there are too many connections."""
         if len(self._connections) >= self._limit:
             idle = (each for each in self._connections if not each.busy)
             self._end(next(idle, next(iter(self._connections))))

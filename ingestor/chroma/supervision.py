@@ -179,8 +179,10 @@ class Supervision:
         return None
 
     def note_answer(self, name: ChromaName) -> None:
-        """Note that a request for a collection was answered, so that earlier ones without an answer no longer
-        count."""
+        """Note that a request for a collection was answered.
+
+        Earlier requests without an answer no longer count.
+        """
         self.move(ServerEvent.ANSWER)
         self._silences.pop(name, None)
 
@@ -189,10 +191,9 @@ class Supervision:
         self._deaths[name] += 1
 
     def suspects(self, name: ChromaName) -> bool:
-        """Return whether a collection must be tested before it is opened, since the server crashed over it
-        too often.
+        """Return whether a collection must be tested before it is opened, because it may crash the server.
 
-        If so, its crashes are counted from zero again.
+        That is so after several crashes during requests for it. Then its crashes are counted from zero again.
         """
         if self._deaths[name] < DEATHS:
             return False

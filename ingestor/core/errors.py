@@ -101,8 +101,7 @@ def delay(attempt: int, random: float, cap: float = CAP) -> float:
 
 
 def has_passed(since: float, seconds: float, now: float) -> bool:
-    """Return whether ``seconds`` have passed since the time ``since``; True if the clock was put back
-    meanwhile."""
+    """Return whether ``seconds`` have passed since ``since``; True if the clock was put back in between."""
     return not since <= now < since + seconds
 
 

@@ -127,7 +127,8 @@ def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _former(kind: type[Options]) -> dict[str, Any]:
-    """Return for each option that a later version added the value that means the earlier behaviour."""
+    """Return for each option that a later version added its value for the earlier behaviour (see
+    registry.added)."""
     marks = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
     return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 

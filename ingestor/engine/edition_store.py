@@ -195,8 +195,7 @@ class EditionStore:
         Notices(self._journal).put("reach", name, "; ".join(reasons))
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
-        """Close an edition after a failed request, and have Chroma's supervisor examine the shard that
-        failed.
+        """Close an edition after a failed request, and report the failing shard to the supervisor of Chroma.
 
         The next use opens the edition again. Only one shard is reported: after that report the server may
         have been restarted, and later errors would blame the new server.
@@ -321,8 +320,10 @@ class EditionStore:
         return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids), model)
 
     def _start_over(self, edition: Edition, why: str) -> None:
-        """Delete an edition's collections in Chroma, and mark its records as in doubt, so that all are
-        written again."""
+        """Delete an edition's collections in Chroma, and have all its records written again.
+
+        The records are marked as in doubt in the journal. ``why``: the reason for the log.
+        """
         about = event("collection_rebuilt", collection=str(edition.serves), reason=why)
         log.warning("collection %s: %s; rewriting all records", edition.serves, why, extra=about)
         self._journal.doubt(edition.name)

@@ -338,8 +338,8 @@ class Embedding:
                     request.answer.set_result(answer)
 
     def _is_up(self, error: Exception) -> bool:
-        """Return whether the embedder still embeds a harmless text, so that one bad text may have caused the
-        error."""
+        """Return whether a single bad text may have caused the error: the embedder still embeds a harmless
+        text."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:

@@ -177,8 +177,7 @@ class Queue:
         return self.records >= BATCH
 
     def is_ripe(self, now: float) -> bool:
-        """Return whether to write now, since a batch is full or the first document has waited LINGER
-        seconds."""
+        """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
     @property

@@ -124,8 +124,10 @@ class Engine:
         self.check_collections()
 
     def check_collections(self) -> None:
-        """Have every collection examined in the next step, because Chroma was restarted or the config
-        changed."""
+        """Have every collection examined in the next step.
+
+        Call this when Chroma was restarted or the config changed.
+        """
         for edition in dict.fromkeys(feed.edition for feed in self.sources):
             self.health.mark(edition)
 

@@ -254,8 +254,7 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
 
 def _clash(collections: Collections, names: Sequence[str]) -> str | None:
-    """Return why a new collection cannot be created, because one of its shards' names is used; None if it
-    can."""
+    """Return why a new collection cannot be created under these names of shards; None if it can."""
     try:
         for name in names:
             collections.find(ChromaName(name))

@@ -69,8 +69,8 @@ def parsers_of(source: SourceConfig) -> list[Choice]:
 
 
 def model_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
-    """Return by source the price of a million tokens that a language model reads, plus a million that it
-    writes.
+    """Return the price of a language model for each source: of reading a million tokens and writing a
+    million.
 
     The price is 0 for sources whose chunking strategy uses no language model.
     """

@@ -10,8 +10,7 @@ from ingestor.core.errors import Stopped
 
 
 class ProcessTurns:
-    """Limits how many threads use processes at the same time: each thread takes a turn, works, and returns
-    it.
+    """Limits how many threads use processes at the same time. Each takes a turn, works, and returns the turn.
 
     Work for a collection that readers do not see yet is called ``behind``. It leaves one turn free for other
     work. ``at_once``: how many threads may have a turn. ``stopped``: called every ``tick`` seconds while a
