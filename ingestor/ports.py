@@ -208,8 +208,7 @@ class Chunker(Protocol):
 
 @runtime_checkable
 class Collective(Protocol):
-    """A chunker whose cuts depend on a statistic of the whole collection, such as a mean (see
-    chunkers/cluster.py)."""
+    """A chunker whose cuts depend on a statistic of the whole collection (see chunkers/cluster.py)."""
 
     statistic: str  # name of the sums; documents of all chunkers with this name are summed together
 

@@ -49,7 +49,7 @@ def origin(source: SourceConfig) -> Fingerprint:
 
 
 def find_renames(sources: Collection[SourceConfig], stored: Mapping[SourceName, SourceOrigin]) -> Renames:
-    """Find the sources of the config that are renamed ones. Return their new names by the old names.
+    """Find the sources of the config that had another name before. Return their new names by the old names.
 
     ``stored``: the sources that have documents in the journal. If several have the same origin, the first one
     counts. A new name must be free: no source of this name may have documents, unless that source is renamed,

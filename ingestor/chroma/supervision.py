@@ -85,10 +85,12 @@ class Observation:
 
 
 def is_stuck(since: float, before: Observation, now: Observation) -> bool:
-    """Return whether a server that does not answer must be restarted, since it uses no processor time.
+    """Return whether a server that does not answer must be restarted, since it uses hardly any processor
+    time.
 
-    ``since``: monotonic seconds of the first request without an answer. ``before``, ``now``: two
-    observations, between which nothing was answered.
+    A server that has not answered for LONGEST seconds must be restarted in any case. ``since``: monotonic
+    seconds of the first request without an answer. ``before``, ``now``: two observations, between which
+    nothing was answered.
     """
     if now.at - since > LONGEST or before.spent is None or now.spent is None:
         return True

@@ -44,7 +44,7 @@ class Backend(Protocol):
         """Free a name that another program's collection has: delete that collection if it is empty, else
         rename it.
 
-        Return a phrase for the log: "deleted, for it was empty", or "kept, as" with its new name.
+        Return a phrase for the log: "deleted, since it was empty", or "kept, as" with its new name.
         """
 
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:

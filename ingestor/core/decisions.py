@@ -67,9 +67,9 @@ class QueuePositions:
     def of(self, item: Item) -> float:
         """Return the position of the next new document.
 
-        Small documents come first, then others, then large ones. The members of a container follow, at 1.0,
-        2.0 and so on. So an archive of thousands of files does not delay other documents, and the members of
-        two archives alternate.
+        Small documents come first, then those of medium size, then large ones. The members of a container
+        follow, at 1.0, 2.0 and so on. So an archive of thousands of files does not delay other documents, and
+        the members of two archives alternate.
         """
         container, inside, _ = item.key.partition(INSIDE)
         if not inside:

@@ -397,7 +397,7 @@ class SyncReport:
     def complete(self) -> bool:
         """Return whether the sync finished its work: no document failed or is due.
 
-        Quarantined ones are no failure.
+        Quarantined documents do not count as failed.
         """
         left = self.documents.failed or self.documents.due
         return not (self.held or self.unseen or self.unusable or left or self.interrupted)
