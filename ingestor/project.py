@@ -416,8 +416,10 @@ class Project:
             return inventory.delete(config, name, not_ours=not_ours)
 
     def adopt_collection(self, name: str) -> CollectionInfo:
-        """Make a collection that another state wrote available to this state (see `ingestor collections
-        --adopt`)."""
+        """Let this project write to a collection that another state folder of ingestor wrote so far.
+
+        The command is `ingestor collections --adopt`.
+        """
         from ingestor.queries import inventory
 
         config = self._config()

@@ -61,7 +61,10 @@ _NOT_LEAN = frozenset(
 
 
 def carries(profile: Profile, key: str) -> bool:
-    """Return whether records of this profile have the key, provided that it has a value."""
+    """Return whether a metadata key is written to records.
+
+    ``profile``: the configured set of keys. Documents without a value for a key never have that key.
+    """
     if profile == "full":
         return True
     if profile == "lean":

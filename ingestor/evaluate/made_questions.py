@@ -343,7 +343,10 @@ def _own_questions(document: Document) -> Iterator[_Candidate]:
 
 
 def _headings(document: Document, lower: set[str]) -> Iterator[_Candidate]:
-    """Yield questions made from headings; the paragraph below each heading is the answer."""
+    """Yield questions made from headings; the paragraph below each heading is the answer.
+
+    ``lower``: words that the document also writes in lower case, so that they are no names.
+    """
     for block, body in pairwise(document.blocks):
         if block.kind == "heading" and body.kind == "paragraph":
             start, end = trim(document.text, (block.start, block.end))

@@ -25,9 +25,9 @@ _EXPECTED = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors that a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """Order to prepare a document on a node.
+    """Request to parse, chunk and embed a document on another machine, a node of the Ray cluster.
 
-    ``blob``, ``parsed``: the content of the document as bytes, or as parsed text; the other one is None.
+    ``blob``, ``parsed``: the content of the document, either as bytes or as parsed text; the other is None.
     ``predecessor``: entry of a vanished document with the same content, whose records can be reused.
     """
 

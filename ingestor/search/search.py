@@ -269,7 +269,11 @@ class _Search:
         )
 
     def _of_named(self, vectors: Vectors, named: Mapping[str, float], n: int) -> Order:
-        """Return the nearest records of the documents that the question names."""
+        """Return the ``n`` records nearest to the question, of the documents that the question names.
+
+        ``named``: by document id, how much of the name stands in the question. The ``_NAMED`` documents with
+        the largest values count.
+        """
         first = sorted(named, key=lambda document: (-named[document], document))[:_NAMED]
         if not first:
             return []

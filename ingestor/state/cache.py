@@ -301,9 +301,9 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether an error of SQLite means that the file is damaged or foreign.
+    """Return whether an error means that the cache file is damaged, or was written by another program.
 
-    UnicodeDecodeError does: Python raises it when SQLite's message quotes a damaged page.
+    UnicodeDecodeError counts, too: Python raises it if an error message of SQLite quotes a damaged page.
     """
     name = getattr(error, "sqlite_errorname", "")
     is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))

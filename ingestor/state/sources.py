@@ -240,7 +240,9 @@ class Withdrawals:
         return next((Withdrawal(*row) for row in self._journal.select(query, (source,))), Withdrawal())
 
     def accept(self, source: SourceName) -> bool:
-        """Accept the loss of documents whose records are kept, and have these documents retried now.
+        """Accept that many unreadable documents leave the index, and have these documents retried now.
+
+        The records of these documents are still in the index; the retry deletes them.
 
         Return False if no records of the source are kept.
         """

@@ -106,7 +106,7 @@ def _print_problems(plan: SyncPlan) -> None:
 
 
 def _outcome(plan: SyncPlan, config: Path) -> str:
-    """Return a sentence that tells what happens next, and the command to start it."""
+    """Return a sentence about what a sync would do next, with the command that starts the sync."""
     if plan.restart:
         keys = ", ".join(plan.restart)
         return (

@@ -44,8 +44,8 @@ NOTHING = Validators()
 def validators(headers: Headers) -> Validators:
     """Return the validators of a response, or none if they are unreliable.
 
-    Last-Modified has whole seconds, and a page may change twice within one. So without an ETag, it must be
-    some seconds ago by the server's clock.
+    Last-Modified has whole seconds, and a page may change twice within one second. So Last-Modified
+    without an ETag is used only if it is at least some seconds older than the response's Date.
     """
     etag, changed = headers.get("etag"), headers.get("last-modified")
     at, now = time_of(changed), time_of(headers.get("date"))

@@ -131,7 +131,10 @@ def _gutter(lines: Sequence[Line], begin: int) -> tuple[int, float]:
 
 
 def _are_prose(lines: Sequence[Line], wall: float) -> bool:
-    """Return whether the text on both sides of a gutter is prose: long lines of letters without wide gaps."""
+    """Return whether the text on both sides of a gutter is prose: long lines of letters without wide gaps.
+
+    ``wall``: the x position of the gutter, in points.
+    """
     for side in zip(*(_sides(line, wall) for line in lines), strict=True):
         filled = [words for words in side if words]
         text = "".join(word.text for words in filled for word in words)

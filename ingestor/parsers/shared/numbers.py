@@ -33,7 +33,10 @@ def parse_integer(text: str, default: int) -> int:
 
 
 def is_known(style: str) -> bool:
-    """Return whether ``write_number`` can write a number style of Word other than decimals."""
+    """Return whether ``write_number`` writes this number style of Word by letters, numerals or words.
+
+    Return False for decimals and for unknown styles, which are written as decimals.
+    """
     return style.removesuffix("FullWidth") in _ALPHABETS or style.removesuffix("Thousand") in _WRITERS
 
 
