@@ -35,7 +35,7 @@ def described() -> dict[str, Any]:
 
 
 def test_every_address_is_described(client: httpx.Client) -> None:
-    told = client.get("/nowhere").json()["error"].removeprefix("there are ").split(", ")
+    told = client.get("/nowhere").json()["error"].removeprefix("unknown address; known: ").split(", ")
     assert sorted(description()["paths"]) == told
     assert client.get("/openapi.json").json() == description()
 
