@@ -173,7 +173,7 @@ class Running:
         """
         assert setup.edition is not None
         if parts is None:
-            words = "collection %s: plugin or model missing; only removals apply until a replacement is live"
+            words = "collection %s: plugins or model changed; only removals apply until a replacement is live"
             about = event("collection_unusable", collection=str(setup.serves))
             log.warning(words, setup.serves, extra=about)
             sources = self.parts.sources(setup.serves, setup.edition, _no_vectors, roots=self.roots)
