@@ -127,11 +127,11 @@ def change_strategy(trial: Trial) -> str:
         else:
             seen.add(f"{old.total()} old and {new.total()} new of {wanted.records.total()}")
     done = trial.sync(size=150)
-    return f"readers saw {', '.join(sorted(seen))}; at the end {difference(done, wanted)}"
+    return f"readers saw {' or '.join(sorted(seen))} records; at the end {difference(done, wanted)}"
 
 
 def unreadable_version(trial: Trial) -> str:
-    """Replace one document by bytes that are no text, and edit another document."""
+    """Replace one document with bytes that are not text, and edit another document."""
     wanted = trial.fresh()
     (trial.documents / "3.md").write_bytes(bytes(range(256)) * 20)
     file = trial.documents / "4.md"
@@ -142,7 +142,7 @@ def unreadable_version(trial: Trial) -> str:
     rubbish = sum(n for row, n in done.records.items() if row[0] == "3.md" and row not in wanted.records)
     other = "updated" if any("is silent" in text for _, text in done.records) else "not updated"
     reported = "reported" if done.error else "not reported"
-    garbage = f", {rubbish} of its bytes indexed" if rubbish else ""
+    garbage = f", records made of its bytes: {rubbish}" if rubbish else ""
     return f"{reported}; {kept} of its {old} old records stay{garbage}; the other document is {other}"
 
 
@@ -156,7 +156,7 @@ def reach(trial: Trial) -> str:
 
 
 def restored_backup(trial: Trial) -> str:
-    """Restore an older copy of the index, but not of the files in which the system tracks documents."""
+    """Restore an older copy of the index, but not the files in which the system tracks documents."""
     kept = trial.documents.with_name("backup")
     for place in trial.indexes:
         copy = shutil.copytree if place.is_dir() else shutil.copy
