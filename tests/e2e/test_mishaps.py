@@ -226,7 +226,7 @@ def test_text_that_the_server_does_not_take_stops_no_other(
     done = answered(ask("sync", "--json"), 3)
     assert done["documents"]["quarantined"] == 1
     [problem] = done["problems"]
-    assert problem["document"] == "long.md" and "takes 16,384" in problem["reason"]
+    assert problem["document"] == "long.md" and "at most 16,384" in problem["reason"]
     assert (done["records"]["added"], seen.refused) == (1, {})
     project.settings["chroma"] = {**chroma, "quotas": {"document_bytes": None}}  # the server says it, too
     project.configure()

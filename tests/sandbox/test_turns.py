@@ -167,7 +167,7 @@ def test_document_without_its_cpu_time_is_retried(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)
     monkeypatch.setattr(sandbox_process, "processor_seconds", lambda pid: next(clock))
     isolation = Isolation(Limits(seconds=1, processes=1))
-    with pytest.raises(Transient, match=r"had 0\.6 of 1 s of processor time: the machine is too busy"):
+    with pytest.raises(Transient, match=r"got only 0\.6 of 1 s of processor time: the machine is too busy"):
         isolation.parse("bad", Options(), Blob(b"sleep", "a"))
     isolation.close()
 

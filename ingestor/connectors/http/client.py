@@ -191,7 +191,7 @@ class WebClient:
             return HttpAnswer(url, 200, headers, _read(response.iter_stream(), headers, limit))
         except TooLarge:
             problem = (
-                f"{url} has more than {limit:,} bytes, or unpacks to more: raise max_size, or exclude it"
+                f"{url} has more than {limit:,} bytes, or unpacks to more: raise `max_size`, or exclude it"
             )
             return HttpAnswer(url, 200, headers, problem=problem)
 
