@@ -44,7 +44,7 @@ def paths(project: Project, wheres: list[str]) -> list[set[str]]:
 
 def test_each_recipe_of_the_page_returns_its_documents(samples: Project, ask: Ask) -> None:
     assert ask("sync").code == 0
-    assert len(RECIPES) == PAGE.count("```json") == 14
+    assert len(RECIPES) == PAGE.count("```json") == 13
     expected = [set(re.findall("`([^`]+)`", named)) for _, named in RECIPES]
     assert paths(samples, [where for where, _ in RECIPES]) == expected
     for (where, _), documents in list(zip(RECIPES, expected, strict=True))[::7]:
