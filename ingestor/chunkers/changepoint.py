@@ -1,4 +1,4 @@
-"""Strategy ``changepoint``: chunks with little variance inside, of ``target`` tokens on average.
+"""Strategy ``changepoint``: chunks of ``target`` tokens on average, with similar text in each.
 
 The method is in segmentation/changepoint.py. Prose is cut into pieces of at most 50 tokens, fewer for small
 targets. Pieces are joined to chunks of at most 2.5 times the target. A heading, a label or other lead stays

@@ -74,7 +74,7 @@ class HybridOptions(OverlapOptions):
 
 
 class Fixed:
-    """Strategy ``fixed``: windows of a fixed size, which may cut words; the cheapest and simplest one."""
+    """Strategy ``fixed``: windows of a fixed size, which may cut words; the cheapest strategy."""
 
     def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -109,7 +109,7 @@ class Sentence:
 
 
 class Paragraph:
-    """Strategy ``paragraph``: windows of paragraphs; ``recursive`` splits those over ``max_tokens``."""
+    """Strategy ``paragraph``: windows of paragraphs; ``recursive`` splits paragraphs over ``max_tokens``."""
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -122,7 +122,7 @@ class Paragraph:
 
 
 class Hybrid:
-    """Strategy ``hybrid``: paragraphs packed up to a size in characters, larger ones by sentences."""
+    """Strategy ``hybrid``: paragraphs packed up to a size in characters; longer ones sentence by sentence."""
 
     def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens

@@ -1,4 +1,4 @@
-"""Embedder ``sentence-transformers``: any model of the library of that name; all-MiniLM-L6-v2 is included.
+"""Embedder ``sentence-transformers``: any model of the library with this name; all-MiniLM-L6-v2 is included.
 
 Vectors are unit vectors, exact in float16, and depend on their text alone (exact.py). OpenVINO runs the
 models of the BERT family for which ``engines.outline`` returns a structure; sentence-transformers and torch

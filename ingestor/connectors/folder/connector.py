@@ -1,4 +1,4 @@
-"""Connector ``folder``: each file of a folder that the options select is a document.
+"""Connector ``folder``: every file in a folder is a document, if the options match it.
 
 A key is the path beneath the folder, with "/" between its parts (shared/keys.py escapes odd names). A version
 is device, inode, size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` changes it. The

@@ -1,4 +1,4 @@
-"""Connector ``git``: each file of a repository's branch or tag that the options select is a document.
+"""Connector ``git``: every file in a branch or tag of a repository is a document, if the options match it.
 
 The ``git`` program keeps a bare clone in the ``cache`` folder. If the branch did not move, a scan is one
 request to the server. A key is the path, with "/" between its parts (shared/keys.py escapes odd names). A

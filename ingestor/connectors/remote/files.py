@@ -1,4 +1,4 @@
-"""Connector ``files``: files of any fsspec file system (S3, SFTP, WebDAV, ...) that the options select.
+"""Connector ``files``: every file in an fsspec file system (S3, SFTP, WebDAV, ...), if the options match it.
 
 A key is the path below the address, with "/" between its parts. A version is size, time of change, and an
 ETag or the like, as the server reports them. A directory that cannot be listed is unknown, never empty. The

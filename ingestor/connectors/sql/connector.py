@@ -1,4 +1,4 @@
-"""Connector ``sql``: each row of a query becomes a document, by a template with its columns.
+"""Connector ``sql``: each row of a query becomes a document, by a template with the row's columns.
 
 All databases of SQLAlchemy are supported. A scan reads key, version and the columns named in ``uri`` and
 ``metadata`` of every row, so that deletions are noticed. The text is read for changed rows only. A version is
