@@ -369,9 +369,9 @@ class Project:
     # --- decisions of people -------------------------------------------------------------------------------
 
     def retry(self, document: str | None = None) -> int:
-        """Retry a failed or quarantined document now, or all if ``document`` is None.
+        """Retry a failed or quarantined document now, or all of them if ``document`` is None.
 
-        Return how many are retried.
+        ``document``: its key, path, id or file name. Return how many documents are retried.
         """
         from ingestor.queries.access import journal_of
         from ingestor.queries.reading import find_documents

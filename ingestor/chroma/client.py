@@ -316,7 +316,7 @@ def _refusal(answer: httpx.Response) -> Refused:
         return Refused(refused["message"], refused["error"], status, wait)
     except (ValueError, TypeError, KeyError):
         text = answer.content.decode(errors="replace")
-        return Refused(f"{text} (HTTP {status} of {answer.url})", "", status, wait)
+        return Refused(f"{text} (HTTP {status} from {answer.url})", "", status, wait)
 
 
 def port_error(error: Refused) -> Exception | None:

@@ -215,7 +215,8 @@ class Engine:
     def _dispatch(self) -> None:
         """Begin due documents.
 
-        Documents of editions that readers see are chosen first, as if there were no others.
+        Documents of editions that readers see come first, and may use all workers and all space in batches.
+        Documents of editions in building get what is left.
         """
         if not self._may_dispatch():
             return

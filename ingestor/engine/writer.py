@@ -146,7 +146,7 @@ class Writer:
         numbers = {"documents": len(removed), "dropped": dropped}
         about = event("documents_removed", collection=shown, document=some[0].key, **numbers)
         done, records = "removed" if removed else "is being removed", quantity(dropped, "record")
-        log.info("%s: %s: %s, %s dropped", shown, name_all(some), done, records, extra=about)
+        log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(some), done, records, extra=about)
         if dropped >= MANY:
             self.health.mark(collection)
 

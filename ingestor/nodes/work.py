@@ -83,7 +83,10 @@ def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
 
 
 class EmbeddingProcess:
-    """Actor of Ray: a process on a node that embeds texts with one model. ``here``: returns the node."""
+    """Actor of Ray: a process on a node that embeds texts with one model.
+
+    ``here``: a function that describes the node and the process (Started).
+    """
 
     def __init__(self, embedder_of: EmbedderOf, setup: Setup, here: Callable[[], Started]) -> None:
         self._embedder_of, self._setup, self._here = embedder_of, setup, here

@@ -290,14 +290,14 @@ class Containers:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
             raise Transient(
-                f"{item.uri} cannot be read, its records stay, will be retried: {error}"
+                f"{item.uri} cannot be read ({error}); its records stay, and it is retried"
             ) from error
         member = opened.members.get(name) if opened else None
         if opened is None or member is None:
             broken = opened.broken if opened else {}
             why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
             if why is not None:
-                raise Transient(f"{item.uri} cannot be read, its records stay, will be retried: {why}")
+                raise Transient(f"{item.uri} cannot be read ({why}); its records stay, and it is retried")
             raise Stale(f"{item.uri} vanished since it was listed")
         if member.version != item.version.removesuffix(_OPENED):
             raise Stale(f"{item.uri} changed since it was listed")

@@ -379,7 +379,7 @@ def _add(unpacked: Unpacked, listed: list[list[Any]], content: bytes) -> None:
         unpacked.drop(str(row[0]), str(row[1]))
         members = []
     if _take_members(unpacked, members, rest):
-        raise ValueError("the members have more bytes than listed")
+        raise ValueError("holds members with more bytes than its directory lists")
 
 
 def _take_members(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:

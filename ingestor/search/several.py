@@ -18,7 +18,10 @@ ALL = "*"
 
 
 def names_of(wanted: str | Sequence[str], known: Iterable[str]) -> list[str] | None:
-    """Return the collections that a question names; None if it names one."""
+    """Return the collections to search, or None if ``wanted`` is the plain name of one.
+
+    ``wanted``: a name, several names, or "*" for all. ``known``: the names of all collections.
+    """
     if wanted == ALL or (not isinstance(wanted, str) and ALL in wanted):
         return sorted(known)
     return None if isinstance(wanted, str) else list(dict.fromkeys(wanted))

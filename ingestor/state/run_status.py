@@ -337,7 +337,7 @@ def _read_kept(file: Path) -> dict[str, str]:
         if running.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
             raise PermissionError(f"{file} belongs to another user")
         if running.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(f"other users can write to {file}")
+            raise PermissionError(f"other users can write to {file} (run chmod go-w): it is not used")
         value: dict[str, str] = json.load(stream)
         return value
 

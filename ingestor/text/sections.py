@@ -129,9 +129,10 @@ def ranks(document: Document, parts: Sequence[Span]) -> list[Rank]:
 
 
 def anchors(ranks: Sequence[Rank], sizes: Sequence[int], reach: int) -> list[int]:
-    """Return, ascending, the numbers of parts that outrank all other parts beginning within ``reach``.
+    """Return the indexes of parts that rank higher than every part that begins nearby, in ascending order.
 
-    Parts nearer than ``reach`` to either end of the text are left out.
+    Nearby is a distance of at most ``reach`` characters, before or after. ``sizes``: lengths of the parts in
+    characters. Parts nearer than ``reach`` to either end of the text are left out.
     """
     *begins, total = accumulate(sizes, initial=0)
     places = []

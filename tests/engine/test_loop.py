@@ -49,7 +49,7 @@ def test_removed_documents_are_reported_to_the_caller(
         world.settle()
     world.journal.close()
     [told] = [record.getMessage() for record in caplog.records if "removed" in record.getMessage()]
-    assert told.partition(": ")[2] == "0.txt and 1 more document: removed, 2 records dropped"
+    assert told.partition(": ")[2] == "0.txt and 1 more document: removed; 2 records deleted from Chroma"
 
 
 def broken_while_cut_again(folder: Path) -> World:

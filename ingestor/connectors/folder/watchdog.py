@@ -47,7 +47,7 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """Yield the changes since the last call.
+        """Yield the path of each change since the last call, and whether the path is a directory.
 
         If the observer has died, yield a change of the whole folder, because changes may have been lost.
         """

@@ -171,7 +171,9 @@ class Clone:
 
 
 def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
-    """Run a git command, and return its output. Values of the config must come after ``--`` in ``arguments``.
+    """Run a git command, and return its output.
+
+    Values from the user's config must come after ``--`` in ``arguments``, or git may take them for options.
 
     ``more``: environment variables. ``seconds``: time limit. ``most``: limit of the output in bytes. Raises
     NeedsHuman, GitFailed or TreeTooLarge.
