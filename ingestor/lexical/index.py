@@ -38,7 +38,7 @@ class Row(NamedTuple):
     terms: str
 
 
-_KEYS = frozenset(Decided._fields)
+_KEYS = frozenset(Decided.__annotations__)
 _NOTHING = Decided("", "", "", None)
 
 

@@ -78,7 +78,7 @@ def finite_scores(scores: Scores, question: str, texts: Sequence[str]) -> list[f
     """Return a finite score for each text. Raises Transient or NeedsHuman."""
     answer = scores(question, texts)
     if len(answer) != len(texts) or not all(map(isfinite, answer)):
-        raise Transient(f"the reranker did not return one number for each of {len(texts)} texts")
+        raise Transient("the reranker did not return one number for each text")
     return [float(score) for score in answer]
 
 

@@ -145,7 +145,7 @@ def test_vectors_over_the_bytes_of_a_request_are_sent_in_several(served):
 
 def test_record_beyond_chromas_size_is_a_bad_document(served):
     index = opened(served)
-    with pytest.raises(BadDocument, match=r"a#0 takes 48 MB"):
+    with pytest.raises(BadDocument, match=r"a#0 has 48 MB"):
         index.upsert([Record("a#0", "\x01" * 8_000_000, {}, vector(0))])
     assert index.count() == 0
 

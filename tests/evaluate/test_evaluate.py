@@ -199,7 +199,7 @@ def test_interrupted_run_names_resume_command(
     ("words", "message"),
     [
         (["nowhere"], "no source feeds a collection 'nowhere'; known: docs"),
-        (["--budget", "many"], "--budget 'many' is no list of tokens"),
+        (["--budget", "many"], "--budget 'many' is not a list of numbers of tokens"),
         (["--strategies", "fixed:size=x"], "size"),
         (["--strategies", "sliced"], "sliced"),
         (["--questions", "missing.csv"], "missing.csv cannot be read"),

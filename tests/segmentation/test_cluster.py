@@ -161,7 +161,7 @@ def test_sums_within_counts_each_row_and_each_pair_once() -> None:
 
 def test_vectors_that_are_not_unit_vectors_are_refused() -> None:
     for wrong in ([[1.2, 0.0]], [[float("nan"), 0.0]], [[float("inf"), 0.0]]):
-        with pytest.raises(ValueError, match="unit length"):
+        with pytest.raises(ValueError, match="whose length is not 1"):
             to_fixed(np.array(wrong, dtype=np.float32))
     assert to_fixed(np.zeros((1, 2), dtype=np.float32)).tolist() == [[0, 0]]
 
