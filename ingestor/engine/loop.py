@@ -325,12 +325,18 @@ class Engine:
             # withdrawals add up until all documents are cut: counted anew between two batches of cuts, the
             # losses of each batch would be too few to ask about
             if not (drifted or drifting):
-                sources = sorted({name for name, _ in ready})
-                self.flow.guard.settle(sources)
-                self.source_rows.rest(sources, self.clock())
+                self._rest(ready)
             chosen = self._choose([*map(as_queued, drifted)], [each.entry for each in in_flight])
             for entry in [entry for entry in drifted if entry.row in chosen]:
                 self._start(entry, drifted=True)
+        elif gone and self.is_resting():  # the next step may begin with another listing
+            self._rest(ready)
+
+    def _rest(self, ready: Sequence[Feed]) -> None:
+        """Record that the sources of these feeds have no due documents: what a person accepted is past."""
+        sources = sorted({name for name, _ in ready})
+        self.flow.guard.settle(sources)
+        self.source_rows.rest(sources, self.clock())
 
     def _removable(self, ready: Sequence[Feed], limit: int, until: float, *, unknown: bool) -> list[Entry]:
         """Return vanished documents that may be removed by now, with about ``limit`` records in all.

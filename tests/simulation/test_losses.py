@@ -9,11 +9,13 @@ import pytest
 
 from ingestor.core import decisions
 from ingestor.core.listings import Listing
-from ingestor.state.sources import SourceRows
+from ingestor.engine.loop import CANCEL_EVERY, Engine
+from ingestor.state.sources import SourceRows, Withdrawals
 from tests.simulation.directed import History, begin, end, go_on
 from tests.simulation.histories import Seeds, Variants, crashes, show
 from tests.simulation.laws import ASKED
 from tests.simulation.ports.files import UNREADABLE
+from tests.simulation.world import FILES
 
 
 def dwindling(seed: int) -> dict[str, object]:
@@ -83,11 +85,42 @@ def dwindle_beside_a_rebuild(folder: Path) -> None:
     end(world)
 
 
+def spoil_again_when_a_removal_was_last(folder: Path) -> None:
+    """A person accepts a loss. The last step before the next loss removes a vanished document."""
+    world = begin(folder)
+    names = [f"{number}.txt" for number in range(5)]
+    for name in names:
+        world.files.write(name, UNREADABLE)
+    world.engine.scanner.request_listing()
+    go_on(world, 10)
+    while world.engine.flight.rows():  # no document is accepted that was read before
+        world.engine_step()
+    assert Withdrawals(world.journal).accept(FILES)
+    world.files.accepted = True
+    for number, name in enumerate(names):
+        world.files.write(name, f"readable again {number}")
+    world.files.delete("5.txt")
+    world.engine.scanner.request_listing()
+    world.engine_step()  # without a second between steps, documents are removed only when all others are done
+    while not world.engine.is_resting():
+        world.engine_step()
+    for name in names:
+        world.files.write(name, UNREADABLE)
+    world.engine.scanner.request_listing()
+    go_on(world, 10)
+    end(world)
+
+
 def _loss_of_the_edition_that_loses_most(self):  # type: ignore[no-untyped-def]
     return [max(_LOSSES(self), key=lambda one: one[0])]
 
 
-_LOSSES = Listing.losses
+def _rest_but_after_a_removal(self, ready):  # type: ignore[no-untyped-def]
+    if self._removed_at != -CANCEL_EVERY:
+        _REST(self, ready)
+
+
+_LOSSES, _REST = Listing.losses, Engine._rest
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (
         SourceRows, "note_listing", _measured_by_the_last_listing, {ASKED},
@@ -96,8 +129,15 @@ BROKEN: Variants = {
     "a loss is that of the edition that loses most": (
         Listing, "losses", _loss_of_the_edition_that_loses_most, {ASKED},
     ),
+    "an acceptance outlasts a removal": (Engine, "_rest", _rest_but_after_a_removal, {ASKED}),
 }  # fmt: skip
-SHOWN_BY = dict(zip(BROKEN, (delete_one_after_the_other, spoil_most, dwindle_beside_a_rebuild), strict=True))
+HISTORIES = (
+    delete_one_after_the_other,
+    spoil_most,
+    dwindle_beside_a_rebuild,
+    spoil_again_when_a_removal_was_last,
+)
+SHOWN_BY = dict(zip(BROKEN, HISTORIES, strict=True))
 
 
 @pytest.mark.parametrize("history", SHOWN_BY.values())
