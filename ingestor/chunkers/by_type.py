@@ -67,7 +67,7 @@ class ByType:
 
 
 class CollectiveByType(ByType):
-    """``ByType`` for a main strategy that depends on a statistic of the collection."""
+    """Variant of ``ByType`` whose main strategy depends on a statistic of the collection."""
 
     def __init__(
         self, options: ChunkerOptions, own: Chunker, others: Mapping[str, Chunker], collective: Collective

@@ -1,4 +1,4 @@
-"""``POST /mcp`` at the service port: the tools for assistants over MCP's streamable HTTP.
+"""Serves ``POST /mcp`` at the service port: the tools for assistants, over MCP's streamable HTTP.
 
 Requests are independent of each other: there are no sessions and no open streams. ``mcp`` is an optional
 package, which the first request imports.

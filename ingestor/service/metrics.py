@@ -1,4 +1,4 @@
-"""``GET /metrics``: numbers of the daemon and of requests to the service port, for Prometheus."""
+"""Serves ``GET /metrics``: numbers of the daemon and of requests to the service port, for Prometheus."""
 
 import sqlite3
 from collections import Counter as Counts

@@ -1,4 +1,4 @@
-"""``GET /openapi.json``: describes all addresses of the service port."""
+"""Serves ``GET /openapi.json``: a description of all addresses of the service port."""
 
 from functools import cache
 from typing import Any

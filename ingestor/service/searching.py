@@ -1,4 +1,4 @@
-"""``POST /search``: hits and passages of one or several collections, as in ``ingestor query --json``.
+"""Serves ``POST /search``: hits and passages of one or several collections, as in ``ingestor query --json``.
 
 A collection is opened by its UUID, so that searches work during a swap. Questions are embedded by the
 embedder that made the collection, and before documents.

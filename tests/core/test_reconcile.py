@@ -33,7 +33,7 @@ def test_renamed_folder_is_held_if_readers_never_get_its_new_names(
 def test_too_large_loss_of_any_edition_holds_the_source(
     reduced: tuple[int, int], other: tuple[int, int], held: bool
 ) -> None:
-    """``reduced``, ``other``: known and vanished documents in the edition that readers see and in another."""
+    """Each edition has known and vanished documents. Readers see ``reduced``, which gets no new documents."""
     changes = tuple(
         ListingChanges([], tuple(f"{name}.txt" for name in range(vanished)), 0, known - vanished)
         for known, vanished in (reduced, other)

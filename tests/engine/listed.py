@@ -51,7 +51,7 @@ def scanner_of(journal: Journal, pool: Inline, clock: Callable[[], float] = lamb
 
 @dataclass
 class Listed:
-    """One source after its first complete listing.
+    """Source after its first complete listing.
 
     ``list_again`` lists the keys that hints name, and all keys when a complete listing is due.
     """

@@ -1,4 +1,4 @@
-"""``POST /search`` over HTTP, with a real Chroma and a real lexical file."""
+"""Tests ``POST /search`` over HTTP, with a real Chroma and a real lexical file."""
 
 import json
 import threading

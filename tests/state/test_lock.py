@@ -73,7 +73,7 @@ def test_lock_ends_with_its_process_even_if_a_child_lives_on(tmp_path):
 
 
 def test_lock_query_refuses_no_holder(tmp_path):
-    """``is_held`` takes the lock for an instant; here for a long one."""
+    """Hold the lock for long, where ``is_held`` holds it for an instant."""
     with (tmp_path / "lock").open("w") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         waiting = threading.Timer(0.1, fcntl.flock, (asking, fcntl.LOCK_UN))
