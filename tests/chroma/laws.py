@@ -237,8 +237,7 @@ class IndexLaws:
 
     def test_store_after_any_sequence_equals_a_dictionary(self, fresh):
         run_state_machine_as_test(
-            lambda: _Machine(fresh()),
-            settings=examples(16, stateful_step_count=12, deadline=None),
+            lambda: _Machine(fresh()), settings=examples(16, stateful_step_count=12, deadline=None)
         )
 
 

@@ -206,7 +206,7 @@ def test_server_that_cannot_start_is_retried_and_logged_once(
                 for _ in range(3):
                     backend.connection.tick()
         assert [record.message.split(": ")[-1] for record in caplog.records] == [
-            *("not started", "the port is taken", "no space"),
+            *("not started", "the port is taken", "no space")
         ]
         backend.connection.tick()
         assert caplog.records[-1].message == "Chroma is up again"

@@ -39,11 +39,7 @@ def test_server_that_does_not_answer_is_reported_with_a_remedy():
     ],
 )  # fmt: skip
 def test_answers_raise_the_error_that_they_mean(status, body, error):
-    with (
-        answering(status, body) as (port, _),
-        Client(HOST, port) as client,
-        pytest.raises(error) as raised,
-    ):
+    with answering(status, body) as (port, _), Client(HOST, port) as client, pytest.raises(error) as raised:
         catalog(client).find("any")
     assert type(raised.value) is error
 

@@ -18,14 +18,7 @@ import pytest
 from chromadb.errors import ChromaError, NotFoundError
 from pydantic import SecretStr
 
-from ingestor.chroma.guard_rules import (
-    BODY_LIMIT,
-    Right,
-    Treatment,
-    access,
-    check_filters,
-    find_instead,
-)
+from ingestor.chroma.guard_rules import BODY_LIMIT, Right, Treatment, access, check_filters, find_instead
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import ReaderToken, Supervised
 from ingestor.http_server.access import Refusal, rules

@@ -7,12 +7,12 @@ import pytest
 from pydantic import SecretStr
 
 from ingestor.config.file import load
-from ingestor.config.models import OwnMetadata
+from ingestor.config.models import OwnMetadata, readers_ask_service
 from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
 from ingestor.connectors.folder.connector import FolderOptions
-from tests.config.written import AT, ROOT, SOURCE, load_text, mistakes, source
+from tests.config.written import AT, SOURCE, load_text, mistakes, source
 
 
 def test_config_of_sources_alone_is_valid() -> None:
@@ -242,9 +242,8 @@ def test_variable_in_number_becomes_a_number() -> None:
 
 def test_text_of_yaml_1_1_stays_as_written() -> None:
     for written in ("yes", "no", "off", "2026-01-02", "0o17", "0x1F", "1_000", "12:30", "1e3x", "=", ".inf"):
-        assert load_text(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options.model_dump()[
-            "prompt"
-        ] == (written)
+        options = load_text(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options
+        assert options.model_dump()["prompt"] == written
 
 
 def test_aliases_and_merges_are_resolved() -> None:
@@ -257,15 +256,6 @@ def test_aliases_and_merges_are_resolved() -> None:
     )
     assert [entry.connector.options.model_dump()["max_size"] for entry in config.sources] == [10**6, 10**6]
     assert [entry.name for entry in config.sources] == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "file", ["config.yaml", "ingestor/templates/config.yaml", "deploy/docker/config.yaml"]
-)
-def test_configs_in_repository_are_valid(file: str) -> None:
-    config = load(ROOT / file, {})
-    assert config.warnings == ()
-    assert config.sources[0].connector.plugin.kind == "folder"
 
 
 def test_types_of_source_precede_those_of_top_level(tmp_path: Path) -> None:
@@ -285,3 +275,49 @@ def test_types_of_source_precede_those_of_top_level(tmp_path: Path) -> None:
 def test_workers_take_a_number_or_a_mapping() -> None:
     assert load_text("workers: 3\n" + SOURCE).workers == Workers(count=3)
     assert load_text("workers: {kind: ray, count: 100, embedders: 0}\n" + SOURCE).workers.embedders == 0
+
+
+@pytest.mark.parametrize(
+    ("top", "port", "url", "asked"),
+    [
+        ("", 8001, "http://127.0.0.1:8001", True),
+        ("http: true", 8001, "http://127.0.0.1:8001", True),
+        ("http: {readers: model}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {path: c, host: 0.0.0.0}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {host: db}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {host: db}\nhttp: {readers: service}", 8001, "http://127.0.0.1:8001", True),
+        ("chroma: {host: db}\nhttp: {public_url: 'https://x.org/s/'}", 8001, "https://x.org/s", True),
+        ("chroma: {path: c, embedded: true}", 8001, "http://127.0.0.1:8001", False),
+        ("http: {host: '::', token: '${T:-sixteen-letters-}', port: 9}", 9, "http://[::1]:9", True),
+    ],
+)
+def test_readers_use_the_service_if_they_reach_it(top: str, port: int, url: str, asked: bool) -> None:
+    config = load_text(f"{top}\n{SOURCE}")
+    assert config.http is not None
+    assert (config.http.port, config.http.url) == (port, url)
+    assert readers_ask_service(config.http, config.chroma) is asked
+
+
+def test_config_older_than_service_port_stays_valid() -> None:
+    config = load_text(f"chroma: {{path: c, port: 8001}}\n{SOURCE}")
+    assert config.http is None
+    assert "no service port: 8001 is also the port of chroma" in str(config.warnings[0])
+    assert load_text(f"http: false\n{SOURCE}").http is None
+
+
+def test_reranker_is_off_by_default_and_its_key_is_a_secret() -> None:
+    assert load_text(SOURCE).search.rerank is None
+    given = "{url: 'http://127.0.0.1:80/rerank', api_key: '${KEY}', timeout: 500ms}"
+    rerank = load_text(f"search: {{rerank: {given}}}\n{SOURCE}", {"KEY": "s3cret"}).search.rerank
+    assert rerank is not None
+    assert (rerank.timeout, rerank.hits) == (0.5, 20)
+    assert "s3cret" not in repr(rerank)
+
+
+def test_language_model_takes_a_secret_key_and_numbers_as_prices() -> None:
+    assert load_text(SOURCE).language_model is None
+    endpoint = "{base_url: 'http://h/v1', model: m, api_key: '${KEY}', prompt_price: 0.5, answer_price: 2}"
+    model = load_text(f"language_model: {endpoint}\n{SOURCE}", {"KEY": "sk-1"}).language_model
+    assert model is not None and model.api_key is not None
+    assert (model.model, model.api_key.get_secret_value()) == ("m", "sk-1")
+    assert (model.prompt_price, model.answer_price) == (0.5, 2)

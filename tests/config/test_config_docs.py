@@ -79,6 +79,7 @@ def test_sample_configs_are_valid(file: Path) -> None:
     assert (source.collection, found.warnings) == ("docs", ())
     assert source.connector.plugin.kind == "folder"
     assert getattr(source.connector.options, "path") == file.parent / "documents"  # noqa: B009 (any connector's)
+    assert load(ROOT / "deploy/docker/config.yaml", {}).warnings == ()
 
 
 def test_template_shows_every_top_level_key() -> None:

@@ -30,39 +30,6 @@ def test_secret_as_variable_or_file_is_accepted(tmp_path: Path, token: str) -> N
     assert load(file, {"T": "s3cret", "F": "token"}).warnings == ()
 
 
-PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that variable, or file:/path"
-
-
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
-        (f"chroma: {{host: db, token: s3cret}}\n{SOURCE}", f"1: chroma.token: {PLAIN}"),
-        (f"chroma: {{host: db, token: '$${{s3cret}}'}}\n{SOURCE}", f"1: chroma.token: {PLAIN}"),
-        (
-            f"chunking:\n  strategy: llm\n  base_url: http://h/v1\n  model: m\n  api_key: s3cret\n{SOURCE}",
-            f"5: chunking.api_key: {PLAIN}",
-        ),
-        (
-            "sources:\n- {name: a, kind: push, token: s3cret, folder: f, collection: abc}",
-            f"2: sources[0].token: {PLAIN}",
-        ),
-        (
-            "sources:\n- {name: a, kind: web, start: [http://h/], collection: abc,\n"
-            "   headers: {Cookie: s3cret}}",
-            f"3: sources[0].headers.Cookie: {PLAIN}",
-        ),
-        (
-            "sources:\n- {name: a, kind: files, url: 's3://b', collection: abc, options: {\n"
-            "   client_kwargs: {aws_secret_access_key: s3cret}, username: ada, token: anon}}",
-            "3: sources[0].options.client_kwargs.aws_secret_access_key: looks like a secret: "
-            "write ${NAME}, or put it into `secrets`, which also takes file:/path",
-        ),
-    ],
-)
-def test_secret_in_plain_text_is_refused_without_quoting_it(config: str, problem: str) -> None:
-    assert mistakes(config) == [problem]
-
-
 @pytest.mark.parametrize(
     "value", ["*s3cret", "!s3cret", "!!s3cret", "!s3!cret", "'${s3-cret'", "'a${s3 cret}'"]
 )

@@ -5,24 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.folder.connector import Folder, FolderOptions
-from tests.config.test_mistakes import COLLECTION
 from tests.config.written import load_text, mistakes, source
-
-
-def test_sources_with_one_name_are_refused() -> None:
-    text = """
-        sources:
-          - {name: a, kind: folder, path: x, collection: abc}
-          - {name: broken, kind: folder, path: x, collection: a}
-          - name: a
-            kind: folder
-            path: y
-            collection: abc
-        """
-    assert mistakes(text) == [
-        f"4: sources[1].collection: {COLLECTION}",
-        "5: sources[2].name: 'a' is also the name of sources[0]",
-    ]
 
 
 def two(first: str, second: str, collection: str = "abc") -> str:
@@ -61,37 +44,20 @@ def test_overlapping_folders_of_a_collection_give_a_warning(first: str, second: 
     assert load_text(safe + two(first, second, "other")).warnings == ()
 
 
-def pushes(folder: str, port: int) -> str:
-    one, other = (
-        f"kind: push, token: '${{T:-t}}', folder: {f}, port: {p}" for f, p in (("x", 8100), (folder, port))
-    )
-    return (
-        "chroma: {port: 8000}\nsources:\n"
-        f"  - {{name: a, collection: abc, {one}}}\n  - {{name: b, collection: other, {other}}}\n"
-    )
-
-
-@pytest.mark.parametrize(("port", "who"), [(8100, "sources[0]"), (8000, "chroma")])
-def test_two_listeners_on_one_port_are_refused(port: int, who: str) -> None:
-    assert mistakes(pushes("y", port)) == [
-        f"4: sources[1].port: {port} is also the port of {who}: choose another"
-    ]
-
-
 @pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
 def test_endpoint_of_two_collections_is_accepted(folder: str, port: int) -> None:
-    assert len(load_text(pushes(folder, port)).sources) == 2
+    push = "  - {{name: {}, collection: {}, kind: push, token: '${{T:-t}}', folder: {}, port: {}}}\n"
+    text = "sources:\n" + push.format("a", "abc", "x", 8100) + push.format("b", "other", folder, port)
+    assert len(load_text(text).sources) == 2
 
 
 def own(folder: str, key: str, exclude: str) -> str:
-    return (
-        f"sources[0].path: holds {folder} ({key}), whose files would become documents and never stop "
-        "changing: "
-        f"{exclude}move it out of source 'a'"
-    )
+    files = "whose files would become documents and never stop changing"
+    return f"sources[0].path: holds {folder} ({key}), {files}: {exclude}move it out of source 'a'"
 
 
 STATE = own("/conf/docs/state", "state", "exclude it (exclude: ['/state/']) or ")
+HIDDEN = own("/conf/docs/.state", "state", "exclude it (exclude: ['/.state/']) or ")
 CHROMA = own("/conf/docs/x/chroma", "chroma.path", "exclude it (exclude: ['/x/chroma/']) or ")
 
 
@@ -106,11 +72,7 @@ CHROMA = own("/conf/docs/x/chroma", "chroma.path", "exclude it (exclude: ['/x/ch
         ("state: docs/state", {"exclude": ["state", "!state"]}, [STATE]),
         ("state: docs/.state", {}, []),
         ("state: docs/.state/x", {}, []),
-        (
-            "state: docs/.state",
-            {"hidden": True},
-            [own("/conf/docs/.state", "state", "exclude it (exclude: ['/.state/']) or ")],
-        ),
+        ("state: docs/.state", {"hidden": True}, [HIDDEN]),
         ("state: docs", {}, [own("/conf/docs", "state", "")]),
         ("state: docs-state", {}, []),
         ("state: .", {}, []),

@@ -42,11 +42,7 @@ def read(data: bytes, name: str = "file") -> Document:
         (Document(" \n", raw_words=0), "empty", "the document holds no text"),
         (Document(""), "empty", "the document holds no text"),
         (Document("", lost=("3 pictures", "a film"), raw_words=9), "empty", "3 pictures; a film"),
-        (
-            Document("", raw_words=9, left_out=(("notes", 9),)),
-            "empty",
-            "all words are left out: notes (9)",
-        ),
+        (Document("", raw_words=9, left_out=(("notes", 9),)), "empty", "all words are left out: notes (9)"),
         (Document("", content_type=HOLDER), None, "an archive, whose members are documents"),
     ],
 )

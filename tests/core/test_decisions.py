@@ -2,15 +2,7 @@
 
 import pytest
 
-from ingestor.core.decisions import (
-    NEVER,
-    Failure,
-    Scope,
-    after_failure,
-    sudden_loss,
-    too_many,
-    withdrawal,
-)
+from ingestor.core.decisions import NEVER, Failure, Scope, after_failure, sudden_loss, too_many, withdrawal
 from ingestor.core.errors import CAP, LONGEST
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 

@@ -202,9 +202,7 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
 
 
-def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(
-    journal: Journal,
-) -> None:
+def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(journal: Journal) -> None:
     editions = Editions(journal)
     swaps = Swaps(journal, Collections(), lambda: 100_000.0)  # type: ignore[arg-type]
     editions.choose(C, C, OLD)

@@ -43,9 +43,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert sorted(due(journal, 49.0)) == ["a", "b"]
 
 
-def test_quarantined_document_of_a_left_collection_is_removed(
-    journal: Journal,
-) -> None:
+def test_quarantined_document_of_a_left_collection_is_removed(journal: Journal) -> None:
     observe(journal, "a")
     journal.fail(one(journal, "a").row, "1", Failure("never", 1, NEVER, quarantined=True))
     assert Backlog(journal).next_retry([Feed(S, C)]) == NEVER
