@@ -140,10 +140,7 @@ class CrashingJournal(Journal):
         return {row for (row,) in self.select(query, (source,))}
 
     def check_listed(self) -> None:
-        existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
         for source, files in self.places.items():
-            for forgotten in files.wanted.keys() - existing:  # another edition may get its name
-                del files.wanted[forgotten]
             for collection, wanted in files.wanted.items():
                 known = LastListing(self, Feed(SourceName(source), collection)).below("")
                 hold(LISTED, wanted != known and (source, collection, wanted.items() ^ known.items()))
@@ -175,4 +172,12 @@ class CrashingJournal(Journal):
             yield db
             self.chaos.point("before commit")
             self.chaos.full()
+        self._forget_deleted()
         self.chaos.point("after commit")
+
+    def _forget_deleted(self) -> None:
+        """Forget the listed versions of deleted editions, before another edition gets the name of one."""
+        existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
+        for files in self.places.values():
+            for deleted in files.wanted.keys() - existing:
+                del files.wanted[deleted]
