@@ -249,7 +249,13 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
         _ = build(model=str(tmp_path / "static")).identity
 
 
-@pytest.mark.torch
+@pytest.fixture
+def torch_installed(monkeypatch):
+    """Make ``engines`` see torch, for tests that ask only for the choice of an engine."""
+    monkeypatch.setattr(engines, "is_installed", lambda *packages: True)
+
+
+@pytest.mark.usefixtures("torch_installed")
 @pytest.mark.parametrize(
     ("vendor", "flags", "openvino", "torch"),
     [
@@ -267,7 +273,7 @@ def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, ve
     assert build(engine="torch").identity["precision"] == torch
 
 
-@pytest.mark.torch
+@pytest.mark.usefixtures("torch_installed")
 def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
     with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
         _ = build(engine="torch", precision="int8").identity
@@ -276,7 +282,7 @@ def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
         _ = build(engine="auto", precision="int8").identity
 
 
-@pytest.mark.torch
+@pytest.mark.usefixtures("torch_installed")
 def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
     monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
     assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
@@ -293,7 +299,7 @@ def test_models_without_torch_name_the_extra(folder, monkeypatch):
         _ = build(engine="auto", model=str(folder)).identity
 
 
-@pytest.mark.torch
+@pytest.mark.usefixtures("torch_installed")
 def test_gpu_is_for_torch():
     with pytest.raises(NeedsHuman, match="runs on the cpu"):
         _ = build(device="cuda").identity
