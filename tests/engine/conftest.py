@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.state.journal import Journal
-from tests.engine.listed import Listed, Tree
+from tests.engine.worlds import Listed, Tree
 
 
 @pytest.fixture

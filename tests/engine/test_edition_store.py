@@ -1,8 +1,8 @@
-"""An edition keeps the laws of ``Index`` in any number of shards, and its words follow every write."""
+"""Editions in shards keep the laws of ``Index``, their words are in step, and their names follow roles."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ import pytest
 
 from ingestor.chroma.supervision import DEATHS
 from ingestor.core.backend import Model
-from ingestor.core.entries import ChromaName, EditionName
-from ingestor.engine.edition_store import EditionIndex, EditionStore
+from ingestor.core.entries import ChromaName, Edition, EditionName, Role
+from ingestor.engine.edition_store import EditionIndex, EditionStore, rename_to_roles
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import Torn, Transient
@@ -22,14 +22,15 @@ from tests.lexical.worlds import in_step, opened, upkeep_in
 from tests.memory_index import MemoryIndex
 
 
-def editions(folder: Path, shards: int) -> Iterator[Callable[[], EditionIndex]]:
-    """Yield a function that makes empty editions. At the end of the test the words of each are in step."""
-    numbers, made = count(), list[EditionIndex]()
-    with opened(folder / "lexical.sqlite3") as file:
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Callable[[], EditionIndex]]:
+    """Make empty editions of three shards. At the end of the test the words of each are in step."""
+    made = list[EditionIndex]()
+    with opened(tmp_path / "lexical.sqlite3") as file:
 
         def new() -> EditionIndex:
-            words = LexicalIndex(file, (f"uuid-{next(numbers)}",))
-            made.append(EditionIndex([MemoryIndex() for _ in range(shards)], words))
+            words = LexicalIndex(file, (f"uuid-{len(made)}",))
+            made.append(EditionIndex([MemoryIndex() for _ in range(3)], words))
             return made[-1]
 
         yield new
@@ -37,32 +38,21 @@ def editions(folder: Path, shards: int) -> Iterator[Callable[[], EditionIndex]]:
             in_step(edition, edition.words)
 
 
-class TestEdition(IndexLaws):
-    @pytest.fixture
-    def fresh(self, tmp_path: Path) -> Iterator[Callable[[], EditionIndex]]:
-        yield from editions(tmp_path, 1)
-
-
 class TestEditionInShards(IndexLaws):
-    @pytest.fixture
-    def fresh(self, tmp_path: Path) -> Iterator[Callable[[], EditionIndex]]:
-        yield from editions(tmp_path, 3)
+    pass
 
 
 @pytest.fixture
-def edition(tmp_path: Path) -> Iterator[EditionIndex]:
-    for new in editions(tmp_path, 2):
-        yield new()
+def edition(fresh: Callable[[], EditionIndex]) -> EditionIndex:
+    return fresh()
 
 
 def test_patch_of_the_language_stems_again(edition: EditionIndex) -> None:
     texts = [record("a#0", "running dogs", language="en"), record("b#0", "running dogs", language="de")]
     edition.upsert(texts)
     edition.patch([("a#0", {"language": "de-AT"}), ("b#0", {"language": None})])
-    assert {one.id: one.metadata.get("language") for one in edition.read(["a#0", "b#0"])} == {
-        "a#0": "de-AT",
-        "b#0": None,
-    }
+    stored = {one.id: one.metadata.get("language") for one in edition.read(["a#0", "b#0"])}
+    assert stored == {"a#0": "de-AT", "b#0": None}
     languages = {id_: row.decided.language for id_, row in edition.words.read(["a#0", "b#0"]).items()}
     assert languages == {"a#0": "de", "b#0": ""}
 
@@ -113,3 +103,70 @@ def test_shard_that_crashes_the_server_is_blamed_alone(tmp_path: Path) -> None:
     assert server.deaths == {"docs-2-of-4": DEATHS}
     assert server.restarts == DEATHS
     journal.close()
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+C = CollectionName("docs")
+
+
+@dataclass
+class Register:
+    """``squatters``: how often a client takes a name again as soon as it is free."""
+
+    by_uuid: dict[str, str]
+    squatters: int = 0
+    ousted: list[str] = field(default_factory=list)
+
+    def names(self) -> dict[str, str]:
+        return dict(self.by_uuid)
+
+    def rename(self, uuid: str, name: str) -> bool:
+        if self.squatters and name == C:
+            self.squatters -= 1
+            self.by_uuid[f"squatter {self.squatters}"] = name
+        if name in self.by_uuid.values():
+            return False
+        self.by_uuid[uuid] = name
+        return True
+
+    def evict(self, name: str) -> str:
+        uuid = next(uuid for uuid, there in self.by_uuid.items() if there == name)
+        del self.by_uuid[uuid]
+        self.ousted.append(uuid)
+        return "deleted"
+
+
+def edition_of(name: str, role: Role, uuid: str | None) -> Edition:
+    return Edition(CollectionName(name), C, role, uuids=(uuid,))
+
+
+SWAPPED = [edition_of("docs", "previous", "old"), edition_of("docs--2", "live", "new")]
+ROLLED_BACK = [edition_of("docs", "live", "old"), edition_of("docs--2", "previous", "new")]
+LOST = [edition_of("docs", "live", None), edition_of("docs--2", "staging", "gone")]
+AS_WISHED = {"old": "docs--1", "new": "docs"}
+
+
+@pytest.mark.parametrize(
+    ("editions", "before", "squatters", "renamed", "after"),
+    [
+        (SWAPPED, {"old": "docs", "new": "docs--2"}, 0, 2, AS_WISHED),
+        (SWAPPED, {"old": "docs--1", "new": "docs--2"}, 0, 1, AS_WISHED),  # it died between the two
+        (SWAPPED, AS_WISHED, 0, 0, AS_WISHED),
+        (SWAPPED, {"old": "docs", "new": "docs--2"}, 2, 2, AS_WISHED),  # clients took the freed name
+        (ROLLED_BACK, AS_WISHED, 0, 2, {"old": "docs", "new": "docs--2"}),
+        (LOST, {"someone's": "docs"}, 0, 0, {"someone's": "docs"}),
+    ],
+)
+def test_collections_get_the_names_of_their_roles(
+    editions: list[Edition], before: dict[str, str], squatters: int, renamed: int, after: dict[str, str]
+) -> None:
+    register = Register(dict(before), squatters)
+    assert rename_to_roles(register, editions) == renamed
+    assert register.by_uuid == after
+    assert len(register.ousted) == squatters
+
+
+def test_client_that_keeps_taking_a_name_is_reported() -> None:
+    with pytest.raises(Transient, match="a client keeps creating"):
+        rename_to_roles(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)

@@ -1,8 +1,8 @@
-"""One stream of batches for all askers: a text that the model can't take, and answers that are no use."""
+"""One queue of batches for all askers: refused texts, useless answers, order, and servers that embed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -13,11 +13,11 @@ import pytest
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.embedding import FIRST_ROUND, Embedding
+from ingestor.engine.embedding import FIRST_ROUND, Embedding, Embeddings, Waiting
 from ingestor.engine.vectors import HARMLESS, STEP, BadVectors, check_vectors
 from ingestor.engine.workers import BEGUN, Pool
-from ingestor.model import EmbeddedPart, Fingerprint, Vectors
-from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.model import Answered, EmbeddedPart, Fingerprint, Vector, Vectors
+from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
 from ingestor.state.cache import VectorCache
 from tests.plain_embedder import vector
 from tests.waiting import wait
@@ -63,10 +63,39 @@ def picky(error: Exception) -> Callable[[Sequence[str]], Vectors]:
     return answer
 
 
+class GradualModel(Model):
+    """Gives vectors in parts. ``parts``: the positions of each part, for the texts of a round."""
+
+    def __init__(
+        self,
+        parts: Callable[[Sequence[str]], list[Sequence[int]]],
+        before: Callable[[list[str]], object] = lambda texts: None,
+    ) -> None:
+        super().__init__(good)
+        self.parts, self.before = parts, before
+
+    def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
+        for part in self.parts(texts):
+            self.before([texts[at] for at in part])
+            yield EmbeddedPart(part, self.embed([texts[at] for at in part]))
+
+
+def at_once(texts: Sequence[str]) -> list[Sequence[int]]:
+    return [range(len(texts))]
+
+
+def one_by_one(texts: Sequence[str]) -> list[Sequence[int]]:
+    return [[at] for at in range(len(texts))]
+
+
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[VectorCache]:
     with closing(VectorCache(tmp_path / "cache.sqlite3", 10**8)) as cache:
         yield cache
+
+
+def stream(model: Any, cache: VectorCache, waiting: Waiting = nullcontext) -> "closing[Embedding]":
+    return closing(Embedding(model, RECIPE, cache, model.count, waiting))
 
 
 class Asked:
@@ -84,8 +113,7 @@ class Asked:
 def together(model: Model, cache: VectorCache, askers: Sequence[str]) -> dict[str, Any]:
     """What each asker of one text got, or the error; all of them are in one batch."""
     waiting = Asked()
-    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
-    with ThreadPoolExecutor(len(askers) + 1) as threads, closing(embedding):
+    with ThreadPoolExecutor(len(askers) + 1) as threads, stream(model, cache, waiting) as embedding:
         model.stop = embedding.stop
         first = threads.submit(embedding, [PLUG])
         assert model.held.wait(30)
@@ -109,10 +137,8 @@ def kept(cache: VectorCache, askers: Sequence[str]) -> set[str]:
 
 def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps(cache: VectorCache) -> None:
     many = [f"rebuilt {number}" for number in range(3 * STEP)]
-    model = Model(good)
-    waiting = Asked()
-    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
-    with ThreadPoolExecutor(4) as threads, closing(embedding):
+    model, waiting = Model(good), Asked()
+    with ThreadPoolExecutor(4) as threads, stream(model, cache, waiting) as embedding:
         first = threads.submit(embedding.in_background, [PLUG, *many])
         assert model.held.wait(30)
         rebuilt = threads.submit(embedding.in_background, ["rebuilt later"])
@@ -127,14 +153,35 @@ def test_texts_of_a_rebuild_are_embedded_after_all_others_and_wait_between_steps
     assert model.batches.index(["edited"]) == 1, "it waits for one step of the rebuild"
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), BadDocument("no"), RuntimeError("out of memory")])
-def test_text_refused_by_the_model_fails_its_own_caller_only(cache: VectorCache, error: Exception) -> None:
-    model = Model(picky(error))
+def spoilt(texts: Sequence[str]) -> Vectors:
+    return good(texts)[POISON in texts :]
+
+
+def forgetting(texts: Sequence[str]) -> list[Sequence[int]]:
+    return [[at] for at, text in enumerate(texts) if text != POISON]
+
+
+ALONE = 1 + 1 + len(ASKERS) + 1  # batches: together, a harmless word, each alone
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "batches"),
+    [
+        (Model(picky(ValueError("a value"))), "a value", ALONE),
+        (Model(picky(BadDocument("a document"))), "a document", ALONE),
+        (Model(picky(RuntimeError("out of memory"))), "out of memory", ALONE),
+        (Model(spoilt), "the embedder returned ", ALONE),
+        (GradualModel(forgetting), "the embedder returned no vector for this text", len(ASKERS)),
+    ],
+)
+def test_text_refused_by_the_model_fails_its_own_caller_only(
+    cache: VectorCache, model: Model, error: str, batches: int
+) -> None:
     got = together(model, cache, [*ASKERS, POISON])
-    assert got.pop(POISON) is error
+    assert str(got.pop(POISON)).startswith(error)
     assert got == {text: good([text])[0].tolist() for text in ASKERS}
     assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
-    assert len(model.batches) == 1 + 1 + len(ASKERS) + 1  # together, a word, each alone
+    assert len(model.batches) == batches
 
 
 @pytest.mark.parametrize(
@@ -169,15 +216,9 @@ SPOILT: dict[str, Callable[[Vectors], Any]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
-def test_answer_that_breaks_the_protocol_raises_and_is_not_cached(
-    cache: VectorCache, spoil: Callable[[Vectors], Any]
-) -> None:
-    model = Model(lambda texts: spoil(good(texts)) if POISON in texts else good(texts))
-    got = together(model, cache, [*ASKERS, POISON])
-    assert isinstance(got[POISON], BadVectors), got[POISON]
-    assert str(got.pop(POISON)).startswith("the embedder returned ")
-    assert got == {text: good([text])[0].tolist() for text in ASKERS}
-    assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
+def test_answer_that_breaks_the_protocol_raises(spoil: Callable[[Vectors], Any]) -> None:
+    with pytest.raises(BadVectors, match="the embedder returned "):
+        check_vectors(spoil(good(["a"])), ["a"], 16)
 
 
 def test_answer_as_list_or_in_another_precision_is_accepted() -> None:
@@ -211,12 +252,12 @@ def test_stop_while_requests_are_answered_one_by_one_ends_the_rest(cache: Vector
 
 def test_waiting_questions_are_embedded_together_and_bad_text_fails_alone(cache: VectorCache) -> None:
     model = Model(picky(BadDocument("too odd")))
-    with closing(Embedding(model, RECIPE, cache, model.count)) as stream, ThreadPoolExecutor(16) as pool:
-        plug = pool.submit(stream.ask, [PLUG])
+    with stream(model, cache) as embedding, ThreadPoolExecutor(16) as pool:
+        plug = pool.submit(embedding.ask, [PLUG])
         assert model.held.wait(30)
-        asked = [pool.submit(stream.ask, [text, f"{text}, too"]) for text in ASKERS[:9]]
-        bad = pool.submit(stream.ask, [POISON])
-        wait(lambda: stream.questions == 10)
+        asked = [pool.submit(embedding.ask, [text, f"{text}, too"]) for text in ASKERS[:9]]
+        bad = pool.submit(embedding.ask, [POISON])
+        wait(lambda: embedding.questions == 10)
         model.go.set()
         plug.result()
         for text, one in zip(ASKERS, asked, strict=False):
@@ -228,10 +269,7 @@ def test_waiting_questions_are_embedded_together_and_bad_text_fails_alone(cache:
 
 def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
     model, pool = Model(good), Pool(1)
-    with (
-        closing(pool),
-        closing(Embedding(model, RECIPE, cache, model.count, pool.release_permit)) as embedding,
-    ):
+    with closing(pool), stream(model, cache, pool.release_permit) as embedding:
         pool.submit(PLUG, lambda: embedding([PLUG]))
         assert model.held.wait(30)
         for text in ASKERS[: BEGUN - 1]:
@@ -243,43 +281,24 @@ def test_waiting_for_vectors_frees_worker(cache: VectorCache) -> None:
     assert [sorted(batch) for batch in model.batches] == [ASKERS[: BEGUN - 1]], "they went together"
 
 
-class GradualModel(Model):
-    """Gives each text's vector by itself, the last one first; ``forgets`` one."""
-
-    forgets = ""
-
-    def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
-        for position in reversed(range(len(texts))):
-            if texts[position] != self.forgets:
-                yield EmbeddedPart([position], self.embed([texts[position]]))
-
-
 def test_questions_are_answered_between_the_parts_of_a_gradual_embedder(cache: VectorCache) -> None:
-    model = GradualModel(good)
-    with closing(Embedding(model, RECIPE, cache, model.count)) as stream, ThreadPoolExecutor(2) as pool:
+    model = GradualModel(lambda texts: one_by_one(texts)[::-1])
+    with stream(model, cache) as embedding, ThreadPoolExecutor(2) as pool:
         texts = [*ASKERS, PLUG]
-        vectors = pool.submit(stream, texts)
+        vectors = pool.submit(embedding, texts)
         assert model.held.wait(30)
-        question = pool.submit(stream.ask, ["who?"])
-        wait(lambda: stream.questions)
+        question = pool.submit(embedding.ask, ["who?"])
+        wait(lambda: embedding.questions)
         model.go.set()
         assert np.array_equal(question.result(30), good(["who?"]))
         assert np.array_equal(vectors.result(30), good(texts))
     assert model.batches[1] == ["who?"], "the model was loaded by the first batch"
 
 
-def test_text_skipped_by_a_gradual_embedder_fails_its_own_caller_only(cache: VectorCache) -> None:
-    model = GradualModel(good)
-    model.forgets = POISON
-    got = together(model, cache, [*ASKERS, POISON])
-    assert str(got.pop(POISON)) == "the embedder returned no vector for this text"
-    assert got == {text: good([text])[0].tolist() for text in ASKERS}
-
-
 def test_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
     model, loaded = Model(good), Event()
     model.answer = lambda texts: loaded.set() or good(texts)  # type: ignore[func-returns-value]
-    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
+    with stream(model, cache) as embedding:
         embedding.expect()
         embedding.expect()
         assert loaded.wait(30)
@@ -290,68 +309,54 @@ def test_model_is_loaded_when_texts_are_expected(cache: VectorCache) -> None:
 
 def test_model_that_cannot_be_loaded_fails_its_askers(cache: VectorCache) -> None:
     model = Model(lambda texts: picky(NeedsHuman("gone"))([POISON]))
-    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
+    with stream(model, cache) as embedding:
         embedding.expect()
         with pytest.raises(NeedsHuman, match="gone"):
             embedding(["a text"])
 
 
 def test_counts_during_a_round_include_its_steps_and_the_loading(cache: VectorCache) -> None:
-    seen: list[tuple[bool, tuple[int, int]]] = []
+    seen, whole = list[tuple[bool, tuple[int, int]]](), 3 * STEP
 
     def answer(texts: Sequence[str]) -> Vectors:
         seen.append((embedding.counts().loading, embedding.counts().texts_and_rest))
         return good(texts)
 
-    with closing(Embedding(Model(answer), RECIPE, cache, lambda texts: [1] * len(texts))) as embedding:
-        embedding([f"text {n}" for n in range(3 * STEP)])
-        assert embedding.counts().texts_and_rest[0] == embedding.counts().texts == 3 * STEP
-    whole = 3 * STEP
-    assert seen == [
-        (True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3)),
-    ]  # fmt: skip
-
-
-def test_rounds_of_local_model_grow_while_requests_wait(cache: VectorCache) -> None:
-    """The first documents of many get their vectors soon."""
-    askers, rounds = [f"asker {number}" for number in range(200)], list[int]()
-
-    class Rounds(Model):
-        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
-            rounds.append(len(texts))
-            yield EmbeddedPart(range(len(texts)), self.embed(texts))
-
-    together(Rounds(good), cache, askers)
-    assert rounds == [1, 2 * FIRST_ROUND, 4 * FIRST_ROUND, 200 - 6 * FIRST_ROUND]
+    with stream(Model(answer), cache) as embedding:
+        embedding([f"text {n}" for n in range(whole)])
+        assert embedding.counts().texts_and_rest[0] == embedding.counts().texts == whole
+    assert seen == [(True, (0, whole)), *((False, (n * STEP, whole - n * STEP)) for n in range(3))]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "sizes"), [(0.5, [32, 64, 128, 256, 256]), (1.5, [16, 16]), (9.0, [16, 16])]
+    ("seconds", "sizes"),
+    [
+        ([0.5] * 9, [2, 4, 6.5]),  # 6.5: all that are left
+        ([1.5] * 99, [1, 1, 1]),
+        ([9.0] * 99, [1, 1, 1]),
+        ([0.5] + [1.5] * 99, [2, 2, 2]),
+        ([0.5] + [9.0] * 99, [2, 1, 1]),
+    ],
 )
-def test_rounds_grow_unless_they_take_long(cache: VectorCache, seconds: float, sizes: list[int]) -> None:
-    """Second vectors of a document that was begun first wait for a round of others."""
-    model = Model(good)
-    with closing(Embedding(model, RECIPE, cache, model.count)) as embedding:
-        seen = list[int]()
-        for _ in sizes:
-            embedding._next_round = embedding._resize(seconds)
-            seen.append(embedding._next_round)
-        assert seen == sizes
-        embedding._next_round = 256
-        assert embedding._resize(9.0) == 128
+def test_rounds_of_local_model_grow_while_requests_wait_unless_they_take_long(
+    cache: VectorCache, monkeypatch: pytest.MonkeyPatch, seconds: list[float], sizes: list[float]
+) -> None:
+    """The first documents of many get their vectors soon, and a document's second vectors wait little."""
+    now, rounds = [0.0], list[int]()
+
+    def embed(texts: Sequence[str]) -> None:
+        rounds.append(len(texts))
+        now[0] += seconds[len(rounds) - 1]
+
+    monkeypatch.setattr("ingestor.engine.embedding.monotonic", lambda: now[0])
+    together(GradualModel(at_once, embed), cache, [f"asker {number}" for number in range(200)])
+    assert rounds[:4] == [1, *(FIRST_ROUND * size for size in sizes)]
 
 
 def test_small_document_gets_vectors_before_a_large_one_begun_shortly_before(cache: VectorCache) -> None:
-    embedded = list[str]()
-
-    class Rounds(Model):
-        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
-            embedded.extend(texts)
-            yield EmbeddedPart(range(len(texts)), self.embed(texts))
-
-    model, pool, waiting = Rounds(good), Pool(8), Asked()
-    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
-    with closing(pool), closing(embedding):
+    embedded, pool, waiting = list[str](), Pool(8), Asked()
+    model = GradualModel(at_once, embedded.extend)
+    with closing(pool), stream(model, cache, waiting) as embedding:
         pool.submit("first", lambda: embedding([PLUG]))
         assert model.held.wait(30)
         for number, (name, size) in enumerate({"large": 200, "small": 3, "another": 3}.items(), 1):
@@ -367,20 +372,15 @@ def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_doc
     cache: VectorCache, second: str
 ) -> None:
     """A text that the round under way will embed is embedded once."""
-    embedded = list[str]()
+    embedded, pool, waiting = list[str](), Pool(8), Asked()
 
-    class Steps(Model):
+    def step(texts: list[str]) -> None:
         """The first step of others lasts until the second vectors are asked for."""
+        embedded.extend(texts)
+        wait(lambda: texts != ["0 0"] or waiting.number == 5, every=0.001)
 
-        def embed_gradually(self, texts: Sequence[str]) -> Iterator[EmbeddedPart]:
-            for position, text in enumerate(texts):
-                embedded.append(text)
-                wait(lambda: text != "0 0" or waiting.number == 5, every=0.001)  # noqa: B023
-                yield EmbeddedPart([position], self.embed([text]))
-
-    model, pool, waiting = Steps(good), Pool(8), Asked()
-    embedding = Embedding(model, RECIPE, cache, model.count, waiting)
-    with closing(pool), closing(embedding):
+    model = GradualModel(one_by_one, step)
+    with closing(pool), stream(model, cache, waiting) as embedding:
         pool.submit("first", lambda: (embedding([PLUG]), embedding([second])))
         assert model.held.wait(30)
         for number in range(3):
@@ -390,3 +390,106 @@ def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_doc
         assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
     assert embedded[:3] == [PLUG, "0 0", second]
     assert embedded.count(second) == 1
+
+
+# --- servers ------------------------------------------------------------------------------------------------
+
+Answer = Callable[[str], Vector | Exception]
+
+
+class Server:
+    """Gives each text a vector or an error. ``asked``: all texts, in their order."""
+
+    dimensions, window, at_once = 16, 2**31 - 1, 512
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        raise AssertionError("each text has an answer of its own")
+
+    def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
+        self.asked += texts
+        return Answered([self.answer(text) for text in texts], 10 * len(texts))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [1] * len(texts)
+
+
+def plain(text: str) -> Vector:
+    vectors: Vectors = good([text])
+    return vectors[0]
+
+
+def other(text: str) -> Vector:
+    return -plain(text)
+
+
+@pytest.mark.parametrize("error", [BadDocument("no"), Transient("away"), NeedsHuman("pay")])
+def test_error_fails_its_text_only_and_no_text_is_sent_twice(cache: VectorCache, error: Exception) -> None:
+    server = Server(lambda text: error if text == "bad" else plain(text))
+    with stream(server, cache) as embedding:
+        with pytest.raises(type(error)):
+            embedding(["good", "bad"])
+        assert np.array_equal(embedding(["good"]), [plain("good")])
+        assert (embedding.counts().texts, embedding.counts().tokens) == (1, 30)
+    assert server.asked == [HARMLESS, "good", "bad"]
+
+
+def test_vectors_of_a_server_that_became_another_are_not_kept(cache: VectorCache) -> None:
+    with stream(Server(plain), cache) as embedding:
+        embedding(["a"])
+    server = Server(other)
+    with stream(server, cache) as embedding:
+        for _ in range(2):
+            with pytest.raises(NeedsHuman, match=r"cosine -1.00\), so it runs another model"):
+                embedding(["b"])
+        server.answer = plain
+        assert np.array_equal(embedding(["b"]), [plain("b")])
+    assert server.asked == [HARMLESS, "b"] * 3
+    assert text_digest("b") in cache.get(RECIPE, [text_digest("b")])
+
+
+def test_server_replaced_without_a_failure_is_noticed(cache: VectorCache) -> None:
+    server = Server(plain)
+    with stream(server, cache) as embedding:
+        embedding(["a"])
+        server.answer = other
+        with pytest.raises(NeedsHuman, match="another model"):
+            embedding(["b"])
+    assert not cache.get(RECIPE, [text_digest("b")])
+
+
+def test_vectors_that_break_the_protocol_are_not_kept(cache: VectorCache) -> None:
+    server = Server(lambda text: plain(text) * (1 if text == HARMLESS else 2))
+    with stream(server, cache) as embedding, pytest.raises(BadVectors):
+        embedding(["a"])
+    assert not cache.get(RECIPE, [text_digest("a")])
+
+
+def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
+    one, two = Server(plain), Server(plain)
+    with closing(Embeddings(cache, one.count)) as streams:
+        first = streams.of(RECIPE, lambda: one, "old key")
+        first(["a"])
+        streams.keep({RECIPE})
+        assert streams.of(RECIPE, lambda: one, "old key") is first
+        streams.keep({RECIPE})
+        second = streams.of(RECIPE, lambda: two, "new key")
+        assert second is not first
+        second(["b"])
+        assert (streams.counts().texts, streams.counts().tokens) == (2, 40)
+    assert "b" in two.asked
+
+
+def test_two_collections_of_one_recipe_share_the_stream_to_its_server(cache: VectorCache) -> None:
+    """Each has an embedder of its own, and perhaps the settings of another day."""
+    with closing(Embeddings(cache, Server(plain).count)) as streams:
+        for _ in range(3):  # configs
+            both = [streams.of(RECIPE, lambda: Server(plain), setting) for setting in ("new", "old")]
+            streams.keep({RECIPE})
+            assert both[0] is both[1]
+            for embed in both:
+                embed(["a"])
+        assert streams.of(RECIPE, lambda: Server(plain), "new") is both[0]

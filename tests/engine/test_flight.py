@@ -1,17 +1,27 @@
-"""The phases of a document in flight, and the record that adopts another row of the journal."""
+"""Documents in flight: their phases, their sums, and which of a queue are ripe to be written."""
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ingestor.engine.flight import BEING_PREPARED, BEING_WRITTEN, MOVES, InFlight, Phase
-from ingestor.engine.loop import Engine
-from tests.engine.listed import begun
-from tests.memory_index import MemoryIndex
-from tests.simulation.checks.at_rest import check
-from tests.simulation.world import World
+from ingestor.core.entries import Intent, Receipt
+from ingestor.engine import flight
+from ingestor.engine.flight import (
+    BEING_PREPARED,
+    BEING_WRITTEN,
+    LINGER,
+    MOVES,
+    Flight,
+    InFlight,
+    Phase,
+    Queue,
+)
+from ingestor.model import RecordId
+from ingestor.pipeline.prepare import Prepared
+from ingestor.state.journal import Journal
+from tests.engine.worlds import DOCS, begun, end, entry_of, lines, world_of
 
 FORBIDDEN = [(before, to) for before, to in product(Phase, Phase) if to not in MOVES[before]]
 
@@ -34,63 +44,88 @@ def test_move_absent_from_table_raises_and_keeps_phase(before: Phase, to: Phase)
     assert document.phase is before
 
 
-def test_refused_rename_lands_while_former_name_is_in_flight(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_sums_of_documents_that_wait_count_for_others_until_they_land(tmp_path: Path) -> None:
+    journal, documents = Journal(tmp_path / "journal.sqlite3"), Flight()
+    known = entry_of(3, statistic="mean", sums=np.array([2]))
+    first, second, another, settled = (
+        InFlight(entry, statistic=statistic)
+        for entry, statistic in (
+            (entry_of(1), "mean"), (entry_of(2), "mean"), (entry_of(4), "another"), (known, "mean"),
+        )
+    )  # fmt: skip
+    for document in (first, second, another, settled):
+        documents.begin(document)
+        document.move_at_work(Phase.PREPARING)
+    assert documents.sums_of_others(journal, first) is None
+    assert documents.sums_of_others(journal, first, np.array([5])) is None
+    assert documents.sums_of_others(journal, second, np.array([7])) == [5]
+    assert documents.sums_of_others(journal, first) == [7]
+    assert documents.sums_of_others(journal, another) is None
+    assert documents.sums_of_others(journal, settled, np.array([100])) == [10]  # the journal has its sums
+    assert documents.sums_of_others(journal, first) == [7]
+    documents.land(second)
+    assert documents.sums_of_others(journal, first) is None
+    journal.close()
+
+
+# --- queues -------------------------------------------------------------------------------------------------
+
+
+def queue_of(*records: int, renamed: bool = False) -> Queue:
+    """Return a queue of documents with so many records each, put at 1000 s."""
+    documents = Flight()
+    for row, number in enumerate(records):
+        drops = tuple(RecordId(f"{row}#{slot}") for slot in range(number))
+        document, intent = InFlight(entry_of(row)), Intent(row, (), 99 if renamed else None)
+        receipt = Receipt(row, "1", "recipe", "facts", "digest", "text")
+        documents.begin(document)
+        document.move_at_work(Phase.PREPARING)
+        documents.put(document, Prepared(document.entry, intent, receipt, drops=drops), 1000.0)
+    return documents.queues[DOCS]
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight, "BATCH", 10)
+    monkeypatch.setattr(flight, "BACKGROUND_BATCH", 4)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_queue_is_ripe_if_it_is_full_or_lingered() -> None:
+    queue = queue_of(2, 3)
+    assert [queue.is_ripe(1000.0 + wait) for wait in (0.0, LINGER / 2, LINGER)] == [False, False, True]
+    assert queue.is_ripe(900.0), "the clock was put back: no wait is known"
+    assert queue_of(5, 5).is_ripe(1000.0)
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize(
+    ("queue", "background", "rows", "large"),
+    [
+        (queue_of(3, 3, 3, 3, 3), False, [0, 1, 2, 3], None),  # ends with the document that fills it
+        (queue_of(3, 3, 3, 3, 3), True, [0, 1], None),  # a rebuild writes less at once
+        (queue_of(11, 1, 12), False, [1], 0),  # a large document is written in slices
+        (queue_of(11, renamed=True), False, [0], None),  # but one that was renamed at once
+    ],
+)
+def test_batch_takes_documents_up_to_its_size(
+    queue: Queue, background: bool, rows: list[int], large: int | None
 ) -> None:
-    """A record for each of two documents under one row would be lost, and the other land in its place."""
-    world, sound = World(tmp_path, seed=1), MemoryIndex.patch
-    for name in ("a", "b", "c"):
-        world.files.write(name, f"line {name}")
-    world.settle()
-    flight, former = world.engine.flight, list[InFlight]()
-
-    def refuse(self: MemoryIndex, metadata: object) -> None:
-        [adopter] = flight.documents(*BEING_WRITTEN)
-        assert adopter.prepared is not None
-        former.append(InFlight(replace(adopter.entry, row=adopter.prepared.receipt.row)))
-        flight.begin(former[-1])
-        former[-1].move_at_work(Phase.PREPARING)
-        raise ValueError("odd metadata")
-
-    monkeypatch.setattr(MemoryIndex, "patch", refuse)
-    world.files.rename("a", "z")
-    world.engine.scanner.request_listing()
-    while not former:
-        world.now += 1.0
-        world.engine_step()
-    assert flight.documents() == former
-    monkeypatch.setattr(MemoryIndex, "patch", sound)
-    flight.land(former[0])
-    world.settle()
-    check(world)
-    world.end()
+    assert [each.entry.row for each in queue.batch(background=background)] == rows
+    found = queue.next_large()
+    assert (None if found is None else found.entry.row) == large
 
 
-def test_refused_rename_waits_under_its_new_row_until_it_is_withdrawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_line_of_a_batch_counts_changed_records_without_zeros(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The intents of a rename merge two rows of the journal before Chroma refuses the records."""
-    world, patch, started = World(tmp_path, seed=1), MemoryIndex.patch, list[int]()
-    for name in ("a", "b", "c"):
-        world.files.write(name, f"line {name}")
-    world.settle()
-    start = Engine._start
-
-    def refuse(self: MemoryIndex, metadata: object) -> None:
-        raise ValueError("odd metadata")
-
-    monkeypatch.setattr(MemoryIndex, "patch", refuse)
-    monkeypatch.setattr(
-        Engine, "_start", lambda self, entry, *rest: (started.append(entry.row), start(self, entry, *rest))
-    )
-    world.files.rename("a", "z")
-    world.engine.scanner.request_listing()
-    for _ in range(5):
-        world.now += 1.0
-        world.engine_step()
-    assert started.count(started[0]) == 1, "no other attempt began while the refused one waited"
-    assert not world.engine.flight.documents()
-    monkeypatch.setattr(MemoryIndex, "patch", patch)
-    world.settle()
-    check(world)
-    world.end()
+    world = world_of(tmp_path, {})
+    with caplog.at_level("INFO", logger="ingestor"):
+        for text in ("one\ntwo", "none\none\ntwo"):
+            world.files.write("a", text)
+            world.settle()
+    end(world)
+    assert lines(caplog, "documents_written") == [
+        ("INFO", "docs: a: 2 records written"),
+        ("INFO", "docs: a: 1 record written, 2 records patched"),
+    ]

@@ -8,7 +8,7 @@ import pytest
 from ingestor.core.entries import EditionName
 from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
 from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
-from tests.engine.log_lines import lines
+from tests.engine.worlds import lines
 
 REMEDIES = [
     (Transient("away"), Remedy.RETRY),

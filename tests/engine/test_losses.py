@@ -1,42 +1,48 @@
 """When a person is asked about what vanished, over a real journal."""
 
-from typing import Any, cast
-
 import pytest
 
 from ingestor.core.decisions import Changes
 from ingestor.core.entries import Feed
-from ingestor.engine.workers import Outcome
-from ingestor.model import CollectionName, Hint
-from ingestor.pipeline.listing import Source
+from ingestor.model import CollectionName
 from ingestor.state.editions import Editions
-from tests.engine.listed import TREE, Listed
+from tests.engine.worlds import TREE, Listed
 from tests.state.journals import of_collection
 
+LOST = "30 of 40 documents vanished within a day"
 
-def test_loss_folder_by_folder_needs_approval_like_a_loss_at_once(listed: Listed) -> None:
+
+def hold(listed: Listed) -> None:
+    """Lose most documents in one listing."""
+    listed.tree.lose("a/", "b/")
+    assert listed.list_again("")
+
+
+def held(listed: Listed, *hints: str) -> str:
+    return listed.list_again(*hints) or ""
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_losses_of_several_listings_need_approval_together(listed: Listed, whole: bool) -> None:
+    def list_again(folder: str) -> str | None:
+        return listed.list_again(after=400) if whole else listed.list_again(folder)
+
     listed.tree.lose("a/")
-    assert listed.list_again("a") is None  # half of 40
+    assert list_again("a") is None  # half of 40
     listed.tree.lose("b/")
-    assert (listed.list_again("b") or "").startswith("30 of 40 documents vanished within a day")
+    assert (list_again("b") or "").startswith(LOST)
     assert listed.left() == 20  # the second folder is known still
     listed.tree.lose("e/")
-    assert (listed.list_again("e") or "").startswith(
-        "32 of 40"
-    )  # all is listed now, to see whether it is back
-    assert listed.rows.accept(TREE[0])
-    assert listed.list_again() is None
+    assert (list_again("e") or "").startswith("32 of 40")  # all is listed, to see whether it is back
+    assert listed.accept() is None
     assert listed.left() == 8
     listed.tree.lose("c/1")
-    assert listed.list_again("c") is None  # counted anew from what was accepted
+    assert list_again("c") is None, "counted anew from what was accepted"
 
 
 def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
-    before = set(listed.tree.keys)
-    for folder in "ab":
-        listed.tree.lose(f"{folder}/")
-        held = listed.list_again(folder)
-    assert held
+    before = listed.tree.keys
+    hold(listed)
     listed.tree.keys = before
     assert listed.list_again("b") is None
     assert listed.left() == 40
@@ -46,11 +52,9 @@ def test_accepted_loss_is_listed_at_once_after_a_failed_listing(listed: Listed) 
     listed.tree.fails = True
     listed.list_again("a")
     listed.tree.fails = False
-    listed.tree.lose("a/")
-    listed.tree.lose("b/")
+    listed.tree.lose("a/", "b/")
     assert listed.list_again(after=400)
-    listed.rows.accept(TREE[0])
-    assert listed.list_again() is None
+    assert listed.accept() is None
     assert listed.left() == 10
 
 
@@ -58,9 +62,8 @@ def test_acceptance_does_not_count_for_a_listing_that_began_before(listed: Liste
     """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
     assert listed.list_again("")
-    listed.scanner.take_hint(TREE.source, Outcome(TREE.source, Hint("")))
-    listed.scanner.start()
-    listed.rows.accept(TREE[0])
+    listed.begin("")
+    listed.rows.accept(TREE.source)
     listed.tree.fails = True  # the next listing
     listed.list_again()
     assert listed.left() == 40
@@ -71,45 +74,29 @@ def test_acceptance_does_not_count_for_a_listing_that_began_before(listed: Liste
 
 def test_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
     """The loss is accepted, and before it is listed again the disk is taken away."""
-    listed.tree.lose("a/")
-    listed.tree.lose("b/")
-    assert listed.list_again("a", "b")
-    listed.rows.accept(TREE[0])
+    hold(listed)
+    listed.rows.accept(TREE.source)
     keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
-    assert (listed.list_again("") or "").startswith("40 of 40 documents vanished, and another file system")
+    assert held(listed, "").startswith("40 of 40 documents vanished, and another file system")
     listed.tree.root, listed.tree.keys = "disk", keys
     assert listed.left() == 40
-    assert (listed.list_again("") or "").startswith("30 of 40")
-    listed.rows.accept(TREE[0])
-    assert listed.list_again() is None
+    assert held(listed, "").startswith("30 of 40")
+    assert listed.accept() is None
     assert listed.left() == 10
-
-
-def test_losses_of_several_whole_listings_add_up_and_are_held(listed: Listed) -> None:
-    listed.tree.lose("a/")
-    assert listed.list_again(after=400) is None
-    listed.tree.lose("b/")
-    assert (listed.list_again(after=400) or "").startswith("30 of 40 documents vanished within a day")
-    listed.rows.accept(TREE.source)
-    assert listed.list_again() is None
-    listed.tree.lose("c/")
-    assert listed.list_again(after=400) is None, "counted anew from what was accepted"
 
 
 def test_losses_add_up_for_longer_than_a_day_unless_the_source_was_at_rest(listed: Listed) -> None:
     listed.tree.lose("a/")
     assert listed.list_again(after=400) is None
     listed.rows.rest([TREE.source], listed.now)
-    listed.now += 86_400
     listed.tree.lose("b/")
-    assert (listed.list_again() or "").startswith("30 of 40")
+    assert (listed.list_again(after=86_400) or "").startswith(LOST)
 
 
 def test_small_losses_at_rest_need_no_approval(listed: Listed) -> None:
     for folder in "abc":
         listed.tree.lose(f"{folder}/")
-        assert listed.list_again(folder) is None
-        assert listed.list_again(after=400) is None
+        assert (listed.list_again(folder), listed.list_again(after=400)) == (None, None)
         listed.now += 86_400
         listed.rows.rest([TREE.source], listed.now)
     assert listed.left() == 5
@@ -120,7 +107,7 @@ def test_losses_of_partial_listings_are_remembered_over_a_restart(listed: Listed
     listed.list_again("a")
     listed.tree.lose("b/")
     listed.restart()
-    assert (listed.list_again() or "").startswith("30 of 40")
+    assert held(listed).startswith("30 of 40")
 
 
 def test_documents_that_appeared_since_are_set_off(listed: Listed) -> None:
@@ -136,14 +123,11 @@ def test_other_file_system_with_as_many_files_needs_approval(listed: Listed, max
     listed.restart(max_loss)
     listed.tree.root = "other disk"
     listed.tree.keys = {f"x/{n}" for n in range(50)}
-    expected = "40 of 40 documents vanished, and another file system is mounted there"
-    assert (listed.list_again("x") or "").startswith(
-        expected
-    )  # a hint of a part is answered by a whole listing
-    assert (listed.list_again("x") or "").startswith(expected)
+    for _ in range(2):  # a hint of a part is answered by a whole listing
+        reason = "40 of 40 documents vanished, and another file system is mounted there"
+        assert held(listed, "x").startswith(reason)
     assert listed.left() == 40
-    listed.rows.accept(TREE[0])
-    assert listed.list_again() is None
+    assert listed.accept() is None
     assert listed.left() == 50
     listed.tree.lose("x/1")
     assert listed.list_again("x") is None
@@ -159,14 +143,13 @@ def test_disk_with_all_files_may_replace_another(listed: Listed) -> None:
 
 
 def building(listed: Listed, known: str | None = None) -> Feed:
-    """The source feeds another edition, too, whose documents were listed under ``known``."""
+    """Feed another edition, too, whose documents were listed under ``known``."""
     editions, docs = Editions(listed.journal), CollectionName("docs")
     editions.choose(TREE.edition, docs, {})
     new = Feed(TREE.source, editions.build(docs, {}, 0.0).name)
     if known is not None:
         listed.journal.observe(*new, Changes(tuple(listed.tree.scan_under(known))), 0.0)
-    sources = [Source(*feed, listed.tree, cast(Any, None)) for feed in (TREE, new)]
-    listed.scanner.configure(sources, watch=False)
+    listed.configure(listed.source(setting=None), listed.source(setting=None, collection=new.edition))
     return new
 
 
@@ -182,19 +165,18 @@ def test_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     before, new = listed.tree.listings, building(listed)
     assert listed.list_again() is None
     assert listed.tree.listings == before + 1
-    assert listed.versions(new) == listed.versions(TREE)
     assert all(listed.scanner.has_listed(feed.edition) for feed in (TREE, new))
-    ids = {entry.key: entry.document_id for entry in of_collection(listed.journal, TREE.edition)}
-    assert {entry.key: entry.document_id for entry in of_collection(listed.journal, new.edition)} == ids
+    ids = [
+        {entry.key: entry.document_id for entry in of_collection(listed.journal, feed.edition)}
+        for feed in (TREE, new)
+    ]
+    assert ids[0] == ids[1]
 
 
 def test_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
     new = building(listed)
     listed.list_again()
-    for folder in "ab":
-        listed.tree.lose(f"{folder}/")
-    assert (listed.list_again("") or "").startswith("30 of 40")
+    hold(listed)
     assert len(listed.versions(new)) == 40
-    listed.rows.accept(TREE.source)
-    listed.list_again()
+    listed.accept()
     assert len(listed.versions(new)) == 10

@@ -1,5 +1,8 @@
 """A source and a collection of the journal, and what the scanner and the writer do to it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from ingestor.core.decisions import Changes
@@ -50,10 +53,24 @@ def settle(
 
 
 def untold(version: str, other: str) -> bool:
-    """Of a connector that does not tell what was moved."""
+    """Stand for a connector that does not know what was moved."""
     del version, other
     return False
 
 
 def due(journal: Journal, now: float = 10.0) -> list[str]:
     return [entry.key for entry in Backlog(journal).due([Feed(S, C)], now, 100)]
+
+
+@contextmanager
+def traced(journal: Journal) -> Iterator[list[str]]:
+    """Yield a list to which SQLite adds every statement that it runs for the journal."""
+    statements: list[str] = []
+    journal._db.set_trace_callback(statements.append)
+    yield statements
+    journal._db.set_trace_callback(None)
+
+
+def plan(journal: Journal, statement: str) -> str:
+    rows = journal._db.execute(f"EXPLAIN QUERY PLAN {statement}")
+    return " ".join(row[3] for row in rows)

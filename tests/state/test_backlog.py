@@ -1,14 +1,16 @@
-"""What the engine has to do next, and that the journal finds it by index."""
+"""What the engine has to do next, by index; and which vanished documents wait for which new ones."""
 
 from collections.abc import Callable
 
+import pytest
+
 from ingestor.core.decisions import NEVER, Changes, Failure
-from ingestor.core.entries import Feed
+from ingestor.core.entries import EditionName, Feed
 from ingestor.model import Item, SourceName
-from ingestor.state.backlog import Backlog
+from ingestor.state.backlog import LONGEST, Backlog, predecessor
 from ingestor.state.journal import Journal
 from ingestor.state.reports import failures
-from tests.state.journals import C, S, due, observe, one, settle
+from tests.state.journals import C, S, due, observe, one, plan, settle, traced, untold
 
 
 def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal: Journal) -> None:
@@ -72,20 +74,19 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
 
 def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
-    statements: list[str] = []
-    journal._db.set_trace_callback(statements.append)
-    Backlog(journal).due([Feed(S, C)], 1.0, 5)
-    Backlog(journal).documents_gone([S], 1.0, 5)
-    Backlog(journal).documents_gone([S], 1.0, 5, unknown=True)
-    Backlog(journal).find_drifted([S], C, "mean", 3, 5)
-    Backlog(journal).next_retry([Feed(S, C)])
-    journal._db.set_trace_callback(None)
+    backlog = Backlog(journal)
+    with traced(journal) as statements:
+        backlog.due([Feed(S, C)], 1.0, 5)
+        backlog.documents_gone([S], 1.0, 5)
+        backlog.documents_gone([S], 1.0, 5, unknown=True)
+        backlog.find_drifted([S], C, "mean", 3, 5)
+        backlog.next_retry([Feed(S, C)])
     selects = [s for s in statements if "FROM documents" in s]
     expected = ("unsettled", "gone", "gone", "low", "high", "unsettled", "gone")
     for statement, index in zip(selects, expected, strict=True):
-        plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
-        assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
-        assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
+        steps = plan(journal, statement)
+        assert f"USING INDEX {index}" in steps, f"{statement}: {steps}"
+        assert "SCAN documents" not in steps.replace("SCAN documents USING", "")
 
 
 def test_new_documents_are_due_by_size_behind_those_that_readers_have(journal: Journal) -> None:
@@ -98,8 +99,8 @@ def test_new_documents_are_due_by_size_behind_those_that_readers_have(journal: J
     assert due(journal) == ["e", "d", "b", "c", "a"]
 
 
-def steps(journal: Journal, what: Callable[[], object]) -> int:
-    """Instructions of SQLite's machine that it takes."""
+def instructions(journal: Journal, what: Callable[[], object]) -> int:
+    """Return how many instructions of SQLite's machine a call takes."""
     taken: list[None] = []
     journal._db.set_progress_handler(lambda: taken.append(None), 1)
     what()
@@ -115,10 +116,10 @@ def test_backlog_of_a_paused_source_does_not_delay_others(journal: Journal) -> N
         assert len(backlog.due(ours, 1.0, 5)) == 2
         assert backlog.next_retry(ours) == 0.25
 
-    before = steps(journal, look)
+    before = instructions(journal, look)
     items = tuple(Item(f"{n:04}", "1", f"/{n}") for n in range(2000))
     journal.observe(SourceName("paused"), C, Changes(items, ()), remove_at=100.0)
-    assert steps(journal, look) < 1.2 * before
+    assert instructions(journal, look) < 1.2 * before
 
 
 def test_documents_whose_recipe_changed_are_due_behind_those_that_were_edited(journal: Journal) -> None:
@@ -129,3 +130,137 @@ def test_documents_whose_recipe_changed_are_due_behind_those_that_were_edited(jo
     observe(journal, "b", version="2")
     found = Backlog(journal).due([Feed(S, C)], 1e9, 5)
     assert [entry.key for entry in found] == ["b", "c.zip/!/1", "a"]
+
+
+# --- vanished documents and their heirs ---------------------------------------------------------------------
+
+NOW = 1e9
+
+
+def listed(
+    journal: Journal, key: str, size: int | None, source: SourceName = S, edition: EditionName = C
+) -> None:
+    journal.observe(source, edition, Changes([Item(key, "1", f"/{key}", size)]), remove_at=0.0)
+
+
+def removed(journal: Journal, now: float = NOW) -> list[str]:
+    return [entry.key for entry in Backlog(journal).documents_gone([S], now, 9)]
+
+
+def vanish(journal: Journal, *keys: str, size: int | None = 7, ago: float = 0.0) -> None:
+    """Documents that were indexed, and that vanished so many seconds ago."""
+    for key in keys:
+        listed(journal, key, size)
+        settle(journal, key)
+        journal.observe(S, C, Changes((), [key]), remove_at=0.0)
+        with journal.transaction() as db:
+            db.execute("UPDATE documents SET since = since - ? WHERE key = ?", (ago, key))
+
+
+@pytest.mark.parametrize(
+    ("size", "heir", "source", "edition", "waits"),
+    [
+        (7, 7, S, C, True),
+        (7, 7, "other", C, True),  # a source that is divided into two
+        (7, 7, S, "docs--2", False),
+        (7, 8, S, C, False),
+        (None, None, S, C, True),
+        (7, None, S, C, False),
+    ],
+)
+def test_new_document_of_the_same_size_may_be_the_same(
+    journal: Journal, size: int | None, heir: int | None, source: str, edition: str, waits: bool
+) -> None:
+    vanish(journal, "old", size=size)
+    listed(journal, "new", heir, SourceName(source), EditionName(edition))
+    assert removed(journal) == ([] if waits else ["old"])
+
+
+def test_document_that_was_read_is_no_heir(journal: Journal) -> None:
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    listed(journal, "unreadable", 7)
+    assert removed(journal) == []
+    settle(journal, "new")
+    journal.fail(one(journal, "unreadable").row, "1", Failure("no text", 1, 9e9, quarantined=True))
+    assert removed(journal) == ["old"]
+
+
+def test_retried_heir_is_still_awaited(journal: Journal) -> None:
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    journal.fail(one(journal, "new").row, "1", Failure("away", 1, NOW + 99, quarantined=False))
+    assert removed(journal) == []
+
+
+def test_document_that_vanished_long_ago_is_removed(journal: Journal) -> None:
+    vanish(journal, "long ago", ago=LONGEST + 1)
+    vanish(journal, "lately", ago=LONGEST - 100)
+    listed(journal, "new", 7)
+    assert removed(journal) == ["long ago"]
+
+
+@pytest.mark.parametrize("how", ["vanished", "its source left"])
+def test_document_due_for_long_waits_from_when_it_vanished(journal: Journal, how: str) -> None:
+    listed(journal, "old", 7)
+    settle(journal, "old")
+    journal.want_recipe(Feed(S, C), "text", "another recipe")
+    with journal.transaction() as db:
+        db.execute("UPDATE documents SET since = since - ?", (LONGEST + 1,))
+    if how == "vanished":
+        journal.observe(S, C, Changes((), ["old"]), remove_at=0.0)
+    else:
+        journal.relocate(S, [])
+    listed(journal, "new", 7, SourceName("other"))
+    assert removed(journal) == []
+
+
+def test_heirs_are_looked_for_by_index_and_once_between_two_writes(journal: Journal) -> None:
+    """A backlog of millions must not be read through for each document that vanished."""
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    backlog = Backlog(journal)
+    with traced(journal) as statements:
+        for _ in range(3):
+            assert backlog.documents_gone([S], NOW, 9) == []
+    [query] = [one for one in statements if "AS heir" in one]
+    assert "SEARCH heir USING INDEX unread (collection=? AND size=?)" in plan(journal, query)
+
+
+@pytest.mark.parametrize(("size", "goes"), [(7, False), (8, True), (None, True)])
+def test_heir_of_a_retried_document_waits_with_nothing_due(
+    journal: Journal, size: int | None, goes: bool
+) -> None:
+    """Of unknown sizes any could be any: a page that can never be read would hold up whatever is removed."""
+    backlog = Backlog(journal)
+    vanish(journal, "old", size=size)
+    listed(journal, "new", None if size is None else 7)
+    journal.fail(one(journal, "new").row, "1", Failure("away", 1, NOW + 99, quarantined=False))
+    assert [entry.key for entry in backlog.documents_gone([S], NOW, 9, unknown=True)] == ["old"] * goes
+    assert goes or backlog.next_retry([Feed(S, C)]) == NOW + 99, "it wakes nobody"
+    settle(journal, "new")
+    assert [entry.key for entry in backlog.documents_gone([S], NOW, 9, unknown=True)] == ["old"]
+
+
+def test_moved_copy_keeps_the_records(journal: Journal) -> None:
+    for key, version in (("copied", "file2"), ("moved", "file1 later")):
+        journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
+    for key, version in (("other", "file9"), ("old", "file1")):
+        journal.observe(S, C, Changes([Item(key, version, f"/{key}", 7)]), remove_at=0.0)
+        settle(journal, key, digest=key)
+    old = one(journal, "old").row
+    journal.observe(S, C, Changes((), ["old", "other"]), remove_at=0.0)
+
+    def heir(key: str, digest: str, moved: Callable[[str, str], bool] = by_file) -> int | None:
+        found = predecessor(journal, moved, one(journal, key), digest)
+        return None if found is None else found.row
+
+    assert (heir("copied", "old"), heir("moved", "old")) == (None, old)
+    assert heir("copied", "old", untold) == old
+    assert heir("copied", "other") is not None, "nobody else is it"
+    settle(journal, "moved", digest="edited")
+    assert heir("copied", "old") == old, "the moved one has other content by now"
+
+
+def by_file(version: str, other: str) -> bool:
+    return version.split()[0] == other.split()[0]

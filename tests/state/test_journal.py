@@ -1,29 +1,23 @@
 """The journal alone: what it keeps of documents, sources and collections."""
 
+import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ingestor.core.decisions import NEVER, Failure
-from ingestor.core.entries import Intent, Receipt, SourceRow
+from ingestor.core.entries import Intent, Receipt
 from ingestor.model import Item, Known
 from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, open_journal
 from ingestor.state.reports import failures
-from ingestor.state.sources import SourceRows
-from ingestor.state.tables import pack, unpack
-from tests.state.journals import C, S, due, observe, of_source, one, settle, untold
-
-
-def test_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
-    observe(journal, "a", "b")
-    assert due(journal) == ["a", "b"]
-    settle(journal, "a")
-    assert due(journal) == ["b"]
-    observe(journal, "a", version="2")
-    assert sorted(due(journal)) == ["a", "b"]
+from ingestor.state.tables import NewerJournal, pack, unpack
+from tests.state.journals import C, S, due, observe, of_source, one, settle, traced, untold
 
 
 def test_entry_comes_back_as_it_was_given(journal: Journal) -> None:
@@ -90,37 +84,35 @@ def test_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal:
     assert predecessor(journal, untold, one(journal, "b"), "same") is not None
 
 
+def total(journal: Journal) -> list[int] | None:
+    found = journal.total(C, "mean")
+    return None if found is None else found.tolist()
+
+
 def test_sums_are_added_replaced_and_taken_back_exactly(journal: Journal) -> None:
     observe(journal, "a", "b")
     settle(journal, "a", sums=[1, 10], interval=(0, 5))
     settle(journal, "b", sums=[2, 2**40], interval=(6, 9))
-    total = journal.total(C, "mean")
-    assert total is not None
-    assert total.tolist() == [3, 10 + 2**40]
+    assert total(journal) == [3, 10 + 2**40]
     settle(journal, "a", sums=[5, 5], interval=(0, 5))
     observe(journal, gone=("b",))
     journal.remove([one(journal, "b").row])
-    total = journal.total(C, "mean")
-    assert total is not None
-    assert total.tolist() == [5, 5]
+    assert total(journal) == [5, 5]
     observe(journal, gone=("a",))
     journal.remove([one(journal, "a").row])
-    assert journal.total(C, "mean") is None
+    assert total(journal) is None
 
 
 def test_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journal: Journal) -> None:
-    keys, statements = [f"{number}" for number in range(5)], list[str]()
+    keys = [f"{number}" for number in range(5)]
     observe(journal, *keys)
     receipts = [
         Receipt(one(journal, key).row, "1", "r", "f", "d", "text", (), "mean", np.array([1, 2]), (0, 5))
         for key in keys
     ]
-    journal._db.set_trace_callback(statements.append)
-    journal.settle(receipts, ["r"] * 5)
-    journal._db.set_trace_callback(None)
-    total = journal.total(C, "mean")
-    assert total is not None
-    assert total.tolist() == [5, 10]
+    with traced(journal) as statements:
+        journal.settle(receipts, ["r"] * 5)
+    assert total(journal) == [5, 10]
     assert journal.select("SELECT documents FROM statistics") == [(5,)]
     assert sum("INTO statistics" in statement for statement in statements) == 1
     # A statement is traced again for each trigger that it fires.
@@ -138,31 +130,6 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
     assert all(known.unsure for entry in of_source(journal, S) for known in entry.known)
 
 
-def test_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
-    assert not SourceRows(journal).accept(S)
-    SourceRows(journal).hold(S, "too many", loss=True)
-    assert SourceRows(journal).of(S).held == "too many"
-    assert SourceRows(journal).accept(S)
-    assert SourceRows(journal).of(S).accepted
-    SourceRows(journal).note_listing(S, 7.0, "disk", 3)
-    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
-
-
-def test_accept_refuses_a_source_held_for_another_reason(journal: Journal) -> None:
-    SourceRows(journal).hold(S, "too many", loss=True)
-    SourceRows(journal).hold(S, "the folder is missing")
-    assert not SourceRows(journal).accept(S)
-
-
-def test_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
-    SourceRows(journal).note_listing(S, 7.0, "disk", 3, "a/b can't be read")
-    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
-    SourceRows(journal).note_listing(S, 8.0, "disk", 2)
-    assert SourceRows(journal).of(S).trouble is None
-    SourceRows(journal).note_trouble(S, "no answer")
-    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=3)
-
-
 def test_collections_are_remembered(journal: Journal) -> None:
     blank = Editions(journal).of_name(C)
     assert (blank.uuids, blank.embedder, blank.extra_keys) == ((), None, frozenset())
@@ -176,3 +143,41 @@ def test_collections_are_remembered(journal: Journal) -> None:
 )
 def test_sums_survive_packing(values: list[int]) -> None:
     assert unpack(pack(np.array(values, np.int64))).tolist() == values
+
+
+def test_journal_is_opened_and_read_while_another_process_writes(journal: Journal, tmp_path: Path) -> None:
+    observe(journal, "a")
+    with journal.transaction(), open_journal(tmp_path / "journal.sqlite3") as other:
+        assert other.owner == journal.owner
+        assert [entry.key for entry in of_source(other, S)] == ["a"]
+
+
+def test_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:
+    before = journal.mark()
+    due(journal)
+    assert journal.mark() == before
+    observe(journal, "a")
+    own = journal.mark()
+    assert own != before
+    with open_journal(tmp_path / "journal.sqlite3") as other:
+        observe(other, "b")
+    assert journal.mark() != own
+
+
+def test_newer_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite3"
+    Journal(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(NewerJournal, match="newer ingestor"):
+        Journal(path)
+
+
+def test_processes_that_open_a_new_journal_at_once_agree(tmp_path: Path) -> None:
+    """As a daemon and a ``status`` do at the first start."""
+    program = "import sys, pathlib, ingestor.state.journal as j; j.Journal(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "journal.sqlite3")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 3, errors
