@@ -9,8 +9,9 @@ from uuid import uuid4
 import pytest
 
 from ingestor.chroma import folder, processes
-from ingestor.chroma.folder import DATABASE, claim
+from ingestor.chroma.folder import DATABASE, claim, sweep
 from ingestor.ports import NeedsHuman
+from ingestor.state.files import is_held
 
 KILLED_WHILE_WRITING = """
 import os, signal, sqlite3, sys
@@ -65,3 +66,26 @@ def test_state_folder_is_refused_as_chromas_folder(tmp_path: Path) -> None:
         with pytest.raises(NeedsHuman, match=r"state folder of ingestor: set `chroma\.path`"):
             use(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["journal.sqlite3"]
+
+
+def test_sweeping_spares_what_it_does_not_know(tmp_path: Path) -> None:
+    folders = [tmp_path / str(uuid4()), tmp_path / "mine", tmp_path / str(uuid4()).upper()]
+    for each in folders:
+        each.mkdir()
+    assert sweep(tmp_path) == []  # no database: nothing is known
+    database = sqlite3.connect(tmp_path / "chroma.sqlite3")
+    database.execute("CREATE TABLE segments (id TEXT)")
+    database.commit()
+    assert sweep(tmp_path) == folders[:1]
+    database.close()
+    assert all(each.exists() for each in folders[1:])
+
+
+def test_broken_database_is_reported_and_not_cleaned(tmp_path: Path) -> None:
+    segment = tmp_path / str(uuid4())
+    segment.mkdir()
+    (tmp_path / "chroma.sqlite3").write_bytes(b"no database " * 1000)
+    with pytest.raises(NeedsHuman, match=r"can't read .*chroma\.sqlite3"):
+        claim(tmp_path)
+    assert segment.exists()
+    assert not is_held(tmp_path / "ingestor.lock")

@@ -36,6 +36,21 @@ from tests.chroma.laws import many
 from tests.chroma.opening import opened
 from tests.serving import HOST, free_port
 
+COLLECTIONS = b"/api/v2/tenants/default_tenant/databases/default_database/collections"
+
+
+def made(name: str) -> bytes:
+    return json.dumps({"name": name, "get_or_create": True}).encode()
+
+
+def post(*headers: bytes, body: bytes = b"", path: bytes = COLLECTIONS) -> bytes:
+    return request(*headers, b"Content-Type: application/json", method=b"POST", path=path, body=body)
+
+
+def rest(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
 # --- who gets in --------------------------------------------------------------------------------------------
 
 
@@ -125,7 +140,7 @@ def test_each_request_of_a_connection_is_judged(open_server: ChromaServer) -> No
             connection.sendall(request())
             assert statuses(connection.recv(65_536)) == [200]
         connection.sendall(request(host=b"evil.example"))
-        assert statuses(b"".join(iter(lambda: connection.recv(65_536), b""))) == [421]
+        assert statuses(rest(connection)) == [421]
 
 
 def test_requests_sent_at_once_are_answered_in_turn(guarded: ChromaServer) -> None:
@@ -180,10 +195,8 @@ AS_WRITER = b"Authorization: Bearer " + WRITER.encode()
 def test_smuggled_requests_need_the_token(guarded: ChromaServer, known: Any, trick: str, way: str) -> None:
     """The first request may pass, the second may not: the collection that it would make is not made."""
     body = b'{"name": "smuggled"}'
-    path = b"/api/v2/tenants/default_tenant/databases/default_database/collections"
-    length = b"Content-Length: %d" % len(body)
-    evil = request(b"Content-Type: application/json", length, method=b"POST", path=path, body=body)
-    line, token = (HEARTBEAT, AS_WRITER) if way == "streamed" else (b"%b/x/get" % path, BEARER)
+    evil = post(b"Content-Length: %d" % len(body), body=body)
+    line, token = (HEARTBEAT, AS_WRITER) if way == "streamed" else (b"%b/x/get" % COLLECTIONS, BEARER)
     first = b"POST %b HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (line, token)
     answer = said(guarded.port, first + SMUGGLED[trick].replace(b"{}", evil))
     assert 200 not in statuses(answer)[1:]
@@ -224,13 +237,6 @@ def test_large_bodies_pass_both_ways(open_server: ChromaServer) -> None:
     assert set(found["documents"]) == {"ü" * 2000}
 
 
-COLLECTIONS = b"/api/v2/tenants/default_tenant/databases/default_database/collections"
-
-
-def made(name: str) -> bytes:
-    return json.dumps({"name": name, "get_or_create": True}).encode()
-
-
 def secret(server: ChromaServer) -> bytes:
     return b"X-Chroma-Token: " + server.secret.encode()
 
@@ -248,8 +254,7 @@ def sender(request: pytest.FixtureRequest, open_server: ChromaServer) -> bytes:
 def test_chunked_bodies_pass(open_server: ChromaServer, sender: bytes) -> None:
     body = made("chunked")
     pieces = b"".join(b"1;x=y\r\n%c\r\n" % byte for byte in body) + b"0\r\nTrailer: x\r\n\r\n"
-    headers = sender, b"Content-Type: application/json", b"Transfer-Encoding: chunked"
-    asked = request(*headers, method=b"POST", path=COLLECTIONS, body=pieces)
+    asked = post(sender, b"Transfer-Encoding: chunked", body=pieces)
     assert statuses(said(open_server.port, asked + request())) == [200, 200]
     assert client(open_server.port).get_collection("chunked")
 
@@ -257,16 +262,13 @@ def test_chunked_bodies_pass(open_server: ChromaServer, sender: bytes) -> None:
 def test_announced_body_is_requested_by_100_continue(open_server: ChromaServer, sender: bytes) -> None:
     """Expect: 100-continue, as curl sends it with a large body."""
     body = made("expected")
-    headers = (
-        sender, b"Content-Type: application/json", b"Expect: 100-continue", b"Content-Length: %d" % len(body)
-    )  # fmt: skip
     with socket.create_connection((HOST, open_server.port), 10) as connection:
-        connection.sendall(request(*headers, method=b"POST", path=COLLECTIONS))
+        connection.sendall(post(sender, b"Expect: 100-continue", b"Content-Length: %d" % len(body)))
         assert statuses(connection.recv(1000)) == [100]
         connection.sendall(body)
         assert statuses(connection.recv(65_536)) == [200]
         connection.sendall(request(b"Connection: close"))
-        assert statuses(b"".join(iter(lambda: connection.recv(65_536), b""))) == [200]
+        assert statuses(rest(connection)) == [200]
 
 
 @pytest.mark.parametrize("framed", [b"Content-Length: %d", b"Transfer-Encoding: chunked"])
@@ -276,18 +278,13 @@ def test_offer_to_upgrade_is_ignored(open_server: ChromaServer, sender: bytes, f
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if b"chunked" in framed else body
     offer = b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAA"
     framed = framed.replace(b"%d", b"%d" % len(body))
-    asked = request(
-        sender, b"Content-Type: application/json", framed, *offer, method=b"POST", path=COLLECTIONS
-    )
+    asked = post(sender, framed, *offer)
     assert statuses(said(open_server.port, asked, sent[:5], sent[5:], request())) == [200, 200]
 
 
 def test_client_that_drips_is_served(open_server: ChromaServer, sender: bytes) -> None:
     body = made("dripping")
-    length = b"Content-Length: %d" % len(body)
-    whole = request(
-        sender, b"Content-Type: application/json", length, method=b"POST", path=COLLECTIONS, body=body
-    )
+    whole = post(sender, b"Content-Length: %d" % len(body), body=body)
     assert statuses(said(open_server.port, *(whole[n : n + 1] for n in range(len(whole))))) == [200]
 
 
@@ -312,20 +309,19 @@ def test_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) ->
     docs = client(open_server.port, open_server.secret).get_or_create_collection("unread")
     docs.upsert(["a"], embeddings=[[1.0]], documents=["x" * 4_000_000])
     body = json.dumps({"ids": ["a"]}).encode()
-    headers = b"Content-Type: application/json", b"Content-Length: %d" % len(body)
     path = b"%b/%b/get" % (COLLECTIONS, str(docs.id).encode())
-    asked = request(*headers, method=b"POST", path=path, body=body)
+    asked = post(b"Content-Length: %d" % len(body), path=path, body=body)
     docs.get("a")
     before = memory(open_server.pid or 0)
     with socket.create_connection((HOST, open_server.port), 10) as connection:
         connection.sendall(asked * 100)
-        time.sleep(2)
+        time.sleep(1)
         assert memory(open_server.pid or 0) < before + 60e6
         assert statuses(said(open_server.port, request())) == [200]
 
 
 def test_refused_client_with_a_large_body_gets_the_answer(open_server: ChromaServer) -> None:
-    asked = request(b"Content-Length: 20000000", b"Origin: null", method=b"POST", path=COLLECTIONS)
+    asked = post(b"Content-Length: 20000000", b"Origin: null")
     before = memory(open_server.pid or 0)
     assert statuses(said(open_server.port, asked, b"x" * 20_000_000)) == [403]
     assert memory(open_server.pid or 0) < before + 20e6
@@ -349,26 +345,22 @@ def test_thousand_idle_connections_keep_nobody_out(open_server: ChromaServer) ->
 
 def test_idle_connections_are_closed_beyond_the_limit(tmp_path: Path) -> None:
     """A connection with a request under way stays, however long it was silent."""
-    code = (
-        "import resource, sys, time; from pathlib import Path; from tests.serving import server\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))\n"
-        "running = server(Path(sys.argv[1]), int(sys.argv[2])); running.start()\n"
-        "print(running.pid, running.secret, flush=True); sys.stdin.read(); running.stop()"
-    )
-    port = free_port()
-    with subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path, str(port)],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as daemon:  # fmt: skip
+    code = """
+import resource, sys, time; from pathlib import Path; from tests.serving import server
+resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))
+running = server(Path(sys.argv[1]), int(sys.argv[2])); running.start()
+print(running.secret, flush=True); sys.stdin.read(); running.stop()
+"""
+    port, pipe = free_port(), subprocess.PIPE
+    command = [sys.executable, "-c", code, tmp_path, str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as daemon:
         assert daemon.stdin and daemon.stdout
-        secret = daemon.stdout.readline().split()[1]
+        secret = daemon.stdout.readline().strip()
         body = made("under-way")
-        head = (
-            b"X-Chroma-Token: " + secret, b"Content-Type: application/json", b"Content-Length: %d" % len(body)
-        )  # fmt: skip
+        head = b"X-Chroma-Token: " + secret, b"Content-Length: %d" % len(body)
         with ExitStack() as stack:
             busy = stack.enter_context(socket.create_connection((HOST, port), 10))
-            busy.sendall(request(*head, method=b"POST", path=COLLECTIONS, body=body[:5]))
+            busy.sendall(post(*head, body=body[:5]))
             assert statuses(said(port, request())) == [200]  # so the guard has read the request before
             for _ in range(200):  # there is room for 44
                 stack.enter_context(socket.create_connection((HOST, port), 10))

@@ -1,6 +1,8 @@
-"""Chroma as an index: the laws, exact vectors, and what a request holds."""
+"""Chroma as an index: the laws, exact vectors, what a request holds, and what search does not reach."""
 
 import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +13,13 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import index as chroma_index
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.index import DEEP, FEW, NEAR, NEAREST, ChromaIndex, WritePace, unreachable
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.model import Record
+from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.ports import BadDocument
 from tests.chroma.laws import DIMENSIONS, IndexLaws, many, record, vector
 from tests.chroma.opening import chroma_in, opened
+from tests.memory_index import MemoryIndex
 
 
 class TestServed(IndexLaws):
@@ -32,10 +35,9 @@ def test_nearest_are_those_of_a_query_and_vectors_those_that_were_written(served
     asked, where = np.stack([vector(3), vector(8)]), {"n": {"$lt": 30}}
     for chosen in (None, where):
         found = index.query(asked, 9, chosen)
-        assert index.nearest(asked, 9, chosen) == [[(hit.id, hit.score) for hit in hits] for hits in found]
-        assert [index.nearest(one[np.newaxis], 9, chosen)[0] for one in asked] == index.nearest(
-            asked, 9, chosen
-        )
+        nearest = index.nearest(asked, 9, chosen)
+        assert nearest == [[(hit.id, hit.score) for hit in hits] for hits in found]
+        assert [index.nearest(one[np.newaxis], 9, chosen)[0] for one in asked] == nearest
     found = index.vectors([*(one.id for one in records[:5]), "nothing#0", records[0].id])
     assert list(found) == [one.id for one in records[:5]]
     for one in records[:5]:
@@ -158,3 +160,84 @@ def test_filter_that_chroma_refuses_raises(served, where):
     index.upsert([record("a#0")])
     with pytest.raises(ValueError, match="filter"):
         index.query(vector(0)[np.newaxis], 1, where)
+
+
+@pytest.mark.parametrize(
+    ("least", "written", "records"),
+    [
+        (25, [], 100),
+        (25, [(100, 0.1)], 166),  # half of the way from 5 ms to 1 ms
+        (25, [(100, 0.1), (166, 0.166), (250, 0.25), (333, 0.333)], 400),
+        (25, [(100, 0.62)], 80),
+        (25, [(100, 4.0)], 25),
+        (100, [(100, 4.0)], 100),
+        (25, [(100, 4.0), (25, 0.1), (25, 0.1), (25, 0.1)], 58),
+        (25, [(1, 3.0)], 100),  # of one record it is the request that takes time
+        (25, [(100, 0.0)], 199),
+    ],
+)
+def test_request_of_half_a_second_is_measured(
+    least: int, written: list[tuple[int, float]], records: int
+) -> None:
+    pace = WritePace(least)
+    for number, seconds in written:
+        pace.wrote(number, seconds)
+    assert pace.records == records
+
+
+# --- the reach of search ------------------------------------------------------------------------------------
+
+NEVER = DEEP + 1
+
+
+@dataclass
+class Hiding(MemoryIndex):
+    """``depths``: of a record, the fewest neighbours among which it is found."""
+
+    depths: Mapping[RecordId, int] = field(default_factory=dict)
+    looked_up: list[RecordId] = field(default_factory=list)
+
+    def nearest(
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        answers = super().nearest(vectors, len(self.records), where)
+        return [[hit for hit in hits if self.depths.get(hit[0], 0) <= n][:n] for hits in answers]
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        self.looked_up += ids
+        return super().read(ids, vectors=vectors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("depth", "hidden", "lost"),
+    [
+        (NEAREST, 300, 0),
+        (NEAR, 300, 0),
+        (DEEP, FEW, 0),
+        (DEEP, FEW + 1, FEW + 1),  # so many are not missed by a whole graph: no deep search follows
+        (NEVER, 2, 2),
+    ],
+)
+def test_record_that_a_deeper_search_returns_is_within_reach(depth: int, hidden: int, lost: int) -> None:
+    records = many(300)
+    depths = dict.fromkeys([one.id for one in records[:hidden]], depth)
+    index = Hiding({one.id: one for one in records}, depths=depths)
+    assert unreachable(index, records) == [one.id for one in records[:lost]]
+
+
+def test_texts_of_possible_twins_alone_are_read() -> None:
+    """A record with the vector and the text of another one is found by it; with another text it is not."""
+    others = many(20, start=50)
+    first, twin = record("a#0", "the same", 1), record("a#1", "the same", 1)
+    alike = record("a#2", "another text", 1)
+    everything = [first, twin, alike, *others]
+    index = Hiding({one.id: one for one in everything}, depths={"a#1": NEVER, "a#2": NEVER})
+    assert unreachable(index, everything) == ["a#2"]
+    assert set(index.looked_up) == {"a#0"}
+
+
+def test_index_that_answers_nothing_finds_nothing() -> None:
+    index = Hiding({one.id: one for one in many(3)}, depths=dict.fromkeys([one.id for one in many(3)], NEVER))
+    assert unreachable(index, many(3)) == [one.id for one in many(3)]
+    assert unreachable(index, []) == []

@@ -1,4 +1,4 @@
-"""What a listing changes: as two sets in memory would tell it, and in a bounded memory."""
+"""What a listing changes: equal to two sets in memory, and in a bounded memory; and which losses are held."""
 
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from ingestor.core import listings
 from ingestor.core.decisions import Scope
-from ingestor.core.listings import KeySet, ListingChanges, ListingComparison, VersionTable, pages
+from ingestor.core.entries import SourceRow
+from ingestor.core.listings import (
+    Hold,
+    KeySet,
+    Listing,
+    ListingChanges,
+    ListingComparison,
+    VersionTable,
+    pages,
+    reconcile,
+)
 from ingestor.model import INSIDE, Item
 
 KEYS = st.sampled_from(["a", "a/b", "a/b/c", "ab", "b", "b/c", f"z{INSIDE}m", "é", "c", "d"])
@@ -111,3 +121,47 @@ def peak(number: int, known: int) -> int:
 def test_document_takes_little_memory(new: bool) -> None:
     few, many = (peak(number, 0 if new else number) for number in (10_000, 30_000))
     assert many - few < 60 * 20_000  # bytes; a key in a set of strings takes more
+
+
+# --- losses -------------------------------------------------------------------------------------------------
+
+RENAMED = ListingChanges([], tuple(f"old/{number}" for number in range(9)), 9, 9)
+
+
+def holds(changes: tuple[ListingChanges, ...], known: tuple[int, ...], only_loses: tuple[bool, ...]) -> bool:
+    """Return whether a person is asked."""
+    row = SourceRow(identity="disk", documents=9)
+    actions = reconcile(Listing(changes, Scope(), known, "disk"), row, row, 0.5, only_loses)
+    return any(isinstance(action, Hold) for action in actions)
+
+
+@pytest.mark.parametrize(
+    ("only_loses", "held"), [((), False), ((False, False), False), ((True, False), True)]
+)
+def test_renamed_folder_is_held_if_readers_never_get_its_new_names(
+    only_loses: tuple[bool, ...], held: bool
+) -> None:
+    """An edition that only loses documents gets none of those that appear."""
+    assert holds((RENAMED, RENAMED), (9, 9), only_loses) is held
+
+
+@pytest.mark.parametrize(
+    ("reduced", "other", "held"),
+    [
+        ((3, 1), (9, 2), True),  # readers had nine documents, and would have two
+        ((9, 1), (3, 1), False),  # the edition in building lacks documents that are not stored yet
+        ((9, 1), (9, 5), True),
+    ],
+)
+def test_too_large_loss_of_any_edition_holds_the_source(
+    reduced: tuple[int, int], other: tuple[int, int], held: bool
+) -> None:
+    """Each edition has known and vanished documents. Readers see ``reduced``, which gets no new documents."""
+    changes = tuple(
+        ListingChanges([], tuple(f"{name}.txt" for name in range(vanished)), 0, known - vanished)
+        for known, vanished in (reduced, other)
+    )
+    row = SourceRow(identity="disk", documents=9)
+    listing = Listing(changes, Scope(), (reduced[0], other[0]), "disk")
+    actions = reconcile(listing, row, row, 0.5, (True, False))
+    assert any(isinstance(action, Hold) for action in actions) is held

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingestor.pipeline.prepare import Job, Prepared, prepare
-from tests.engine.worlds import end, run, settled_world, with_records, withhold, world_of
+from tests.engine.worlds import end, settled_world, with_records, world_of
 from tests.simulation.checks.at_rest import check
 from tests.simulation.ports.workers import Paced
 from tests.simulation.world import World
@@ -26,14 +26,6 @@ def prepared_by(world: World) -> list[Job]:
 
     world.engine.preparing = noting
     return jobs
-
-
-def test_document_of_first_pass_has_records_while_another_is_still_read(tmp_path: Path) -> None:
-    world = world_of(tmp_path, dict.fromkeys(("hangs", "sound"), "a line\nanother line"), collective=True)
-    withhold(world, lambda key: key == "hangs")
-    run(world, 4, 0.5)
-    assert with_records(world) == ["sound"]
-    world.end()
 
 
 @pytest.mark.parametrize("pace", [1, 7, 40])

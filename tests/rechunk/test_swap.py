@@ -13,7 +13,7 @@ import pytest
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import Choices, EditionName, Receipt, Role
+from ingestor.core.entries import Choices, Entry, Receipt
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
@@ -53,9 +53,17 @@ class Collections:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path / "journal.sqlite3")
+    journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
     yield journal
     journal.close()
+
+
+def swaps_of(journal: Journal, collections: Any = None, now: float = 100.0) -> Swaps:
+    return Swaps(journal, collections or Collections(), lambda: now)
+
+
+def advance(swaps: Swaps, *, complete: bool = True) -> bool:
+    return swaps.advance(Rechunk(), lambda name: complete, ())
 
 
 def fill(journal: Journal, edition: CollectionName, documents: int, quarantined: int) -> None:
@@ -65,8 +73,12 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
     for entry in of_collection(journal, edition):
         bad = int(entry.key) < quarantined
         failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
-        known = (Known(0, "t", "v", "m"),) if edition == C and not bad else ()
-        journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)], ["r"])
+        write(journal, entry, records=edition == C and not bad, failure=failure)
+
+
+def write(journal: Journal, entry: Entry, failure: Failure | None = None, *, records: bool = True) -> None:
+    known = (Known(0, "t", "v", "m"),) if records else ()
+    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)], ["r"])
 
 
 @pytest.mark.parametrize(
@@ -85,14 +97,14 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
 def test_new_collection_that_lacks_most_documents_waits(
     journal: Journal, documents: int, before: int, after: int, waits: bool
 ) -> None:
-    editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), swaps_of(journal)
     editions.choose(C, C, OLD)
     fill(journal, C, documents, before)
     building = editions.build(C, NEW, 50.0)
     fill(journal, building.name, documents, after)
 
     def advanced() -> bool:
-        swaps.advance(Rechunk(), lambda name: True, ())
+        advance(swaps)
         return editions.live(C).name == building.name
 
     assert advanced() is not waits
@@ -113,21 +125,18 @@ def swapped(journal: Journal) -> Editions:
     return editions
 
 
-def before_renames(
-    journal: Journal, folder: Path, monkeypatch: pytest.MonkeyPatch, before: Role
-) -> tuple[EditionStore, Shelves, EditionName]:
-    """The second edition is live, the first is ``before``, and Chroma has the names of the time before.
-
-    It is away when names are looked at, and back a moment later.
-    """
+def test_old_edition_is_not_deleted_while_a_name_may_be_anothers(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chroma has the names of the time before, is away when names are looked at, and back a moment later."""
     editions, chroma = Editions(journal), Shelves(Chaos(Random(0)))
     editions.choose(C, C, NEW)
     new = editions.build(C, NEW, 1.0).name
-    collections = EditionStore(journal, chroma, upkeep_in(folder), lambda name: Model(Fingerprint("e")))
+    collections = EditionStore(journal, chroma, upkeep_in(tmp_path), lambda name: Model(Fingerprint("e")))
     for edition in (C, new):
         collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
     collections.forget_names()
-    editions.become(2.0, (C, before), (new, "live"))
+    editions.become(2.0, (C, "deleted"), (new, "live"))
     faults = iter([Transient("away")])
 
     def names() -> dict[str, str]:
@@ -136,30 +145,12 @@ def before_renames(
         return chroma._names()
 
     monkeypatch.setattr(chroma, "names", names)
-    return collections, chroma, new
-
-
-def test_old_edition_is_not_deleted_while_a_name_may_be_anothers(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collections, chroma, new = before_renames(journal, tmp_path, monkeypatch, "deleted")
-    swaps = Swaps(journal, collections, lambda: 3.0)
+    swaps = swaps_of(journal, collections, now=3.0)
     for _ in range(2):
-        swaps.advance(Rechunk(), lambda name: True, ())
-    assert [edition.name for edition in Editions(journal).all()] == [new]
+        advance(swaps)
+    assert [edition.name for edition in editions.all()] == [new]
     assert chroma.collections.keys() == {"docs"}
     assert [record.id for record in chroma.records("docs")] == [f"{new}#0"]
-
-
-def test_previous_collection_is_kept_in_place_of_a_torn_one(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collections, chroma, new = before_renames(journal, tmp_path, monkeypatch, "previous")
-    with pytest.raises(Transient):
-        collections.discard(new, torn=True)
-    collections.discard(new, torn=True)
-    assert chroma.collections.keys() == {"docs--1"}
-    assert [record.id for record in chroma.records("docs--1")] == ["docs#0"]
 
 
 def test_names_are_arranged_after_an_error_during_a_switch(
@@ -182,10 +173,10 @@ def test_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.M
 @pytest.mark.parametrize("why", ["search misses records", "records were restored"])
 def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, why: str) -> None:
     editions, requests = Editions(journal), Requests(journal)
-    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal)
     fill(journal, C, 1, 0)
     [entry] = of_collection(journal, C)
-    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    write(journal, entry)
     editions.choose(C, C, OLD)
     requests.put("rebuild", C, "search misses records")
     [_, first] = arrange(swaps, journal, OLD, Rechunk())
@@ -193,32 +184,32 @@ def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, wh
     requests.put("rebuild", C, why)
     assert [each.edition for each in arrange(swaps, journal, OLD, Rechunk())] == [C, first.edition]
 
-    swaps.advance(Rechunk(), lambda name: True, ())
+    advance(swaps)
     assert editions.live(C).name == first.edition
     assert requests.get("rebuild", C) == why
     [entry] = of_collection(journal, first.edition)
-    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    write(journal, entry)
     [live, second] = arrange(swaps, journal, OLD, Rechunk())
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
 
 
 def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(journal: Journal) -> None:
     editions = Editions(journal)
-    swaps = Swaps(journal, Collections(), lambda: 100_000.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal, now=100_000.0)
     editions.choose(C, C, OLD)
     made = editions.build(C, NEW, 50.0)
     Notices(journal).put("reach", C, "search misses records")
-    swaps.advance(Rechunk(), lambda name: False, ())
+    advance(swaps, complete=False)
     assert not Requests(journal).get("rebuild", C)
     editions.become(60.0, (made.name, "deleted"))
-    swaps.advance(Rechunk(), lambda name: False, ())
+    advance(swaps, complete=False)
     assert Requests(journal).get("rebuild", C)
 
 
 def _killed_after_the_switch(
     journal: Journal, collections: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    editions, swaps = Editions(journal), Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), swaps_of(journal, collections)
     editions.choose(C, C, OLD)
     made = editions.build(C, NEW, 50.0)
     become = Editions.become
@@ -229,27 +220,21 @@ def _killed_after_the_switch(
 
     monkeypatch.setattr(Editions, "become", killed)
     with pytest.raises(sqlite3.OperationalError):
-        swaps.advance(Rechunk(), lambda name: True, ())
+        advance(swaps)
     assert editions.live(C).name == made.name
 
 
 def test_request_to_a_killed_daemon_is_carried_out_once_by_the_next(journal: Journal) -> None:
     editions = swapped(journal)
-    Requests(journal).put("roll back", C, C)
-    after = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
-    after.advance(Rechunk(), lambda name: True, ())
-    assert editions.live(C).name == C
-    assert not Requests(journal).get("roll back", C)
-
-    Requests(journal).put("roll back", C, C)  # it was killed before it noted that it was done
-    again = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
-    again.advance(Rechunk(), lambda name: True, ())
-    assert editions.live(C).name == C
-    assert not Requests(journal).get("roll back", C)
+    for _ in range(2):  # then it was killed before it noted that it was done
+        Requests(journal).put("roll back", C, C)
+        advance(swaps_of(journal))
+        assert editions.live(C).name == C
+        assert not Requests(journal).get("roll back", C)
 
 
 def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) -> None:
-    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal)
     requests = Requests(journal)
     requests.put("prune", "s", "yes")
     requests.put("prune", "other", "yes")
@@ -258,31 +243,18 @@ def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) ->
 
 
 def test_change_of_a_collection_that_left_the_config_no_longer_waits(journal: Journal) -> None:
-    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal)
     Notices(journal).put("waits", "former", "2 chunks exceed the limit of 0")
     arrange(swaps, journal, NEW, Rechunk())
     assert Notices(journal).all("waits") == {}
 
 
-def test_request_for_a_name_is_carried_out_once(journal: Journal) -> None:
-    Requests(journal).arrange()  # before the start, which arranges all
-    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
-
-    def asked() -> bool:
-        return swaps.advance(Rechunk(), lambda name: True, ())
-
-    assert not asked()
-    Requests(journal).arrange()
-    assert [asked(), asked()] == [True, False]
-
-
 def test_name_of_a_foreign_collection_is_not_taken(journal: Journal) -> None:
-    editions, swaps = Editions(journal), Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), swaps_of(journal)
     editions.choose(C, C, OLD)
     fill(journal, C, 1, 0)
     [entry] = of_collection(journal, C)
-    known = (Known(0, "t", "v", "m", unsure=False),)
-    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
+    write(journal, entry)
     standings = arrange(swaps, journal, NEW, Rechunk(mode="swap"))
     assert [standing.edition for standing in standings] == [C, "docs--3"]
 
@@ -318,7 +290,7 @@ def test_request_stored_while_requests_are_taken_is_carried_out_next(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command writes it between the look at the requests and their removal."""
-    swaps = Swaps(journal, Collections(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal)
     command, get = Journal(tmp_path / "journal.sqlite3"), Requests.get
 
     def look_and_be_late(self: Requests, kind: Any, subject: str = "") -> str | None:
@@ -329,9 +301,7 @@ def test_request_stored_while_requests_are_taken_is_carried_out_next(
         return found
 
     monkeypatch.setattr(Requests, "get", look_and_be_late)
-    assert not swaps.run_pending_requests()
-    assert swaps.run_pending_requests()
-    assert not swaps.run_pending_requests()
+    assert [swaps.run_pending_requests() for _ in range(3)] == [False, True, False]
     command.close()
 
 
@@ -359,7 +329,7 @@ def test_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
 
     monkeypatch.setattr(Editions, "obstacle", fail)
     for _ in range(12):
-        swaps.advance(Rechunk(), lambda name: True, ())
+        advance(swaps)
         now[0] += 1.0
     assert looks == [100.0, 105.0, 110.0]
 
@@ -373,7 +343,7 @@ def test_names_that_cannot_be_seen_to_are_logged_once(
         raise Transient("Chroma is away")
 
     monkeypatch.setattr(collections, "match_names", away)
-    swaps = Swaps(journal, collections, lambda: 100.0)  # type: ignore[arg-type]
+    swaps = swaps_of(journal, collections)
     for _ in range(5):
-        swaps.advance(Rechunk(), lambda name: True, ())
+        advance(swaps)
     assert caplog.text.count("could not be renamed") == 1

@@ -1,14 +1,18 @@
+"""The cache of vectors, answers and documents: exact, bounded, and right or empty on a damaged disk."""
+
 import logging
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import blake2b
+from random import Random
 
 import numpy as np
 import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import Fingerprint
+from ingestor.state import cache as cache_module
 from ingestor.state.cache import VectorCache
 
 ONE, OTHER = Fingerprint("11" * 16), Fingerprint("22" * 16)
@@ -22,10 +26,14 @@ def vectors_of(texts, dimensions=64):
     return np.array(rows, np.float16).astype(np.float32)
 
 
-def fill(cache, texts, embedder=ONE, dimensions=64):
+def fill(cache, texts, dimensions=64):
     digests = [text_digest(text) for text in texts]
-    cache.put(embedder, digests, vectors_of(texts, dimensions))
+    cache.put(ONE, digests, vectors_of(texts, dimensions))
     return digests
+
+
+def reopened(path, size=10**9, *clock):
+    return closing(VectorCache(path, size, *clock))
 
 
 @pytest.fixture
@@ -35,47 +43,37 @@ def path(tmp_path):
 
 @pytest.fixture
 def cache(path):
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         yield cache
 
 
 def test_vector_comes_back_bit_for_bit_also_after_a_restart(path):
     texts = ["", "a", "b"]
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         digests = fill(cache, texts)
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         found = cache.get(ONE, [*digests, text_digest("unknown")])
     assert list(found) == digests
     assert np.array_equal(np.stack(list(found.values())), vectors_of(texts))
     assert all(vector.dtype == np.float32 for vector in found.values())
 
 
-def test_vectors_that_float16_would_change_are_kept_whole(cache):
+def test_vectors_are_kept_in_two_bytes_a_number_if_float16_does_not_change_them(path, cache):
     vector = np.array([[1 / 3, 1e-9, -0.0, 65504.5]], np.float32)
-    digest = text_digest("x")
-    cache.put(ONE, [digest], vector)
-    assert cache.get(ONE, [digest])[digest].tobytes() == vector.tobytes()
-
-
-def test_rounded_vectors_take_two_bytes_a_number(path, cache):
     fill(cache, ["x"])
-    cache.put(ONE, [text_digest("y")], np.full((1, 64), 1 / 3, np.float32))
+    cache.put(ONE, [text_digest("y")], vector)
+    assert cache.get(ONE, [text_digest("y")])[text_digest("y")].tobytes() == vector.tobytes()
     with closing(sqlite3.connect(path)) as db:
-        assert [row[0] for row in db.execute("SELECT length(vector) FROM vectors")] == [128, 256]
+        assert [row[0] for row in db.execute("SELECT length(vector) FROM vectors")] == [2 * 64, 4 * 4]
 
 
-def test_embedders_never_mix(cache):
+def test_embedders_never_mix_and_the_last_put_counts(cache):
     texts = ["a", "b"]
     digests = fill(cache, texts)
-    cache.put(OTHER, digests[:1], -vectors_of(texts[:1]))
+    for sign in (1, -1):
+        cache.put(OTHER, digests[:1], sign * vectors_of(texts[:1]))
     assert list(cache.get(OTHER, digests)) == [digests[0]]
     assert np.array_equal(cache.get(OTHER, digests)[digests[0]], -cache.get(ONE, digests)[digests[0]])
-
-
-def test_last_put_counts(cache):
-    (digest,) = fill(cache, ["a"])
-    cache.put(ONE, [digest], vectors_of(["b"]))
-    assert np.array_equal(cache.get(ONE, [digest])[digest], vectors_of(["b"])[0])
 
 
 def test_answers_are_kept_by_their_key(path, cache):
@@ -83,14 +81,14 @@ def test_answers_are_kept_by_their_key(path, cache):
     cache.put_answer("k", "first")
     cache.put_answer("k", "second, 漢字\0")
     cache.close()
-    with closing(VectorCache(path, 10**9)) as again:
+    with reopened(path) as again:
         assert again.get_answer("k") == "second, 漢字\0"
 
 
 def test_file_keeps_its_bound_and_the_least_recently_used_go_first(path):
     now = [0.0]
     bound = 2_000_000
-    with closing(VectorCache(path, bound, lambda: now[0])) as cache:
+    with reopened(path, bound, lambda: now[0]) as cache:
         kept = fill(cache, [f"kept {n}" for n in range(100)], dimensions=384)
         for day in range(1, 40):
             now[0] = day * DAY
@@ -104,18 +102,17 @@ def test_file_keeps_its_bound_and_the_least_recently_used_go_first(path):
 
 
 def test_forgetting_frees_a_tenth_at_once(path):
-    bound = 3_000_000
-    with closing(VectorCache(path, bound)) as cache:
-        statements = []
+    statements = []
+    with reopened(path, 1_000_000) as cache:
         cache._db.set_trace_callback(statements.append)
-        for n in range(200):
-            fill(cache, [f"{n}.{k}" for k in range(50)], dimensions=384)
+        for n in range(100):
+            fill(cache, [f"{n}.{k}" for k in range(30)], dimensions=384)
     deletions = sum(statement.startswith("DELETE") for statement in statements)
-    assert 0 < deletions < 40  # 10,000 put, about 2,500 kept, 500 forgotten at a time
+    assert 0 < deletions < 40  # 3,000 put, about 800 kept, 150 forgotten at a time
 
 
 def test_answers_are_forgotten_only_when_no_vector_is_left(path):
-    with closing(VectorCache(path, 400_000)) as cache:
+    with reopened(path, 400_000) as cache:
         cache.put_answer("k", "x" * 1000)
         fill(cache, [str(n) for n in range(2000)], dimensions=384)
         assert cache.get_answer("k") is not None
@@ -128,7 +125,7 @@ def test_answers_are_forgotten_only_when_no_vector_is_left(path):
 @pytest.mark.parametrize(("day", "kept"), [(0, "vectors"), (1, "document")])
 def test_documents_go_before_others_of_the_same_age(path, day, kept):
     now = [0.0]
-    with closing(VectorCache(path, 2_000_000, lambda: now[0])) as cache:
+    with reopened(path, 2_000_000, lambda: now[0]) as cache:
         digests = fill(cache, [str(n) for n in range(500)], dimensions=384)
         now[0] = day * DAY
         cache.put_document(ONE, "stamp", b"x" * 1_600_000)
@@ -137,17 +134,17 @@ def test_documents_go_before_others_of_the_same_age(path, day, kept):
 
 
 def test_smaller_bound_gives_the_disk_back(path):
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         fill(cache, [str(n) for n in range(5000)], dimensions=384)
     large = path.stat().st_size
-    with closing(VectorCache(path, 1_000_000)):
+    with reopened(path, 1_000_000):
         pass
     assert large > 4_000_000 > 1_200_000 > path.stat().st_size
 
 
 def test_use_is_noted_once_a_day(path):
     now = [0.0]
-    with closing(VectorCache(path, 10**9, lambda: now[0])) as cache:
+    with reopened(path, 10**9, lambda: now[0]) as cache:
         digests = fill(cache, ["a", "b"])
         cache.put_answer("k", "x")
         statements = []
@@ -176,17 +173,17 @@ def another_version(path):
 )
 def test_foreign_file_is_replaced(path, spoil, caplog):
     spoil(path)
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         digests = fill(cache, ["a"])
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         assert cache.get(ONE, digests)
     assert "is damaged or not ingestor's: created anew" in caplog.text
 
 
-@pytest.mark.parametrize("at", range(0, 30, 3))
+@pytest.mark.parametrize("at", range(0, 30, 9))
 def test_damage_inside_the_file_never_gives_a_wrong_vector_nor_an_error(path, at):
     texts = [str(n) for n in range(400)]
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         digests = fill(cache, texts)
     size = path.stat().st_size
     with path.open("r+b") as file:
@@ -194,7 +191,7 @@ def test_damage_inside_the_file_never_gives_a_wrong_vector_nor_an_error(path, at
             file.seek(place)
             file.write(b"\xa5" * 900)
     truth = dict(zip(digests, vectors_of(texts), strict=True))
-    with closing(VectorCache(path, 10**9)) as cache:
+    with reopened(path) as cache:
         found = cache.get(ONE, digests)
         assert len(found) < 400
         assert all(np.array_equal(vector, truth[digest]) for digest, vector in found.items())
@@ -224,7 +221,7 @@ def test_cache_without_a_file_remembers_in_memory(tmp_path, caplog):
 
 
 def test_locked_file_is_an_empty_cache_and_not_an_error(path, monkeypatch):
-    with closing(VectorCache(path, 10**9)) as cache, closing(sqlite3.connect(path)) as other:
+    with reopened(path) as cache, closing(sqlite3.connect(path)) as other:
         digests = fill(cache, ["a"])
         cache._db.execute("PRAGMA busy_timeout = 1")
         other.execute("BEGIN EXCLUSIVE")
@@ -245,7 +242,7 @@ def test_cache_is_shared_by_threads_and_processes(path):
             assert set(digests) <= set(got)
             assert all(np.array_equal(vector, truth[digest]) for digest, vector in got.items())
 
-    with closing(VectorCache(path, 10**9)) as first, closing(VectorCache(path, 10**9)) as second:
+    with reopened(path) as first, reopened(path) as second:
         with ThreadPoolExecutor(6) as threads:
             list(threads.map(work, [first, second] * 3, range(0, 60, 10)))
         assert len(first.get(ONE, list(truth))) == 600 == len(second.get(ONE, list(truth)))
@@ -254,7 +251,7 @@ def test_cache_is_shared_by_threads_and_processes(path):
 def test_sound_cache_is_silent(path, caplog):
     caplog.set_level(logging.DEBUG, "ingestor")
     for _ in range(2):
-        with closing(VectorCache(path, 10**6)) as cache:
+        with reopened(path, 10**6) as cache:
             fill(cache, [str(n) for n in range(2000)], dimensions=384)
     assert not caplog.records
 
@@ -265,5 +262,85 @@ def test_using_it_after_closing_is_a_defect_that_shows(path):
     cache.close()
     with pytest.raises(sqlite3.ProgrammingError):
         cache.get(ONE, digests)
-    with closing(VectorCache(path, 10**9)) as again:
+    with reopened(path) as again:
         assert again.get(ONE, digests)
+
+
+# --- flipped bits -------------------------------------------------------------------------------------------
+
+FLIPS = 20
+TEXTS = [str(n) for n in range(300)]
+DIGESTS = [text_digest(text) for text in TEXTS]
+VECTORS = {digest: vector.tobytes() for digest, vector in zip(DIGESTS, vectors_of(TEXTS, 8), strict=True)}
+ANSWERS = {digest: f"answer {digest} " * 3 for digest in DIGESTS}
+DOCUMENTS = {digest: (f"stamp of {digest}", b"content of " + digest.encode()) for digest in DIGESTS}
+
+
+def put_all(kind, cache):
+    if kind == "vectors":
+        cache.put(ONE, DIGESTS, vectors_of(TEXTS, 8))
+    for key in DIGESTS if kind == "answers" else ():
+        cache.put_answer(key, ANSWERS[key])
+    for key in DIGESTS if kind == "documents" else ():
+        cache.put_document(key, *DOCUMENTS[key])
+
+
+def get_all(kind, cache):
+    if kind == "vectors":
+        return {digest: vector.tobytes() for digest, vector in cache.get(ONE, DIGESTS).items()}
+    get = cache.get_answer if kind == "answers" else cache.get_document
+    return {key: found for key in DIGESTS if (found := get(key)) is not None}
+
+
+TRUTH = {"vectors": VECTORS, "answers": ANSWERS, "documents": DOCUMENTS}
+
+
+def flipped(whole, seed):
+    random, damaged = Random(seed), bytearray(whole)
+    for _ in range(FLIPS):
+        at = random.randrange(8 * len(damaged))
+        damaged[at // 8] ^= 1 << at % 8
+    return bytes(damaged)
+
+
+def trials(folder, kind, seeds):
+    """Yield for each trial whether anything was wrong, and whether anything was found at all."""
+    with reopened(folder / "sound") as cache:
+        put_all(kind, cache)
+    sound, at = (folder / "sound").read_bytes(), folder / "damaged"
+    for seed in seeds:
+        for suffix in ("", "-wal", "-shm"):
+            at.with_name(at.name + suffix).unlink(missing_ok=True)
+        at.write_bytes(flipped(sound, seed))
+        with reopened(at) as cache:  # the first look renews days and checksums
+            found = [*get_all(kind, cache).items(), *get_all(kind, cache).items()]
+        yield any(TRUTH[kind][key] != value for key, value in found), bool(found)
+
+
+@pytest.mark.parametrize("kind", TRUTH)
+@pytest.mark.parametrize(
+    ("seeds", "sound"), [(range(10), 1), pytest.param(range(200), 16, marks=pytest.mark.slow)]
+)
+def test_flipped_bits_never_return_the_content_of_another_key(tmp_path, kind, seeds, sound):
+    results = list(trials(tmp_path, kind, seeds))
+    assert not any(wrong for wrong, _ in results)
+    assert sum(found for _, found in results) >= sound
+
+
+@pytest.mark.parametrize("kind", TRUTH)
+def test_checksum_without_the_key_gives_wrong_content(tmp_path, monkeypatch, kind):
+    checksum = cache_module.checksum
+    monkeypatch.setattr(cache_module, "checksum", lambda key, content: checksum((), content))
+    assert any(wrong for wrong, _ in trials(tmp_path, kind, range(40)))
+
+
+def test_table_that_is_gone_is_damage(path, caplog):
+    with reopened(path) as cache:
+        put_all("vectors", cache)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("ALTER TABLE vectors RENAME TO vectort")
+    with reopened(path) as cache:
+        put_all("vectors", cache)
+    with reopened(path) as cache:
+        assert get_all("vectors", cache) == VECTORS
+    assert "is damaged or not ingestor's: created anew" in caplog.text
