@@ -132,6 +132,28 @@ class MemoryIndex:
         return {key: value for key, value in {**before, **changes}.items() if value is not None}
 
 
+@dataclass(slots=True)
+class SearchedIndex(MemoryIndex):
+    """An index that a search asks. As soon as it has compared vectors, it calls one of ``writes``, if any."""
+
+    writes: list[Callable[[], object]] = field(default_factory=list)
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        found = MemoryIndex.query(self, vectors, n, where)
+        if self.writes:
+            self.writes.pop()()
+        return found
+
+    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
+        return {record.id: record.vector for record in self.read(ids, vectors=True)}
+
+    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
+        return {record.id for record in self.read(ids) if matches(where, record.metadata)}
+
+    def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
+        return [record for record in self.records.values() if matches(where, record.metadata)][:most]
+
+
 def matches(where: Mapping[str, Any] | None, metadata: Metadata) -> bool:
     """Chroma's metadata filters: comparisons, ``$in``, ``$nin``, ``$contains``, ``$and`` and ``$or``."""
     return all(_matches(key, wanted, metadata) for key, wanted in (where or {}).items())

@@ -1,8 +1,8 @@
 """A search over an index in memory and a real lexical file."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -15,13 +15,14 @@ from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Record, RecordId, Vector
+from ingestor.lexical.ranking import rank_by_words
+from ingestor.model import Record, RecordId
 from ingestor.ports import Gone, NeedsHuman, Transient
 from ingestor.search.rerankers import Reranker
 from ingestor.search.search import AGAIN, Searcher
 from ingestor.search.values import Question
 from tests.lexical.worlds import opened
-from tests.memory_index import MemoryIndex, matches
+from tests.memory_index import SearchedIndex
 
 EMBEDDER = PLUGIN.build(PLUGIN.options(dimensions=64))
 TEXTS = {
@@ -29,18 +30,6 @@ TEXTS = {
     "code": ["Call get_or_create_collection first.", "It returns the collection."],
     "haus": ["Die Häuser am Wald sind alt, nach § 12 des Gesetzes."],
 }  # fmt: skip
-
-
-@dataclass
-class Store(MemoryIndex):
-    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
-        return {record.id: record.vector for record in self.read(ids, vectors=True)}
-
-    def filter_ids(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
-        return {record.id for record in self.read(ids) if matches(where, record.metadata)}
-
-    def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
-        return [record for record in self.records.values() if matches(where, record.metadata)][:most]
 
 
 def records() -> Iterator[Record]:
@@ -63,16 +52,28 @@ def records() -> Iterator[Record]:
 
 
 @contextmanager
-def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
+def searching(
+    folder: Path, chosen: Iterable[Record], *, complete: bool = True
+) -> Iterator[tuple[Searcher, SearchedIndex, EditionIndex]]:
     path = folder / "lexical.sqlite3"
     with opened(path) as file:
-        store, lexical = Store(), LexicalIndex(file, ("uuid",))
-        EditionIndex([store], lexical).upsert(list(records()))
+        store, lexical = SearchedIndex(), LexicalIndex(file, ("uuid",))
+        index = EditionIndex([store], lexical)
+        index.upsert(list(chosen))
         lexical.set_complete(complete)
         with words_of(open_for_reading(path), ("uuid",)) as words:
-            yield Searcher(
-                store, words, EMBEDDER.embed, lambda texts: [len(t.split()) for t in texts], lambda: 0.0
-            )
+            search = Searcher(store, words, EMBEDDER.embed, count_words, lambda: 0.0)
+            yield search, store, index
+
+
+def count_words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+@contextmanager
+def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
+    with searching(folder, records(), complete=complete) as (search, _, _):
+        yield search
 
 
 @pytest.mark.parametrize(
@@ -108,41 +109,12 @@ def test_hit_deleted_meanwhile_is_replaced_by_the_next(tmp_path: Path, mode: str
     assert all(hit.document for hit in after)
 
 
-@dataclass
-class Interrupted(Store):
-    """A write comes as soon as vectors were compared, as often as ``writes`` has one."""
-
-    writes: list[Callable[[], None]] = field(default_factory=list)
-
-    def query(self, vectors, n, where=None):  # type: ignore[no-untyped-def]
-        found = super().query(vectors, n, where)
-        if self.writes:
-            self.writes.pop()()
-        return found
-
-
-@contextmanager
-def interrupted(folder: Path) -> Iterator[tuple[Searcher, Interrupted, EditionIndex]]:
-    path = folder / "lexical.sqlite3"
-    with opened(path) as file:
-        store, lexical = Interrupted(), LexicalIndex(file, ("uuid",))
-        index = EditionIndex([store], lexical)
-        index.upsert(list(records()))
-        lexical.set_complete(True)
-        with words_of(open_for_reading(path), ("uuid",)) as words:
-            yield (
-                Searcher(store, words, EMBEDDER.embed, lambda texts: [1 for _ in texts], lambda: 0.0),
-                store,
-                index,
-            )
-
-
 @pytest.mark.parametrize("mode", ["hybrid", "dense"])
 @pytest.mark.parametrize("lexical_too", [True, False])
 def test_answer_beside_a_deletion_is_of_one_state(tmp_path: Path, mode: str, lexical_too: bool) -> None:
     """The deletion is seen in words and vectors, or has not reached the words yet."""
     asked = Question("the card is blocked at the desk", n=2, mode=mode, expand="neighbours")  # type: ignore[arg-type]
-    with interrupted(tmp_path) as (search, store, index):
+    with searching(tmp_path, records()) as (search, store, index):
         gone = search.answer(asked).hits[0].id
         store.writes.append(lambda: (index if lexical_too else store).drop([gone]))
         beside = search.answer(asked)
@@ -155,7 +127,7 @@ def test_answer_beside_a_deletion_is_of_one_state(tmp_path: Path, mode: str, lex
 
 def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> None:
     asked = Question("the card is blocked at the desk", n=2)
-    with interrupted(tmp_path) as (search, store, index):
+    with searching(tmp_path, records()) as (search, store, index):
         edited = search.answer(asked).hits[0].id
         text = "Something else entirely."
         [before] = store.read([edited])
@@ -166,7 +138,7 @@ def test_answer_beside_an_edit_has_one_version_of_its_text(tmp_path: Path) -> No
 
 def test_collection_that_is_forgotten_while_it_is_searched_is_gone(tmp_path: Path) -> None:
     """A swap deletes it between its vectors and its words; the service then asks the new one."""
-    with interrupted(tmp_path) as (search, store, index):
+    with searching(tmp_path, records()) as (search, store, index):
         store.writes.append(lambda: index.words._file.discard(("uuid",)))
         with pytest.raises(Gone):
             search.answer(Question("books"))
@@ -174,7 +146,7 @@ def test_collection_that_is_forgotten_while_it_is_searched_is_gone(tmp_path: Pat
 
 
 def test_answer_is_given_though_every_attempt_meets_a_write(tmp_path: Path) -> None:
-    with interrupted(tmp_path) as (search, store, index):
+    with searching(tmp_path, records()) as (search, store, index):
         record = next(records())
         for number in range(10):
             again = replace(record, text=f"{record.text} {number}")
@@ -190,7 +162,7 @@ def test_reranker_scores_no_text_twice_when_an_answer_is_repeated(tmp_path: Path
         seen.extend(texts)
         return [float(len(text)) for text in texts]
 
-    with interrupted(tmp_path) as (search, store, index):
+    with searching(tmp_path, records()) as (search, store, index):
         store.writes.append(lambda: index.drop([RecordId("haus#0")]))
         replace(search, reranker=Reranker(scores, 10)).answer(Question("the card", n=5))
     assert len(seen) == len(set(seen)) > 1
@@ -201,8 +173,8 @@ def test_hybrid_keeps_a_record_whose_vector_is_not_found(tmp_path: Path) -> None
         asked = Question("ERR_4711 blocked card", n=2)
         best = search.answer(asked).hits[0].id
         with (
-            patch.object(Store, "vectors", lambda self, ids: {}),
-            patch.object(Store, "nearest", lambda self, vectors, n, where=None: [[]]),
+            patch.object(SearchedIndex, "vectors", lambda self, ids: {}),
+            patch.object(SearchedIndex, "nearest", lambda self, vectors, n, where=None: [[]]),
         ):
             assert search.answer(asked).hits[0].id == best
 
@@ -250,7 +222,7 @@ def test_expand_adds_the_records_around_a_hit(tmp_path: Path, expand: str, ids: 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
 def test_passages_name_document_author_score_and_neighbours(tmp_path: Path, mode: str) -> None:
     with searcher(tmp_path) as search:
-        store: Store = search.store  # type: ignore[assignment]
+        store: SearchedIndex = search.store  # type: ignore[assignment]
         for id_, record in store.records.items():
             own = {"title": "Library rules", "author": "Ada", "path": "rules/faq.md"}
             store.records[id_] = Record(id_, record.text, {**record.metadata, **own}, record.vector)
@@ -274,7 +246,7 @@ def test_neighbours_are_found_by_position_where_records_do_not_name_them(
     tmp_path: Path, left_out: set[str]
 ) -> None:
     with searcher(tmp_path) as search:
-        store: Store = search.store  # type: ignore[assignment]
+        store: SearchedIndex = search.store  # type: ignore[assignment]
         for id_, record in store.records.items():
             kept = {key: value for key, value in record.metadata.items() if key not in left_out}
             store.records[id_] = Record(id_, record.text, kept, record.vector)
@@ -356,14 +328,6 @@ def test_near_duplicates_collapse_into_the_best(tmp_path: Path, mode: str, copie
     assert sum(hit.id.startswith("copy") for hit in plain) == copies
 
 
-def test_records_that_vanish_meanwhile_are_no_hits(tmp_path: Path) -> None:
-    with searcher(tmp_path) as search:
-        del search.store.records["faq#2"]  # type: ignore[attr-defined]
-        for mode in ("hybrid", "lexical"):
-            answer = search.answer(Question("ERR_4711", mode=mode))  # type: ignore[arg-type]
-            assert "faq#2" not in [hit.id for hit in answer.hits]
-
-
 def test_words_that_no_record_has_find_nothing(tmp_path: Path) -> None:
     with searcher(tmp_path) as search:
         assert search.answer(Question("xylophone", mode="lexical")).hits == ()
@@ -424,3 +388,72 @@ def test_failed_reranker_keeps_the_order_and_is_reported(tmp_path: Path, scores:
     assert answer.hits == before.hits
     assert "being built" in str(answer.fallback)
     assert "; not reranked: " in str(answer.fallback)
+
+
+# --- documents that a question names by their titles come first ---------------------------------------------
+
+FIRMS = ("Acme", "Borealis", "Cobalt", "Dynamo", "Ember", "Fathom")
+YEARS = (2020, 2021, 2022)
+LINES = ("Net sales were 410 million.", "Cash was 12 million.", "The company rents its plants.")
+
+
+@contextmanager
+def reports(folder: Path) -> Iterator[tuple[Searcher, EditionIndex]]:
+    """Reports that say the same, of firms and years that only their titles name."""
+    chosen = (
+        Record(
+            RecordId(f"{firm}-{year}#{n}"), line,
+            {"document_id": f"{firm}-{year}", "title": f"{firm} annual report {year}", "language": "en"},
+            EMBEDDER.embed([line])[0],
+        )
+        for firm in FIRMS for year in YEARS for n, line in enumerate(LINES)
+    )  # fmt: skip
+    with searching(folder, chosen) as (search, _, index):
+        yield search, index
+
+
+def named(search: Searcher, query: str) -> Mapping[str, float]:
+    words = search.words
+    assert words.db is not None and words.number is not None
+    return rank_by_words(words.db, words.number, query, 9).named
+
+
+def first(search: Searcher, query: str, **options: object) -> list[str]:
+    return [hit.id for hit in search.answer(Question(query, n=3, **options)).hits]  # type: ignore[arg-type]
+
+
+def test_question_with_firm_and_year_finds_that_report_first(tmp_path: Path) -> None:
+    with reports(tmp_path) as (search, _):
+        for firm, year in (("Cobalt", 2021), ("Fathom", 2020)):
+            assert first(search, f"What were the net sales of {firm} in {year}?")[0] == f"{firm}-{year}#0"
+
+
+def test_question_that_names_nothing_is_ranked_as_without_titles(tmp_path: Path) -> None:
+    with reports(tmp_path) as (search, _):
+        assert named(search, "Who rents plants?") == {}
+        assert {id_.rpartition("#")[2] for id_ in first(search, "Who rents plants?")} == {"2"}
+
+
+def test_filter_holds_for_documents_that_the_question_names(tmp_path: Path) -> None:
+    with reports(tmp_path) as (search, _):
+        where = {"document_id": {"$ne": "Cobalt-2021"}}
+        found = first(search, "What were the net sales of Cobalt in 2021?", where=where)
+        assert found and not any(id_.startswith("Cobalt-2021") for id_ in found)
+
+
+def test_new_title_of_a_document_is_the_one_that_questions_name(tmp_path: Path) -> None:
+    with reports(tmp_path) as (search, index):
+        title = {"title": "Galileo annual report 2021"}
+        index.patch([(RecordId(f"Cobalt-2021#{n}"), title) for n in range(len(LINES))])
+        assert first(search, "What were the net sales of Galileo in 2021?")[0] == "Cobalt-2021#0"
+        assert first(search, "What were the net sales of Cobalt in 2021?")[0] != "Cobalt-2021#0"
+        index.drop([RecordId(f"Cobalt-2021#{n}") for n in range(len(LINES))])
+        assert "Cobalt-2021" not in named(search, "Galileo in 2021")
+
+
+def test_single_ordinary_word_of_a_title_names_a_document_with_doubt(tmp_path: Path) -> None:
+    """In a small collection any word of a title is among the rarest."""
+    with reports(tmp_path) as (search, _):
+        found = named(search, "How is coal turned into an ember?")
+        assert set(found) == {f"Ember-{year}" for year in YEARS}
+        assert max(found.values()) < 0.6

@@ -11,7 +11,6 @@ from ingestor.core import decisions
 from ingestor.engine import edition_store, writer
 from ingestor.rechunk import policy
 from ingestor.state import journal
-from tests.simulation.histories import Seeds
 from tests.simulation.ports import plugins
 from tests.simulation.ports.files import SMALL
 
@@ -43,9 +42,3 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
 def few(request: pytest.FixtureRequest) -> bool:
     """Whether these are the default tests, which play a few histories; `make test-all` plays them all."""
     return request.config.option.markexpr == "not slow"
-
-
-@pytest.fixture
-def seeds(few: bool) -> Seeds:
-    """Return the first ``number`` of these seeds in the default tests, and all of them in the others."""
-    return lambda all_of_them, number: list(all_of_them)[: number if few else None]

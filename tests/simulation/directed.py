@@ -3,17 +3,20 @@
 A changed engine moves the events of random histories to other seeds; here they stay where they are.
 """
 
+import sqlite3
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
+from ingestor.engine import flight, writer
 from ingestor.ports import Transient
 from ingestor.state.editions import Editions
 from tests.simulation.checks.at_rest import check
+from tests.simulation.histories import History, within
+from tests.simulation.laws import REST, hold
 from tests.simulation.ports.chaos import Crash
 from tests.simulation.ports.files import UNREADABLE, UNWRITABLE
 from tests.simulation.world import DOCS, World
-
-History = Callable[[Path], None]
 
 
 def begin(folder: Path, **settings: object) -> World:
@@ -27,15 +30,25 @@ def begin(folder: Path, **settings: object) -> World:
 
 def end(world: World) -> None:
     world.settle()
+    end_at_rest(world)
+
+
+def end_at_rest(world: World) -> None:
+    hold(REST, not world.resting() and "there is work left")
     check(world)
     world.end()
 
 
-def go_on(world: World, steps: int, seconds: float = 1.0) -> None:
+def run(world: World, steps: int, seconds: float = 1.0) -> None:
     for _ in range(steps):
         world.now += seconds
         world.engine_step()
         world.check_readers()
+
+
+def run_listing(world: World, steps: int, seconds: float = 1.0) -> None:
+    world.engine.scanner.request_listing()
+    run(world, steps, seconds)
 
 
 def die(point: str, times: int = 1, mode: str = "in_place") -> History:
@@ -49,8 +62,7 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
         world.files.delete("2.txt")
         world.files.rename("3.txt", "renamed.txt")
         if mode == "swap":
-            world.per_chunk = 2
-            world.configure()
+            world.configure(per_chunk=2)
         world.engine.scanner.request_listing()
         world.step(60)
         end(world)
@@ -59,33 +71,27 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
 
 
 def die_at(world: World, point: str, times: int = 1) -> None:
-    """The process dies the n-th time that it comes to this point."""
-    left, go_by = [None] * times, world.chaos.point
-
-    def at(name: str, share: float = 1.0) -> None:
-        if name == point:
-            left.pop()
-            if not left:
-                world.chaos.point = go_by  # type: ignore[method-assign]
-                raise Crash(name)
-        go_by(name, share)
-
-    world.chaos.point = at  # type: ignore[method-assign]
+    """Let the process die the n-th time that it comes to this point."""
+    _raise_at(world, "point", point, Crash(point), times)
 
 
 def fail_at(world: World, point: str, times: int = 1) -> None:
-    """A port fails once, the n-th time that it is asked for this."""
-    left, go_by = [None] * times, world.chaos.fault
+    """Let a port fail once, the n-th time that it is asked for this."""
+    _raise_at(world, "fault", point, Transient(f"it fails once at {point}"), times)
+
+
+def _raise_at(world: World, method: str, point: str, error: BaseException, times: int) -> None:
+    left, usual = [error] * times, getattr(world.chaos, method)
 
     def at(name: str, share: float = 1.0) -> None:
         if name == point:
             left.pop()
             if not left:
-                world.chaos.fault = go_by  # type: ignore[method-assign]
-                raise Transient(f"it fails once at {name}")
-        go_by(name, share)
+                setattr(world.chaos, method, usual)
+                raise error
+        usual(name, share)
 
-    world.chaos.fault = at  # type: ignore[method-assign]
+    setattr(world.chaos, method, at)
 
 
 def change(mode: str) -> History:
@@ -94,9 +100,8 @@ def change(mode: str) -> History:
     def history(folder: Path) -> None:
         world = begin(folder, mode=mode)
         for key, value in (("per_chunk", 2), ("profile", ("recipe",)), ("embedder", "sour"), ("parser", 2)):
-            setattr(world, key, value)
-            world.configure()
-            go_on(world, 30)
+            world.configure(**{key: value})
+            run(world, 30)
             world.settle()
             check(world)
         end(world)
@@ -110,9 +115,8 @@ def hide_a_folder(folder: Path) -> None:
     world.files.write("a/hidden.txt", "alpha")
     world.settle()
     world.files.see(hidden="a", disk="own")
-    world.parser = 2
-    world.configure()
-    go_on(world, 60, 5.0)
+    world.configure(parser=2)
+    run(world, 60, 5.0)
     end(world)
 
 
@@ -124,7 +128,7 @@ def hint_at_two(folder: Path) -> None:
     world.settle()
     for name in "abc":
         world.files.write(f"{name}/1.txt", "beta")
-    go_on(world, 10)
+    run(world, 10)
     end(world)
 
 
@@ -133,7 +137,7 @@ def mount_another_disk(folder: Path) -> None:
     world = begin(folder)
     for disk in ("empty", "own", "other"):
         world.files.see(hidden=None, disk=disk)
-        go_on(world, 20, 10.0)
+        run(world, 20, 10.0)
     end(world)
 
 
@@ -149,7 +153,7 @@ def come_back(folder: Path) -> None:
         world.engine.scanner.request_listing()
         for _ in range(3):
             world.engine_step()
-        go_on(world, 2)
+        run(world, 2)
     end(world)
 
 
@@ -175,15 +179,14 @@ def mount_another_disk_beside_a_rebuild(folder: Path) -> None:
     world = World(folder, 1, mode="swap")
     world.files.write("only.txt", "alpha")
     world.settle()
-    world.embedder, world.parser = "sour", 2
-    world.configure()
+    world.configure(embedder="sour", parser=2)
     world.files.delete("only.txt")
     for number in range(6):
         world.files.write(f"{number}.txt", f"alpha {number}")
     world.files.locked = set(world.files.contents)
-    go_on(world, 8, 5.0)
+    run(world, 8, 5.0)
     world.files.see(hidden=None, disk="empty")
-    go_on(world, 10, 5.0)
+    run(world, 10, 5.0)
     end(world)
 
 
@@ -201,8 +204,7 @@ def stream(folder: Path) -> None:
     world = begin(folder)
     for number in range(40):
         world.files.write(f"new {number % 7}.txt", f"delta {number}\n" * (1 + number % 3))
-        world.engine.scanner.request_listing()
-        go_on(world, 1, 0.3)
+        run_listing(world, 1, 0.3)
     end(world)
 
 
@@ -219,7 +221,7 @@ def change_what_waits(deed: Callable[[World, str], None], text: str = "an edit")
             world.engine.scanner.request_listing()
             for _ in range(3):
                 world.engine_step()
-            go_on(world, 2)
+            run(world, 2)
         end(world)
 
     return history
@@ -254,8 +256,7 @@ def rename_and_copy(folder: Path) -> None:
     world = begin(folder)
     world.files.write("copy.txt", world.files.contents["0.txt"])
     world.files.rename("0.txt", "renamed.txt")
-    world.engine.scanner.request_listing()
-    go_on(world, 10)
+    run_listing(world, 10)
     end(world)
 
 
@@ -274,8 +275,7 @@ def fail(error: type[Exception], rounds: int = 12) -> History:
             fault(name, share)
 
         world.chaos.fault = failing  # type: ignore[method-assign]
-        world.engine.scanner.request_listing()
-        go_on(world, rounds, 15.0)
+        run_listing(world, rounds, 15.0)
         world.chaos.fault = fault  # type: ignore[method-assign]
         end(world)
 
@@ -298,7 +298,7 @@ def delete_and_spoil(folder: Path) -> None:
         world.files.write(f"{number + 3}.txt", UNREADABLE)
     world.engine.scanner.request_listing()
     fail_at(world, "before drop")
-    go_on(world, 10)
+    run(world, 10)
     end(world)
 
 
@@ -307,9 +307,36 @@ def refuse(folder: Path) -> None:
     world = begin(folder)
     world.files.write("0.txt", f"alpha 0\n{UNWRITABLE}")
     world.files.write("1.txt", UNREADABLE)
-    world.engine.scanner.request_listing()
-    go_on(world, 20)
+    run_listing(world, 20)
     end(world)
+
+
+@within(((flight, "BATCH", 2), (writer, "SLICE", 1)))
+def fail_each_read(folder: Path) -> None:
+    """Small and large documents change; each time two other reads of the journal fail in a row.
+
+    Large documents are written in the same step as batches of small ones.
+    """
+    world = begin(folder)
+    for number in range(30):  # all reads in the steps that list, prepare and write an edited document
+        first = 2 * number + 2
+        world.files.write("0.txt", f"an edit {first}")
+        world.files.write("2.txt", f"alpha {first}" if number % 2 else UNWRITABLE)
+        world.files.write("1.txt", "\n".join(f"line {number} of {first}" for number in range(4)))
+        _fail_reads(world, first)
+        run_listing(world, 4)
+        world.settle()
+    end(world)
+
+
+def _fail_reads(world: World, first: int) -> None:
+    reads = count(1)
+
+    def unreadable() -> None:
+        if world.chaos.reading and first <= next(reads) < first + 2:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    world.chaos.unreadable = unreadable  # type: ignore[method-assign]
 
 
 POINTS = [
@@ -343,4 +370,5 @@ ALL: dict[str, History] = {
     "fail a removal": fail_a_removal,
     "delete and spoil": delete_and_spoil,
     "refuse": refuse,
+    "fail each read": fail_each_read,
 }

@@ -1,9 +1,4 @@
-"""Histories at the boundaries: other collections, a server that embeds, people, readers, restless documents.
-
-Two collections have recipes of their own and share the embedder. Its server is away at times, and becomes
-another one. People approve changes of the config, undo them, or do neither. Readers ask before, within and
-after every write, and documents grow while they are read.
-"""
+"""Histories at the boundaries: other collections, a server that embeds, people, readers, restless logs."""
 
 import logging
 from pathlib import Path
@@ -19,11 +14,9 @@ from ingestor.engine.vectors import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
 from ingestor.state.editions import Editions
-from ingestor.state.sources import SourceRows
-from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
-from tests.simulation.directed import History, begin, end, go_on
-from tests.simulation.histories import Seeds, Variants, crashes, show
+from tests.simulation.directed import begin, end, end_at_rest, run, run_listing
+from tests.simulation.histories import History, Variants, detect
 from tests.simulation.laws import (
     APPROVED,
     COMPLETE,
@@ -35,33 +28,12 @@ from tests.simulation.laws import (
     REST,
     SETTINGS,
     STOOD,
-    LawBroken,
-    hold,
 )
 from tests.simulation.play import LINES
 from tests.simulation.ports.files import Files
-from tests.simulation.world import DOCS, FILES, MORE, World
+from tests.simulation.world import DOCS, MORE, World
 
-
-def boundaries(seed: int) -> dict[str, object]:
-    return {
-        "two": True,
-        "several": seed % 2 == 0,
-        "remote": seed % 4 < 2,
-        "approves": seed % 3 == 0,
-        "asking": True,
-        "restless": seed % 5 == 0,
-    }
-
-
-def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
-    assert crashes(tmp_path, seeds(range(12), 1), boundaries).total() > 8
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
-    assert crashes(tmp_path, range(12, 1012), boundaries).total() > 10_000
+_ASK, _SOURCES, _WRITE = DocumentFlow._ask_person, Parts.sources, writer.write
 
 
 def _of_any(self, serves, role):
@@ -73,39 +45,23 @@ def _fed_by_all(self, serves, edition, *others, **named):
         yield from _SOURCES(self, collection, edition, *others, **named)
 
 
-_SOURCES = Parts.sources
-
-
 def _dropped_first(journal, index, batch, *others):
     if ids := [record.id for prepared in batch for record in prepared.records]:
         index.drop(ids)
     return _WRITE(journal, index, batch, *others)
 
 
-_WRITE = writer.write
-
-
-BROKEN: Variants = {
-    "nothing needs approval": (policy, "_asks", lambda now, rechunk: "", {APPROVED}),
-    "a source feeds every collection": (Parts, "sources", _fed_by_all, {OWN}),
-    "editions of other collections are one's own": (
-        Editions, "of", _of_any, {ONE_LIVE, EXACT, REST, COMPLETE, OWN},
-    ),
-    "whatever a server embeds is believed": (
-        RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER},
-    ),
-    "an answer is given whatever was written meanwhile": (search, "AGAIN", 0, {ONE_STATE}),
-    "an open collection fits every model": (
-        EditionIndex, "is_made_for", lambda self, model: True, {SETTINGS},
-    ),
-}  # fmt: skip
+def _ask_as_if_alone(self: DocumentFlow, entry: Entry, reason: str) -> None:
+    """Hold a source as if no edition were built to replace the one that readers see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(self, "_sources", {})
+        _ASK(self, entry, reason)
 
 
 def want_approval(folder: Path) -> None:
     world = begin(folder, approves=True)
-    world.per_chunk = 2
-    world.configure()
-    go_on(world, 5)
+    world.configure(per_chunk=2)
+    run(world, 5)
     end(world)
 
 
@@ -114,9 +70,8 @@ def feed_two(folder: Path) -> None:
     world = begin(folder, two=True, mode="swap")
     world.places[MORE].write("a.txt", "alpha of another")
     world.settle()
-    world.per_chunk = 2
-    world.configure()
-    go_on(world, 30)
+    world.configure(per_chunk=2)
+    run(world, 30)
     end(world)
 
 
@@ -125,8 +80,7 @@ def exchange_the_model(folder: Path) -> None:
     world = begin(folder, remote=True)
     world.server_model = OTHER_MODEL
     world.files.write("0.txt", "an edit")
-    world.engine.scanner.request_listing()
-    go_on(world, 10)
+    run_listing(world, 10)
     end(world)
 
 
@@ -146,30 +100,10 @@ def change_the_model_of_none(folder: Path) -> None:
     world.settle()
     world.engine.check_collections()
     world.settle()
-    world.embedder = EMBEDDERS[1]
-    world.configure()
+    world.configure(embedder=EMBEDDERS[1])
     world.files.write("0.txt", LINES[0])
     world.engine.scanner.request_listing()
     end(world)
-
-
-SHOWN_BY = dict(
-    zip(
-        BROKEN,
-        (want_approval, feed_two, feed_two, exchange_the_model, ask_during_edits, change_the_model_of_none),
-        strict=True,
-    )
-)
-
-
-@pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
-def test_pinned_boundaries_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
-    history(tmp_path)
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
-    show(BROKEN[name], SHOWN_BY[name], tmp_path)
 
 
 def exchange_the_server(folder: Path) -> None:
@@ -179,35 +113,50 @@ def exchange_the_server(folder: Path) -> None:
         world.files.write(f"{number:02}.txt", f"alpha {number}")
     world.settle()
     world.files.write("00.txt", "an edit")
-    world.server_model = world.embedder = EMBEDDERS[1]
-    world.configure()
-    for _ in range(60):
-        world.now += 5.0
-        world.engine_step()
-    hold(REST, not world.resting() and SourceRows(world.journal).of(FILES).held)
-    check(world)
-    world.end()
+    world.server_model = EMBEDDERS[1]
+    world.configure(embedder=world.server_model)
+    run(world, 60, 5.0)
+    end_at_rest(world)
 
 
-def test_missing_former_model_does_not_delay_the_next(tmp_path: Path) -> None:
-    exchange_the_server(tmp_path)
+def write_again(folder: Path) -> None:
+    """Every record is in doubt, and is written again while readers ask."""
+    world = begin(folder, asking=True)
+    world.journal.doubt(Editions(world.journal).live(DOCS).name)
+    run(world, 10, 5.0)
+    end_at_rest(world)
 
 
-def test_hold_by_an_edition_that_is_replaced_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = DocumentFlow._ask_person
+BROKEN: Variants = {
+    "nothing needs approval": (policy, "_asks", lambda now, rechunk: "", {APPROVED}, want_approval),
+    "a source feeds every collection": (Parts, "sources", _fed_by_all, {OWN}, feed_two),
+    "editions of other collections are one's own": (
+        Editions, "of", _of_any, {ONE_LIVE, EXACT, REST, COMPLETE, OWN}, feed_two,
+    ),
+    "whatever a server embeds is believed": (
+        RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER}, exchange_the_model,
+    ),
+    "an answer is given whatever was written meanwhile": (
+        search, "AGAIN", 0, {ONE_STATE}, ask_during_edits,
+    ),
+    "an open collection fits every model": (
+        EditionIndex, "is_made_for", lambda self, model: True, {SETTINGS}, change_the_model_of_none,
+    ),
+    "an edition that is replaced holds its source": (
+        DocumentFlow, "_ask_person", _ask_as_if_alone, {REST}, exchange_the_server,
+    ),
+    "records are dropped before they are written": (writer, "write", _dropped_first, {STOOD}, write_again),
+}  # fmt: skip
 
-    def ask_as_if_alone(self: DocumentFlow, entry: Entry, reason: str) -> None:
-        """Hold a source as if no edition were built to replace the one that readers see."""
-        with monkeypatch.context() as patch:
-            patch.setattr(self, "_sources", {})
-            ask(self, entry, reason)
 
-    monkeypatch.setattr(DocumentFlow, "_ask_person", ask_as_if_alone)
-    with pytest.raises(LawBroken) as found:
-        exchange_the_server(tmp_path)
-    assert found.value.law == REST
+@pytest.mark.parametrize("history", dict.fromkeys(variant[-1] for variant in BROKEN.values()))
+def test_pinned_boundaries_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
+    detect(BROKEN[name], tmp_path)
 
 
 def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
@@ -230,35 +179,5 @@ def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
     assert 3 <= caplog.text.count("a.txt (files): changed") <= 6
     assert "beta 499" in {record.text for record in world.readers.seen()}
     world.files.restless.clear()
-    for _ in range(80):
-        world.now += 0.5
-        world.engine_step()
-    assert world.resting()
-    check(world)
-    world.end()
-
-
-def write_again(folder: Path) -> None:
-    """Every record is in doubt, and is written again while readers ask."""
-    world = World(folder, 1, asking=True)
-    for number in range(6):
-        world.files.write(f"{number}.txt", f"alpha {number}\nbeta")
-    world.settle()
-    world.journal.doubt(Editions(world.journal).live(DOCS).name)
-    for _ in range(10):
-        world.now += 5.0
-        world.engine_step()
-    assert world.resting()
-    check(world)
-    world.end()
-
-
-def test_records_that_are_written_again_stay_in_every_answer(tmp_path: Path) -> None:
-    write_again(tmp_path)
-
-
-def test_writer_that_drops_records_first_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "write", _dropped_first)
-    with pytest.raises(LawBroken) as found:
-        write_again(tmp_path)
-    assert found.value.law == STOOD
+    run(world, 80, 0.5)
+    end_at_rest(world)

@@ -4,7 +4,6 @@ Whatever happened, documents are cut as a run from nothing would cut them, bit f
 only those are visited whose interval the collection's statistic has left.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +19,8 @@ from ingestor.state.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation.checks.at_rest import check
-from tests.simulation.directed import end, go_on
-from tests.simulation.histories import Variants, crashes, show
+from tests.simulation.directed import end, run
+from tests.simulation.histories import Bounds, Variants, detect
 from tests.simulation.laws import AT_ONCE, EXACT
 from tests.simulation.ports import plugins
 from tests.simulation.world import DOCS, World
@@ -33,11 +32,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "changepoint": {"target": 10, "vectors": "pooled"},
 }
 LINES = [
-    f"{subject} {verb} here."
-    for subject in ("Basil", "A pump", "Copper")
-    for verb in ("grows", "waits", "is")
+    f"{what} {does} here." for what in ("Basil", "A pump", "Copper") for does in ("grows", "waits", "is")
 ]
-SEEDS = range(1, 2)
 
 
 class Noting:
@@ -57,26 +53,15 @@ class Noting:
         return made
 
 
+def bounds_of(strategy: str) -> Bounds:
+    return (plugins, "Fickle", lambda: Noting(strategy)), (playing, "LINES", LINES)
+
+
 @pytest.fixture(params=STRATEGIES)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = str(request.param)
-    monkeypatch.setattr(plugins, "Fickle", lambda: Noting(name))
-    monkeypatch.setattr(playing, "LINES", LINES)
-    return name
-
-
-def histories(folder: Path, seeds: Iterable[int]) -> int:
-    """How many crashes there were."""
-    return crashes(folder, seeds, lambda seed: {"collective": True}).total()
-
-
-def test_every_history_equals_a_fresh_run(tmp_path: Path, kind: str) -> None:
-    assert histories(tmp_path, SEEDS) > 2
-
-
-@pytest.mark.slow
-def test_further_histories_equal_a_fresh_run(tmp_path: Path, kind: str) -> None:
-    assert histories(tmp_path, [0, *range(2, 60)]) > 150
+    for each in bounds_of(request.param):
+        monkeypatch.setattr(*each)
+    return str(request.param)
 
 
 def _flush_when_all_are_read(self: Writer, collection: EditionName, *, everything: bool = False) -> bool:
@@ -105,7 +90,7 @@ def drift(folder: Path) -> None:
     for _ in range(15):
         change(world, random)
     world.files.locked = {min(world.files.contents)}
-    go_on(world, 10)
+    run(world, 10)
     for _ in range(15):
         change(world, random)
         world.settle()
@@ -113,8 +98,8 @@ def drift(folder: Path) -> None:
 
 
 BROKEN: Variants = {
-    "statistics that moved disturb nobody": (Backlog, "find_drifted", lambda self, *args: [], {EXACT}),
-    "documents wait until all are read": (Writer, "flush", _flush_when_all_are_read, {AT_ONCE}),
+    "statistics that moved disturb nobody": (Backlog, "find_drifted", lambda self, *args: [], {EXACT}, drift),
+    "documents wait until all are read": (Writer, "flush", _flush_when_all_are_read, {AT_ONCE}, drift),
 }
 
 
@@ -124,7 +109,7 @@ def test_moving_statistic_equals_a_fresh_run(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_detected(name: str, tmp_path: Path, kind: str) -> None:
-    show(BROKEN[name], drift, tmp_path)
+    detect(BROKEN[name], tmp_path)
 
 
 def test_documents_are_visited_only_if_their_interval_was_crossed(tmp_path: Path, kind: str) -> None:
@@ -137,15 +122,11 @@ def test_documents_are_visited_only_if_their_interval_was_crossed(tmp_path: Path
         world.settle()
         total = world.journal.total(DOCS, chunker.statistic)
         value = 0 if total is None else chunker.value(total)
-        crossed = {entry.key for entry in others if outside(entry.interval, value)}
+        intervals = {entry.key: entry.interval or (0, 0) for entry in others}
+        crossed = {key for key, (least, most) in intervals.items() if not least <= value <= most}
         due = [world.files.contents[key] for key in {changed, *crossed} if key in world.files.contents]
         assert sorted(chunker.asked) == sorted(due)
         visits += len(crossed)
     check(world)
     world.end()
     assert visits > 1
-
-
-def outside(interval: tuple[int, int] | None, value: int) -> bool:
-    assert interval is not None
-    return not interval[0] <= value <= interval[1]

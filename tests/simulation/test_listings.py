@@ -1,66 +1,32 @@
-"""Histories in which a listing takes a while, and that they find what others cannot.
+"""Listings that take a while, and documents that vanish while others wait.
 
-Between its steps, and between the parts in which it is taken over, documents come, change, move and go, disks
-are mounted, the journal is written, the config changes, another listing of the same source begins, and the
-process dies; and it fails at any of its items. Of half of the sources a watcher misses nothing, and they are
-never listed only because of the time.
+Between the steps of a listing, and between the parts in which it is taken over, documents change and move,
+disks are mounted, and people accept losses.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import current_thread
 from typing import Any
 
 import pytest
 
-from ingestor.core import listings
 from ingestor.core.listings import Action, KeySet, ListingComparison, Observe, reconcile
 from ingestor.engine import scanner
 from ingestor.engine.scanner import Scanner
 from ingestor.model import Item
 from ingestor.pipeline import listing
-from ingestor.state import sources
+from ingestor.state import journal
 from ingestor.state.sources import SourceRows
+from ingestor.state.tables import DUE_SINCE
 from tests.simulation.checks.at_rest import check
-from tests.simulation.directed import History, begin, end, go_on
-from tests.simulation.histories import Seeds, Variants, played, show
-from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
+from tests.simulation.directed import begin, end, run, run_listing
+from tests.simulation.histories import PAGES, SHORT_WAITS, History, Variants, detect, within
+from tests.simulation.laws import EXACT, MOVED, REST, THERE
 from tests.simulation.ports.workers import Steps
 from tests.simulation.world import FILES, World
 
-PAGE = 2  # items and keys, of a dozen
-
-
-@pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (listings, listing, sources):
-        monkeypatch.setattr(module, "_PAGE", PAGE)
-    monkeypatch.setattr(listings, "_KEYS", PAGE)
-
-
-def in_steps(seed: int) -> dict[str, object]:
-    steps = {"acts": 25, "rounds": 6, "stepwise": True}
-    return {**steps, "watched": seed % 2 == 0, "remounted": seed % 4 * 5}
-
-
-def histories(folder: Path, seeds: Iterable[int]) -> Counter[str]:
-    """The deaths and errors in them."""
-    each = (world.chaos.crashes + world.chaos.faults for world in played(folder, seeds, in_steps))
-    return sum(each, Counter[str]())
-
-
-def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
-    found = histories(tmp_path, seeds(range(40), 1))
-    assert found["within listing"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_thousand_further_histories_equal_a_fresh_run(tmp_path: Path) -> None:
-    assert histories(tmp_path, range(28, 1024))["within listing"] > 900
-
-
+_ADD, _IDENTITY, _SCANNED = ListingComparison.add, listing._identity, Scanner.take_listing
 _FIRST: dict[object, str] = {}
 
 
@@ -69,23 +35,14 @@ def _looked_at_once(connector: Any) -> str:
     return _FIRST.setdefault(current_thread(), _IDENTITY(connector))
 
 
-_IDENTITY = listing._identity
-
-
 def _only_the_last_page(self: ListingComparison, items: Sequence[Item]) -> None:
     self._listed, self._number = KeySet(), 0
     _ADD(self, items)
 
 
-_ADD = ListingComparison.add
-
-
 def _what_came_meanwhile_is_listed(self: Scanner, watch: Any, outcome: Any) -> None:
     watch.dirty.clear()
     _SCANNED(self, watch, outcome)
-
-
-_SCANNED = Scanner.take_listing
 
 
 def _accepted_at_its_end(found: Any, before: Any, now: Any, *others: Any) -> tuple[Action, ...]:
@@ -96,21 +53,7 @@ def _first_part_alone(*given: Any) -> tuple[Action, ...]:
     return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.part)
 
 
-BROKEN: Variants = {
-    "what is mounted is looked at before the listing alone": (
-        listing, "_identity", _looked_at_once, {THERE},
-    ),
-    "what is not on the last page is gone": (ListingComparison, "add", _only_the_last_page, {THERE}),
-    "hints for what is being listed are forgotten": (
-        Scanner, "take_listing", _what_came_meanwhile_is_listed, {EXACT, REST},
-    ),
-    "an acceptance counts for what was listed before": (
-        scanner, "reconcile", _accepted_at_its_end, {THERE},
-    ),
-    "only the first part is taken over": (scanner, "reconcile", _first_part_alone, {EXACT, REST}),
-}  # fmt: skip
-
-
+@within(PAGES)
 def rename_a_folder(folder: Path) -> None:
     """So large that taking over its listing takes minutes, and preparing its documents more."""
     world = World(folder, 1)
@@ -121,33 +64,30 @@ def rename_a_folder(folder: Path) -> None:
     before, embedded = {record.id for record in world.readers.seen()}, world.embedded
     for name in names:
         world.files.rename(f"a/{name}", f"b/{name}")
-    world.engine.scanner.request_listing()
-    for _ in range(20):
-        world.now += 90
-        world.engine_step()
+    run_listing(world, 20, 90.0)
     world.settle()
     check(world)
     assert ({record.id for record in world.readers.seen()}, world.embedded) == (before, embedded)
     world.end()
 
 
+@within(PAGES)
 def mount_nothing_meanwhile(folder: Path) -> None:
     """Another disk is mounted after a listing has looked at which one it is."""
     world = World(folder, 1, stepwise=True, watched=True)
     world.files.write("only.txt", "alpha")
     world.settle()
     _at_pause(world, 1, lambda: world.files.see(hidden=None, disk="empty"))
-    world.engine.scanner.request_listing()
-    go_on(world, 40)
+    run_listing(world, 40)
     end(world)
 
 
+@within(PAGES)
 def edit_meanwhile(folder: Path) -> None:
     """A document changes after the listing that is under way has met it."""
     world = begin(folder, stepwise=True, watched=True)
     _at_pause(world, 3, lambda: world.files.write("0.txt", "an edit after it was listed"))
-    world.engine.scanner.request_listing()
-    go_on(world, 40)
+    run_listing(world, 40)
     check(world)
     world.end()
 
@@ -166,46 +106,73 @@ def _at_pause(world: World, number: int, deed: Callable[[], None]) -> None:
     world.chaos.beside = pause
 
 
+@within(PAGES)
 def accept_meanwhile(folder: Path) -> None:
     """A person accepts a loss when the disk is back, and a listing of the other disk is not over yet."""
     world = begin(folder, stepwise=True, watched=True)
     world.pool._random.choice = min  # type: ignore[union-attr, method-assign]  # one step of a listing a round
     world.files.see(hidden=None, disk="empty")
     while SourceRows(world.journal).of(FILES).held is None:
-        go_on(world, 1)
+        run(world, 1)
     looks, identity = list[str](), world.files.identity
     world.files.identity = lambda: (looks.append(world.files.disk), identity())[1]  # type: ignore[method-assign]
     world.engine.scanner.request_listing()
     while len(looks) < 2:
-        go_on(world, 1)
+        run(world, 1)
     world.files.see(hidden=None, disk="own")
     world.answer()
     end(world)
 
 
-SHOWN_BY = dict(
-    zip(
-        BROKEN,
-        (mount_nothing_meanwhile, rename_a_folder, edit_meanwhile, accept_meanwhile, rename_a_folder),
-        strict=True,
-    )
-)
+@within(SHORT_WAITS)
+def wait_for_an_heir(folder: Path) -> None:
+    """A changed document is paused for long; then it is renamed, and cannot be read for a while.
+
+    What vanished is no longer kept for its heirs by then.
+    """
+    world = begin(folder, dated=True)
+    world.files.write("0.txt", world.files.contents["0.txt"])
+    run_listing(world, 2)
+    SourceRows(world.journal).pause(FILES, world.now)
+    run(world, 10, 90.0)
+    world.files.rename("0.txt", "renamed.txt")
+    world.files.locked = {"renamed.txt"}
+    SourceRows(world.journal).resume(FILES)
+    run(world, 5)
+    world.files.locked.clear()
+    end(world)
 
 
-@pytest.mark.parametrize("history", dict.fromkeys(SHOWN_BY.values()))
+BROKEN: Variants = {
+    "what is mounted is looked at before the listing alone": (
+        listing, "_identity", _looked_at_once, {THERE}, mount_nothing_meanwhile,
+    ),
+    "what is not on the last page is gone": (
+        ListingComparison, "add", _only_the_last_page, {THERE}, rename_a_folder,
+    ),
+    "hints for what is being listed are forgotten": (
+        Scanner, "take_listing", _what_came_meanwhile_is_listed, {EXACT, REST}, edit_meanwhile,
+    ),
+    "an acceptance counts for what was listed before": (
+        scanner, "reconcile", _accepted_at_its_end, {THERE}, accept_meanwhile,
+    ),
+    "only the first part is taken over": (
+        scanner, "reconcile", _first_part_alone, {EXACT, REST}, rename_a_folder,
+    ),
+    "what vanished is removed without waiting": (
+        Scanner, "incomplete_sources", lambda self: set(), {MOVED}, rename_a_folder,
+    ),
+    "what vanished waits from when it was due": (
+        journal, "VANISHED_SINCE", DUE_SINCE, {MOVED}, wait_for_an_heir,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("history", dict.fromkeys(variant[-1] for variant in BROKEN.values()))
 def test_pinned_listings_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
-    show(BROKEN[name], SHOWN_BY[name], tmp_path)
-
-
-def test_removal_of_what_vanished_without_waiting_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Scanner, "incomplete_sources", lambda self: set())
-    with pytest.raises(LawBroken) as found:
-        rename_a_folder(tmp_path)
-    assert found.value.law == MOVED
+    detect(BROKEN[name], tmp_path)

@@ -1,7 +1,4 @@
-"""Histories of losses: folders are deleted one after the other, or most documents become unreadable.
-
-Each deletion lasts longer than a whole listing.
-"""
+"""Losses: folders are deleted one after the other, or most documents become unreadable."""
 
 from pathlib import Path
 
@@ -11,19 +8,13 @@ from ingestor.core import decisions
 from ingestor.core.listings import Listing
 from ingestor.engine.loop import CANCEL_EVERY, Engine
 from ingestor.state.sources import SourceRows, Withdrawals
-from tests.simulation.directed import History, begin, end, go_on
-from tests.simulation.histories import Seeds, Variants, crashes, show
+from tests.simulation.directed import begin, end, run, run_listing
+from tests.simulation.histories import History, Variants, detect
 from tests.simulation.laws import ASKED
 from tests.simulation.ports.files import UNREADABLE
 from tests.simulation.world import FILES
 
-
-def dwindling(seed: int) -> dict[str, object]:
-    return {"dwindling": True}
-
-
-def test_every_history_equals_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
-    assert crashes(tmp_path, seeds(range(12), 1), dwindling).total() > 4
+_LOSSES, _REST, _SCANNED = Listing.losses, Engine._rest, SourceRows.note_listing
 
 
 def _measured_by_the_last_listing(self, source, at, identity, documents, trouble=None):  # type: ignore[no-untyped-def]
@@ -32,25 +23,12 @@ def _measured_by_the_last_listing(self, source, at, identity, documents, trouble
     _SCANNED(self, source, at, identity, documents, trouble)
 
 
-_SCANNED = SourceRows.note_listing
-
-
-def spoiling(seed: int) -> dict[str, object]:
-    return {"spoiling": True}
-
-
-@pytest.mark.slow
-def test_histories_of_unreadable_documents_equal_a_fresh_run(tmp_path: Path) -> None:
-    assert crashes(tmp_path, range(6), spoiling).total() > 18
-
-
 def spoil_most(folder: Path) -> None:
     """No parser takes most of the documents any more."""
     world = begin(folder)
     for number in range(5):
         world.files.write(f"{number}.txt", UNREADABLE)
-    world.engine.scanner.request_listing()
-    go_on(world, 10)
+    run_listing(world, 10)
     end(world)
 
 
@@ -60,8 +38,7 @@ def delete_one_after_the_other(folder: Path) -> None:
     for first in (0, 2):
         for number in (first, first + 1):
             world.files.delete(f"{number}.txt")
-        world.engine.scanner.request_listing()
-        go_on(world, 1)
+        run_listing(world, 1)
         world.files.write("5.txt", f"an edit after {first}")
     end(world)
 
@@ -69,18 +46,16 @@ def delete_one_after_the_other(folder: Path) -> None:
 def dwindle_beside_a_rebuild(folder: Path) -> None:
     """Readers lose most of their documents in two listings. New documents reach only what is built."""
     world = begin(folder, mode="swap", dwindling=True)
-    world.embedder, world.parser = "sour", 2
-    world.configure()
+    world.configure(embedder="sour", parser=2)
     world.files.locked = set(world.files.contents)
-    go_on(world, 8, 5.0)
+    run(world, 8, 5.0)
     for gone, new in ((range(3), range(6, 12)), ((3, 6, 7), ())):
         for number in gone:
             world.files.delete(f"{number}.txt")
         for number in new:
             world.files.write(f"{number}.txt", f"alpha {number}")
         world.files.locked = set(world.files.contents)
-        world.engine.scanner.request_listing()
-        go_on(world, 8, 5.0)
+        run_listing(world, 8, 5.0)
     world.files.locked.clear()
     end(world)
 
@@ -91,8 +66,7 @@ def spoil_again_when_a_removal_was_last(folder: Path) -> None:
     names = [f"{number}.txt" for number in range(5)]
     for name in names:
         world.files.write(name, UNREADABLE)
-    world.engine.scanner.request_listing()
-    go_on(world, 10)
+    run_listing(world, 10)
     while world.engine.flight.rows():  # no document is accepted that was read before
         world.engine_step()
     assert Withdrawals(world.journal).accept(FILES)
@@ -106,8 +80,7 @@ def spoil_again_when_a_removal_was_last(folder: Path) -> None:
         world.engine_step()
     for name in names:
         world.files.write(name, UNREADABLE)
-    world.engine.scanner.request_listing()
-    go_on(world, 10)
+    run_listing(world, 10)
     end(world)
 
 
@@ -120,31 +93,27 @@ def _rest_but_after_a_removal(self, ready):  # type: ignore[no-untyped-def]
         _REST(self, ready)
 
 
-_LOSSES, _REST = Listing.losses, Engine._rest
 BROKEN: Variants = {
     "a loss is measured by the last whole listing": (
-        SourceRows, "note_listing", _measured_by_the_last_listing, {ASKED},
+        SourceRows, "note_listing", _measured_by_the_last_listing, {ASKED}, delete_one_after_the_other,
     ),
-    "no loss of unreadable documents is asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
+    "no loss of unreadable documents is asked about": (
+        decisions, "withdrawal", lambda *args: None, {ASKED}, spoil_most,
+    ),
     "a loss is that of the edition that loses most": (
-        Listing, "losses", _loss_of_the_edition_that_loses_most, {ASKED},
+        Listing, "losses", _loss_of_the_edition_that_loses_most, {ASKED}, dwindle_beside_a_rebuild,
     ),
-    "an acceptance outlasts a removal": (Engine, "_rest", _rest_but_after_a_removal, {ASKED}),
+    "an acceptance outlasts a removal": (
+        Engine, "_rest", _rest_but_after_a_removal, {ASKED}, spoil_again_when_a_removal_was_last,
+    ),
 }  # fmt: skip
-HISTORIES = (
-    delete_one_after_the_other,
-    spoil_most,
-    dwindle_beside_a_rebuild,
-    spoil_again_when_a_removal_was_last,
-)
-SHOWN_BY = dict(zip(BROKEN, HISTORIES, strict=True))
 
 
-@pytest.mark.parametrize("history", SHOWN_BY.values())
+@pytest.mark.parametrize("history", dict.fromkeys(variant[-1] for variant in BROKEN.values()))
 def test_pinned_losses_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
-    show(BROKEN[name], SHOWN_BY[name], tmp_path)
+    detect(BROKEN[name], tmp_path)

@@ -1,4 +1,4 @@
-"""Removals and edits reach readers during a rebuild about as soon as at rest.
+"""A rebuild delays removals and edits little, and its editions follow each other whatever befalls Chroma.
 
 The machine of these worlds prepares two documents a second, and the rebuild has forty.
 """
@@ -12,6 +12,7 @@ import pytest
 from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
 from ingestor.engine import flight, health, loop
+from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
@@ -22,53 +23,76 @@ from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
-from tests.simulation.histories import Variants
-from tests.simulation.laws import PROMPT, LawBroken, hold
+from tests.simulation.directed import begin, end, end_at_rest, fail_at, run, run_listing
+from tests.simulation.histories import History, Variants, detect
+from tests.simulation.laws import ONE_LIVE, PROMPT, hold
 from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.workers import Paced
-from tests.simulation.world import DOCS, FILES, World
+from tests.simulation.world import DOCS, FILES, GRACE, World
 
 DOCUMENTS, PACE = 40, 2
 QUICK = 0.1  # seconds of a step without writes
 
 
-def hold_delays(world: World, delayed: Callable[[Paced, int], float], *, until: int) -> None:
-    """Hold the delays of deeds 3 to ``until`` during a rebuild to twice the longest of three at rest."""
+def paced(folder: Path, **settings: object) -> tuple[World, Paced]:
+    """Return a world whose documents are indexed, and its pool."""
+    world = World(folder, 1, mode="swap", ahead=DOCUMENTS, **settings)  # type: ignore[arg-type]
     pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
-    for number in range(DOCUMENTS):
-        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
-    while not (len(texts(world)) and world.engine.is_resting()):
+    write(world, DOCUMENTS)
+    while not (len(texts(world)) == DOCUMENTS + 1 and world.engine.is_resting()):
         step(world, pool)
-    at_rest = max(delayed(pool, number) for number in range(3))
-    world.per_chunk = 2
-    world.configure()
-    meanwhile = [delayed(pool, number) for number in range(3, until)]
-    assert any(edition.role == "staging" for edition in Editions(world.journal).all())
-    hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
-    while any(edition.role == "staging" for edition in Editions(world.journal).all()):
+    return world, pool
+
+
+def write(world: World, number: int, first: int = 0) -> None:
+    for each in range(first, number):
+        world.files.write(f"{each:02}", f"alpha {each}\nbeta")
+
+
+def hold_delays(world: World, at_rest: list[float], meanwhile: list[float]) -> None:
+    """Hold the delays of deeds during a rebuild to twice the longest of those at rest."""
+    hold(PROMPT, max(meanwhile) > 2 * max(at_rest) and (at_rest, meanwhile))
+
+
+def is_building(world: World) -> bool:
+    return any(edition.role == "staging" for edition in Editions(world.journal).all())
+
+
+def finish(world: World, pool: Paced) -> None:
+    while is_building(world):
         step(world, pool)
-    world.settle()
-    check(world)
-    world.end()
+    end(world)
 
 
-def delays_during_a_rebuild(folder: Path) -> None:
-    """Delete, edit and add documents at rest and throughout a rebuild. Hold the world to the law."""
-    world = World(folder, 1, mode="swap", ahead=DOCUMENTS)
-    hold_delays(world, lambda pool, number: delay(world, pool, DEEDS[number % 3], number), until=12)
+def delays(world: World, pool: Paced, delayed: Callable[[int], float], *, until: int) -> None:
+    """Hold the delays of deeds 3 to ``until``."""
+    at_rest = [delayed(number) for number in range(3)]
+    world.configure(per_chunk=2)
+    meanwhile = [delayed(number) for number in range(3, until)]
+    assert is_building(world)
+    hold_delays(world, at_rest, meanwhile)
+    finish(world, pool)
 
 
-def edits_beside_slow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def change_during_a_rebuild(folder: Path) -> None:
+    """Delete, edit and add documents at rest and throughout a rebuild."""
+    world, pool = paced(folder)
+    delays(world, pool, lambda number: delay(world, pool, DEEDS[number % 3], number), until=12)
+
+
+def edit_beside_slow_writes(folder: Path) -> None:
     """Edit documents at rest and throughout a rebuild, while each write to Chroma takes a second."""
-    world, upsert = World(folder, 1, mode="swap", ahead=DOCUMENTS), CrashingIndex.upsert
+    upsert = CrashingIndex.upsert
 
     def slow(self: CrashingIndex, records: Any) -> None:
         world.now += 1.0
         upsert(self, records)
 
-    monkeypatch.setattr(CrashingIndex, "upsert", slow)
-    monkeypatch.setattr(flight, "BACKGROUND_BATCH", 1)
-    hold_delays(world, lambda pool, number: delay(world, pool, edit, number, QUICK), until=9)
+    with pytest.MonkeyPatch.context() as patch:
+        world, pool = paced(folder)
+        patch.setattr(CrashingIndex, "upsert", slow)
+        patch.setattr(flight, "BACKGROUND_BATCH", 1)
+        delays(world, pool, lambda number: delay(world, pool, edit, number, QUICK), until=9)
 
 
 def delete(world: World, number: int) -> bool:
@@ -114,28 +138,10 @@ def step(world: World, pool: Paced, seconds: float = 1.0) -> None:
     world.engine_step()
 
 
-def test_removals_and_edits_during_a_rebuild_are_as_prompt_as_at_rest(tmp_path: Path) -> None:
-    delays_during_a_rebuild(tmp_path)
-
-
-def test_edits_wait_for_at_most_one_write_of_a_rebuild(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edits_beside_slow_writes(tmp_path, monkeypatch)
-
-
-def test_rebuild_that_does_not_yield_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "_yields", lambda self: False)
-    with pytest.raises(LawBroken) as found:
-        edits_beside_slow_writes(tmp_path, monkeypatch)
-    assert found.value.law == PROMPT
-
-
-def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def ask_a_person_for_a_rebuild(folder: Path) -> None:
     """Only a person can help the edition in building; a document changes meanwhile."""
     world = World(folder, 1, mode="swap")
-    for number in range(DOCUMENTS):
-        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
+    write(world, DOCUMENTS)
     world.settle()
     preparing = world.engine.preparing
 
@@ -144,46 +150,44 @@ def ask_a_person_for_a_rebuild(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             raise NeedsHuman("the new model wants another key")
         return preparing(job, tools, predecessor)
 
-    with monkeypatch.context() as broken:
+    with pytest.MonkeyPatch.context() as broken:
         broken.setattr(world.engine, "preparing", refusing)
-        world.per_chunk = 2
-        world.configure()
-        for _ in range(5):
-            world.now += 5.0
-            world.engine_step()
+        world.configure(per_chunk=2)
+        run(world, 5, 5.0)
         hold(PROMPT, SourceRows(world.journal).of(FILES).held)
         edit(world, 3)
-        world.engine.scanner.request_listing()
-        for _ in range(5):
-            world.now += 5.0
-            world.engine_step()
+        run_listing(world, 5, 5.0)
         hold(PROMPT, "alpha 103" not in texts(world) and "the edit waits")
         served = str(next(iter(Editions(world.journal).all())).serves)
         assert world.engine.health.troubles() == {served: "the new model wants another key"}
         assert world.engine.health.unwritable() == {}, "readers miss nothing"
     world.now += health.HELD
     world.settle()
-    check(world)
     assert world.engine.health.troubles() == {}
+    end_at_rest(world)
+
+
+def look_late(folder: Path) -> None:
+    """A look at the first edition is put off until that was deleted, and its name is another one's."""
+    world = World(folder, 1, mode="swap")
+    world.files.write("a.txt", "alpha")
+    world.settle()
+    world.configure(per_chunk=2)
+    world.settle()
+    assert Editions(world.journal).live("docs").name == "docs--2"
+    world.engine.health.mark("docs")
+    world.engine.health.of["docs"].not_before = world.now + 3 * GRACE
+    while Editions(world.journal).of_name("docs") in Editions(world.journal).all():
+        world.now += GRACE
+        world.engine_step()
+    world.now += 3 * GRACE
+    run(world, 3, 0.0)
+    check(world)
     world.end()
 
 
-def test_held_edition_does_not_hold_the_live_collection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
-
-
-def test_source_held_for_an_unfinished_edition_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
-        SourceRows(self._collections._journal).hold(FILES, reason)
-
-    monkeypatch.setattr(CollectionHealth, "hold", hold_the_source)
-    with pytest.raises(LawBroken) as found:
-        ask_a_person_for_a_rebuild(tmp_path, monkeypatch)
-    assert found.value.law == PROMPT
+def _hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
+    SourceRows(self._collections._journal).hold(FILES, reason)
 
 
 def _one_queue(source: Any, most: int, *, background: bool) -> Lane:
@@ -191,54 +195,66 @@ def _one_queue(source: Any, most: int, *, background: bool) -> Lane:
 
 
 BROKEN: Variants = {
-    "what vanished waits although nothing can be its new name": (loop, "NEVER", 0.0, {PROMPT}),
-    "editions share the workers alike": (Scanner, "is_first", lambda self, feed: True, {PROMPT}),
+    "a rebuild does not yield": (Engine, "_yields", lambda self: False, {PROMPT}, edit_beside_slow_writes),
+    "a source is held for an unfinished edition": (
+        CollectionHealth, "hold", _hold_the_source, {PROMPT}, ask_a_person_for_a_rebuild,
+    ),
+    "a writer opens what the file names": (
+        EditionStore, "is_in_force", lambda self, name: True, {ONE_LIVE}, look_late,
+    ),
+    "what vanished waits although nothing can be its new name": (
+        loop, "NEVER", 0.0, {PROMPT}, change_during_a_rebuild,
+    ),
+    "editions share the workers alike": (
+        Scanner, "is_first", lambda self, feed: True, {PROMPT}, change_during_a_rebuild,
+    ),
     "workers take a rebuild's documents in the order of their beginning": (
-        loop, "Lane", _one_queue, {PROMPT},
+        loop, "Lane", _one_queue, {PROMPT}, change_during_a_rebuild,
     ),
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_variants_are_detected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*BROKEN[name][:3])
-    with pytest.raises(LawBroken) as found:
-        delays_during_a_rebuild(tmp_path)
-    assert found.value.law in BROKEN[name][3]
+@pytest.mark.parametrize("history", dict.fromkeys(variant[-1] for variant in BROKEN.values()))
+def test_pinned_rebuilds_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
+    history(tmp_path)
 
 
-@pytest.mark.parametrize("approves", [False, True])
-def test_removals_reach_an_edition_whose_plugins_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approves: bool
-) -> None:
-    """Also while the new config waits for a person."""
-    world = World(tmp_path, 1, mode="swap", ahead=DOCUMENTS, approves=approves)
-    pool = world.engine.pool = world.engine.scanner.pool = Paced(world.chaos, world.places, 4, PACE)
-    for number in range(DOCUMENTS):
-        world.files.write(f"{number:02}", f"alpha {number}\nbeta")
-    while not (len(texts(world)) == DOCUMENTS + 1 and world.engine.is_resting()):
-        step(world, pool)
-    at_rest = max(delay(world, pool, delete, number) for number in range(3))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if variant[-1] is change_during_a_rebuild else name
+        for name, variant in BROKEN.items()
+    ],
+)
+def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
+    detect(BROKEN[name], tmp_path)
+
+
+@pytest.fixture
+def missing_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the parts of the config as it is now can be made."""
     by = Parts.by
     monkeypatch.setattr(
         Parts, "by", lambda self, choices: by(self, choices) if choices == self.choices_for(DOCS) else None
     )
-    world.per_chunk = 2
-    world.configure()
+
+
+@pytest.mark.usefixtures("missing_plugins")
+@pytest.mark.parametrize("approves", [False, True])
+def test_removals_reach_an_edition_whose_plugins_are_gone(tmp_path: Path, approves: bool) -> None:
+    """Also while the new config waits for a person."""
+    world, pool = paced(tmp_path, approves=approves)
+    at_rest = [delay(world, pool, delete, number) for number in range(3)]
+    world.configure(per_chunk=2)
     before = texts(world)
     meanwhile = [delay(world, pool, delete, number) for number in range(3, 9)]
-    assert any(edition.role == "staging" for edition in Editions(world.journal).all()) is not approves
+    assert is_building(world) is not approves
     assert texts(world) == before - {f"alpha {number}" for number in range(3, 9)}
-    hold(PROMPT, max(meanwhile) > 2 * at_rest and (at_rest, meanwhile))
+    hold_delays(world, at_rest, meanwhile)
     if approves:
         world.approved.approve()
         world.engine_step()
-    while any(edition.role == "staging" for edition in Editions(world.journal).all()):
-        step(world, pool)
-    world.settle()
-    check(world)
-    world.end()
+    finish(world, pool)
 
 
 @pytest.mark.slow
@@ -254,9 +270,8 @@ def test_rebuild_is_written_in_smaller_batches_than_what_readers_see(
         world.files.write(f"{number:03}", "\n".join(f"line {number} {line}" for line in range(5)))
     world.settle()
     at_rest = max(sizes)
-    world.per_chunk = 2
     sizes.clear()
-    world.configure()
+    world.configure(per_chunk=2)
     world.settle()
     assert at_rest >= flight.BATCH
     assert max(sizes) < flight.BACKGROUND_BATCH + 5, "a document more than fits"
@@ -264,35 +279,36 @@ def test_rebuild_is_written_in_smaller_batches_than_what_readers_see(
     world.end()
 
 
+@pytest.mark.usefixtures("missing_plugins")
 @pytest.mark.parametrize("lost", [3, 8])
 def test_edition_without_plugins_is_held_before_it_loses_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """New documents, which it never gets, are set off against its losses once only."""
     world = World(tmp_path, 1, mode="swap")
-    for number in range(10):
-        world.files.write(f"{number:02}", f"alpha {number}")
+    write(world, 10)
     world.settle()
-    by = Parts.by
-    monkeypatch.setattr(
-        Parts, "by", lambda self, choices: by(self, choices) if choices == self.choices_for(DOCS) else None
-    )
     monkeypatch.setattr(Swaps, "_promote", lambda self, building: False)
-    world.per_chunk = 2
-    world.configure()
-    for number in range(10, 18):
-        world.files.write(f"{number:02}", f"alpha {number}")
-    settled(world)
+    world.configure(per_chunk=2)
+    write(world, 18, first=10)
+    run_listing(world, 20, 5.0)
     for number in range(lost):
         world.files.delete(f"{number:02}")
-    settled(world)
+    run_listing(world, 20, 5.0)
     assert (SourceRows(world.journal).of(FILES).held is not None) is (lost > 5)
-    assert len(texts(world)) == 10 - (lost if lost <= 5 else 0)
+    assert len(texts(world)) == 11 - (lost if lost <= 5 else 0)
     world.end()
 
 
-def settled(world: World) -> None:
-    world.engine.scanner.request_listing()
-    for _ in range(20):
-        world.now += 5.0
-        world.engine_step()
+def test_torn_edition_is_deleted_and_not_the_one_that_has_its_name_still(tmp_path: Path) -> None:
+    """Editions have changed their roles, and a failed rename left Chroma with the former names."""
+    world = begin(tmp_path, mode="swap")
+    world.configure(per_chunk=2)
+    fail_at(world, "rename")
+    while Editions(world.journal).live(DOCS).name == "docs":
+        run(world, 1)
+    old, new = Editions(world.journal).of_name(EditionName("docs")), Editions(world.journal).live(DOCS)
+    assert world.shelves.collections["docs"][1] in old.uuids
+    world.engine.writer._collections.discard(new.name, torn=True)
+    assert {uuid for _, uuid in world.shelves.collections.values()} == {*old.uuids}
+    world.end()

@@ -1,6 +1,5 @@
 """The crash laws over collections in shards, whose number changes; and that they can fail."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,29 +13,10 @@ from ingestor.rechunk import policy
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
 from tests.simulation.checks.durable import place
-from tests.simulation.directed import begin, die_at, end, fail_at, go_on
-from tests.simulation.histories import Seeds, Variants, crashes, show
+from tests.simulation.directed import begin, die_at, end, fail_at, run
+from tests.simulation.histories import Variants, detect
 from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET
 from tests.simulation.world import World
-
-
-def divided(seed: int) -> dict[str, object]:
-    return {"shards": 1 + seed % 3, "resharded": 4}
-
-
-def in_shards(folder: Path, seeds: Iterable[int]) -> int:
-    """How many crashes there were."""
-    return crashes(folder, seeds, divided).total()
-
-
-def test_collections_in_shards_equal_a_fresh_run(tmp_path: Path, seeds: Seeds) -> None:
-    assert in_shards(tmp_path, seeds(range(4, 14), 1)) > 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_further_histories_in_shards_equal_a_fresh_run(tmp_path: Path) -> None:
-    assert in_shards(tmp_path, [*range(4), *range(14, 20), *range(100, 400)]) > 600
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -71,12 +51,12 @@ def test_harmed_shard_rewrites_only_its_own_documents(
     world.end()
 
 
+_DECIDE, _DIVIDED, _SHARD_OF = policy.decide, sharding.Shards._divide, entries.shard_of
+
+
 def _by_slot(id_: str, shards: int) -> int:
     """As if each record were hashed, and not its document."""
     return _SHARD_OF(id_.replace("#", "-"), shards)
-
-
-_SHARD_OF = entries.shard_of
 
 
 def _salted(self: Any, parts: Any) -> None:
@@ -86,29 +66,12 @@ def _salted(self: Any, parts: Any) -> None:
     self._divide = lambda items, id_of: _DIVIDED(self, items, lambda item: f"{salt}{id_of(item)}")
 
 
-_DIVIDED = sharding.Shards._divide
-
-
 def _new_names_first(editions: Any, key: Any) -> Any:
     return sorted(editions, key=key, reverse=True)
 
 
 def _in_place(now: policy.CollectionSituation, rechunk: Any) -> policy.Decision:
     return policy.Decision("follow", now.wanted) if now.resharded else _DECIDE(now, rechunk)
-
-
-_DECIDE = policy.decide
-
-BROKEN: Variants = {
-    "records of a document are in several shards": (sharding, "shard_of", _by_slot, {IN_PLACE}),
-    "a hash differs between runs": (sharding.Shards, "__init__", _salted, {IN_PLACE, EXACT, CLEAN}),
-    "new shards get their names before old ones lose them": (
-        edition_store, "sorted", _new_names_first, {ONE_SET},
-    ),
-    "another number of shards is written in place": (
-        policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET},
-    ),
-}  # fmt: skip
 
 
 def divide_again(folder: Path) -> None:
@@ -120,21 +83,32 @@ def divide_again(folder: Path) -> None:
     world.settle()
     check(world)
     for number in (3, 1, 2):
-        world.shards = number
-        world.configure()
+        world.configure(shards=number)
         fail_at(world, "rename", 2)
-        go_on(world, 30)
+        run(world, 30)
         world.settle()
     for times in range(1, 9):
-        world.shards = 1 + times % 3
-        world.configure()
+        world.configure(shards=1 + times % 3)
         die_at(world, "after commit", times)
         world.step(20)
         world.settle()
     end(world)
 
 
-SHOWN_BY = dict.fromkeys(BROKEN, divide_again)
+BROKEN: Variants = {
+    "records of a document are in several shards": (
+        sharding, "shard_of", _by_slot, {IN_PLACE}, divide_again,
+    ),
+    "a hash differs between runs": (
+        sharding.Shards, "__init__", _salted, {IN_PLACE, EXACT, CLEAN}, divide_again,
+    ),
+    "new shards get their names before old ones lose them": (
+        edition_store, "sorted", _new_names_first, {ONE_SET}, divide_again,
+    ),
+    "another number of shards is written in place": (
+        policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET}, divide_again,
+    ),
+}  # fmt: skip
 
 
 def test_shards_that_are_divided_again_equal_a_fresh_run(tmp_path: Path) -> None:
@@ -143,4 +117,4 @@ def test_shards_that_are_divided_again_equal_a_fresh_run(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
-    show(BROKEN[name], SHOWN_BY[name], tmp_path)
+    detect(BROKEN[name], tmp_path)

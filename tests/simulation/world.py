@@ -44,7 +44,7 @@ from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
-from tests.simulation.ports.making import Forgetful, Remembered
+from tests.simulation.ports.plugins import Forgetful, Remembered
 from tests.simulation.ports.workers import AtOnce, Inline, Stepwise
 from tests.simulation.restores import Backups
 
@@ -270,8 +270,10 @@ class World:
         strategy = plugins.FICKLE if self.collective else plugins.LINES
         return Choice(strategy, plugins.LinesOptions(per_chunk=per_chunk, world=self.number))
 
-    def configure(self) -> None:
-        """The file was changed, and is taken over."""
+    def configure(self, **changes: object) -> None:
+        """Change the file, and reload it."""
+        for name, value in changes.items():
+            setattr(self, name, value)
         self.disturbed = True
         self.past = {row.held for row in states(self.journal).values() if row.held}
         self.loop._change_config(self.config())

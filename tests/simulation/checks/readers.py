@@ -14,7 +14,7 @@ from tests.simulation.checks.questions import WORDS, ask_meanwhile
 from tests.simulation.laws import COMPLETE, ONE_EMBEDDER, ONE_LIVE, ONE_RECIPE, ONE_SET, OWN, STOOD, hold
 from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import spoiled
-from tests.simulation.ports.making import vector
+from tests.simulation.ports.plugins import vector
 from tests.state.journals import of_collection
 
 if TYPE_CHECKING:

@@ -95,6 +95,11 @@ class Chaos:
             raise Transient(f"Chroma is away: injected at {name}")
         self.fault(name)
 
+    def strike(self, point: str, request: str | None = None) -> None:
+        """Let the process die, or a request to Chroma fail."""
+        self.point(point)
+        self.request(request or point)
+
     def full(self) -> None:
         if self.random.random() < self.error_rate / 4:
             self.faults["full disk"] += 1

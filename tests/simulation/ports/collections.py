@@ -35,17 +35,12 @@ class CrashingIndex:
             raise Torn("injected")
         if self.away:
             raise Transient("the collection takes no writes just now")
-        self.chaos.point(f"before {name}")
-        self.chaos.request(f"before {name}")
+        self.chaos.strike(f"before {name}")
         half = len(batch) // 2
-        write(list(batch[:half]))
-        self.chaos.asked()
-        self.chaos.point(f"within {name}")
-        self.chaos.request(f"within {name}")
-        write(list(batch[half:]))
-        self.chaos.asked()
-        self.chaos.point(f"after {name}")
-        self.chaos.request(f"after {name}")
+        for when, part in (("within", batch[:half]), ("after", batch[half:])):
+            write(list(part))
+            self.chaos.asked()
+            self.chaos.strike(f"{when} {name}")
 
     def count(self) -> int:
         if self.torn:
@@ -77,11 +72,9 @@ class CrashingIndex:
         return self.inner.facts()
 
     def note(self, facts: Mapping[str, str]) -> None:
-        self.chaos.point("before note")
-        self.chaos.request("before note")
+        self.chaos.strike("before note")
         self.inner.note(facts)
-        self.chaos.point("after note")
-        self.chaos.request("after note")
+        self.chaos.strike("after note")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         return self.inner.query(vectors, n, where)
@@ -120,8 +113,7 @@ class Shelves:
         settings = self.collections[name][0].settings
         found = DescribedCollection(UUID(int=0), name, {}, None, deepcopy(settings))
         if right := right_settings(found, model.reader, model.known):
-            self.chaos.point("before reconfigure")
-            self.chaos.request("reconfigure")
+            self.chaos.strike("before reconfigure", "reconfigure")
             settings["hnsw"] |= right.pop("hnsw", {})
             settings |= right
 
@@ -136,8 +128,7 @@ class Shelves:
         return False
 
     def delete(self, name: str) -> None:
-        self.chaos.point("before delete")
-        self.chaos.request("delete")
+        self.chaos.strike("before delete", "delete")
         self.collections.pop(name, None)
         self.chaos.asked()
         self.chaos.point("after delete")
@@ -170,8 +161,7 @@ class Shelves:
         return {uuid: name for name, (_, uuid) in self.collections.items()}
 
     def rename(self, uuid: str, name: str) -> bool:
-        self.chaos.point("before rename")
-        self.chaos.request("rename")
+        self.chaos.strike("before rename", "rename")
         if name in self.collections:
             return False
         self.collections[name] = self.collections.pop(self._names()[uuid])

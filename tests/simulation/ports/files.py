@@ -191,9 +191,7 @@ class Files:
         self.chaos.point("fetch")
         self.chaos.fault("fetch")
         self._require_credentials()
-        if item.key in self.restless and item.key in self.contents:
-            self.write(item.key, f"{self.contents[item.key]}\nlast")
-        if item.key in self.logs and item.key in self.contents:
+        if item.key in (self.restless | self.logs.keys()) & self.contents.keys():
             self.write(item.key, f"{self.contents[item.key]}\nlast")
         if item.key in self.locked:
             raise Transient("permission denied")

@@ -12,6 +12,8 @@ from ingestor.model import SourceName
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
+Work = Callable[[], object]
+
 
 class Inline:
     """A pool without threads: work is done when it is handed in.
@@ -22,9 +24,7 @@ class Inline:
     def __init__(self, chaos: Chaos | None = None) -> None:
         self.chaos, self.outcomes = chaos or Chaos(Random(0)), list[Outcome]()
 
-    def submit(
-        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
-    ) -> None:
+    def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         self.chaos.take_turn()
         self.outcomes.append(done(tag, work))
         self.chaos.die()
@@ -57,9 +57,7 @@ class AtOnce(Inline):
         self._places = places
         self._begun: dict[Watch, tuple[Files, int]] = {}  # by listing: what is listed, and its moment then
 
-    def submit(
-        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
-    ) -> None:
+    def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         if isinstance(tag, Watch):
             files = self._places[tag.source]
             self._begun[tag] = files, files.moment
@@ -74,7 +72,7 @@ class AtOnce(Inline):
         return outcome
 
 
-def done(tag: object, work: Callable[[], object]) -> Outcome:
+def done(tag: object, work: Work) -> Outcome:
     try:
         if isinstance(tag, InFlight):
             tag.move_at_work(Phase.PREPARING)
@@ -86,7 +84,7 @@ def done(tag: object, work: Callable[[], object]) -> Outcome:
 class Steps(Thread):
     """A listing that goes on in steps. Of it and of the program's own thread, one runs at a time."""
 
-    def __init__(self, tag: object, work: Callable[[], object], moment: int, pace: int) -> None:
+    def __init__(self, tag: object, work: Work, moment: int, pace: int) -> None:
         super().__init__(daemon=True)
         self.tag, self.work, self.moment, self.pace = tag, work, moment, pace
         self.outcome: Outcome | None = None
@@ -136,9 +134,7 @@ class Stepwise(Inline):
         self._listings: list[Steps] = []
         chaos.beside = self._beside
 
-    def submit(
-        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
-    ) -> None:
+    def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         if not scan:
             super().submit(tag, work)
             return
@@ -185,9 +181,7 @@ class Paced(AtOnce):
     def begin_round(self) -> None:
         self._left = self._pace
 
-    def submit(
-        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
-    ) -> None:
+    def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         if scan:
             super().submit(tag, work, scan=True)
         else:
