@@ -34,7 +34,7 @@ def recipe(plugin: Plugin, **options: Any) -> Fingerprint:
 CPU = {"engine": "torch", "precision": "float32", "device": "cpu"}
 
 
-@pytest.mark.torch
+@pytest.mark.usefixtures("sentence_transformers")
 @pytest.mark.parametrize(
     ("kind", "options", "known"),
     [
@@ -62,13 +62,13 @@ def test_recipes_of_the_built_in_embedders_stay_what_they_are(
 
 
 LEFT_OPEN = {"engine": "auto", "precision": "auto", "device": "cpu"}
-BY_TORCH = {"engine": "torch", "precision": "float32", "device": "cpu"}
 
 
 @pytest.fixture
 def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> Plugin:
-    """On a processor with bfloat16, whatever runs the test."""
+    """On a processor with bfloat16, and with torch, whatever runs the test."""
     monkeypatch.setattr(engines, "processor", lambda: {"flags": "amx_bf16"})
+    monkeypatch.setattr(engines, "is_installed", lambda *packages: True)
     return find("embedders", "sentence-transformers")
 
 
@@ -81,9 +81,8 @@ def test_auto_is_the_fastest_for_a_new_collection(sentence_transformers: Plugin)
     assert (found["engine"], found["precision"]) == ("openvino", "bfloat16")
 
 
-@pytest.mark.torch
 def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin) -> None:
-    made = recipe(sentence_transformers, **BY_TORCH)
+    made = recipe(sentence_transformers, **CPU)
     found = Parts(parts(sentence_transformers, **LEFT_OPEN).config, frozenset({made}))
     assert found.embedder_recipe == made
     assert recipe(sentence_transformers, **LEFT_OPEN) in found.embedder_choice.other_recipes
@@ -99,10 +98,9 @@ def test_auto_is_another_where_what_made_the_collections_is_not_possible(
     assert made in found.embedder_choice.other_recipes
 
 
-@pytest.mark.torch
 def test_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
     made = recipe(sentence_transformers, **LEFT_OPEN)
-    found = Parts(parts(sentence_transformers, **BY_TORCH).config, frozenset({made}))
+    found = Parts(parts(sentence_transformers, **CPU).config, frozenset({made}))
     assert "engine" not in identity(found)
     assert made not in found.embedder_choice.other_recipes
 

@@ -1,13 +1,12 @@
 """Which model an embedder names, and where its files are: whatever engine runs it."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ingestor.embedders import engines, model_files
+from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 
@@ -31,37 +30,6 @@ def build(**options):
 )
 def test_models_whose_files_lack_their_prompts_have_them_by_name(model, document, query):
     assert model_files.prompts(TINY, model) == model_files.Prompts(document, query)
-
-
-def test_identity_and_configuration_need_no_torch():
-    script = """
-import sys
-from ingestor.registry import find
-plugin = find("embedders", "sentence-transformers")
-embedder = plugin.build(plugin.options())
-assert (embedder.dimensions, embedder.window, embedder.count(["word"])) == (384, 256, [3])
-assert embedder.identity["weights"].startswith("sha256:53aa5117")
-print([name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("options", "same"),
-    [
-        ({"model": "sentence-transformers/all-MiniLM-L6-v2"}, True),
-        ({"batch_tokens": 64, "threads": 1, "query_prompt": "query: "}, True),
-        ({"prompt": "passage: "}, False),
-        ({"precision": "float32"}, False),
-        ({"device": "cuda"}, False),
-    ],
-)
-def test_identity_differs_where_vectors_do(monkeypatch, options, same):
-    monkeypatch.setattr(engines, "is_installed", lambda *packages: True)  # torch, for bfloat16 and cuda
-    assert (
-        build(precision="bfloat16").identity == build(**{"precision": "bfloat16"} | options).identity
-    ) is same
 
 
 def test_folder_missing_is_reported(tmp_path):
@@ -99,3 +67,15 @@ def test_hub_out_of_reach_names_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(NeedsHuman, match="name a folder with the model"):
         _ = build(model="someone/some-model").identity
+
+
+@pytest.mark.parametrize(
+    ("weights", "fixed"),
+    [
+        (model_files.Weights("own", "sha256:1", Path("own")), False),
+        (model_files.Weights("packaged", "sha256:1", Path("packaged"), sha256="1"), True),
+        (model_files.Weights("hub", "hub@1", Path("1"), "1"), True),
+    ],
+)
+def test_files_of_a_named_folder_may_change(weights, fixed):
+    assert weights.is_fixed == fixed

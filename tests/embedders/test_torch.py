@@ -11,7 +11,7 @@ import pytest
 from ingestor.embedders import model_files
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
-from tests.embedders.laws import EmbedderLaws, in_batches
+from tests.embedders.laws import SENTENCE, TEXTS, EmbedderLaws, in_batches
 from tests.embedders.lazily import Lazily
 
 models = Lazily("tests.embedders.models")
@@ -20,10 +20,6 @@ torch = Lazily("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 PACKAGED = model_files.locate("all-MiniLM-L6-v2")
-SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
-TEXTS = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not", SENTENCE, SENTENCE * 4] + [
-    " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)
-]
 network: list[str] = []
 sys.addaudithook(lambda event, args: network.append(event) if event.startswith("socket.") else None)
 
@@ -51,16 +47,6 @@ def embedder(request):
     return build(precision=request.param)
 
 
-@pytest.fixture(scope="module")
-def texts():
-    return TEXTS
-
-
-@pytest.fixture(scope="module")
-def vectors(embedder):
-    return embedder.embed(TEXTS)
-
-
 class TestLaws(EmbedderLaws):
     pass
 
@@ -77,10 +63,6 @@ def test_law_holds_for_real_documents_in_random_batches(embedder):
             chosen = rng.permutation(120)[: rng.integers(40, 100)]
             found = in_batches(embedder, tokens).embed([texts[n] for n in chosen])
             assert np.array_equal(found, expected[chosen])
-
-
-def test_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder):
-    assert {2, 10, 15, 16, 17, 32, 33, 64, 256, 302} <= set(embedder.count(TEXTS))
 
 
 def test_number_of_threads_changes_no_bit(embedder, vectors):

@@ -105,8 +105,7 @@ def test_batches_by_count_and_by_tokens() -> None:
     assert [len(body["input"]) for body in endpoint.bodies] == [1, 2, 1]
 
 
-@pytest.mark.parametrize("concurrency", [1, 3, 16])
-@pytest.mark.parametrize("batch_texts", [1, 3, 32])
+@pytest.mark.parametrize(("concurrency", "batch_texts"), [(1, 3), (3, 3), (16, 1)])
 def test_vectors_are_those_of_their_texts_whatever_is_parallel(concurrency: int, batch_texts: int) -> None:
     """Answers come back in the reverse order of their requests."""
 

@@ -23,7 +23,7 @@ from ingestor.embedders.openai import (
     resolve,
 )
 from ingestor.model import Vector
-from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.ports import BadDocument
 
 
 def answer(*embeddings: Any, indices: list[Any] | None = None, **more: Any) -> bytes:
@@ -173,71 +173,19 @@ def test_every_text_is_in_one_batch_and_no_batch_is_too_large(
         assert len(batch) == 1 or sum(tokens[position] for position in batch) <= most
 
 
-class Server:
-    """Takes batches of so many texts, without the bad ones. ``dead``: what it does to all requests."""
-
-    def __init__(
-        self,
-        bad: Sequence[int] = (),
-        zero: Sequence[int] = (),
-        most: int = 99,
-        dead: Exception | None = None,
-        picky: bool = False,
-    ) -> None:
-        self.bad, self.zero, self.most, self.dead, self.picky = bad, zero, most, dead, picky
-        self.sent: list[list[int]] = []
-        self.checks = 0
-
-    def send(self, batch: Sequence[int]) -> list[Vector | None]:
-        self.sent.append(list(batch))
-        if self.dead:
-            raise self.dead
-        if self.picky or len(batch) > self.most or set(batch) & set(self.bad):
-            raise TextsRefused("refused the request (400): no")
-        return [None if position in self.zero else np.float32([position]) for position in batch]
-
-    def check(self, reason: str) -> None:
-        self.checks += 1
-        if self.picky:
-            raise NeedsHuman(reason)
-
-
-def test_sound_batch_is_one_request() -> None:
-    server = Server()
-    assert resolve(range(4), server.send, server.check) == {n: np.float32([n]) for n in range(4)}
-    assert (server.sent, server.checks) == ([[0, 1, 2, 3]], 0)
-
-
-def test_text_is_found_by_halving() -> None:
-    server = Server(bad=[5])
-    resolve(range(8), server.send, server.check)
-    assert server.sent == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
-
-
-def test_batch_that_is_too_large_is_halved_and_nothing_is_bad() -> None:
-    server = Server(most=2)
-    assert all(isinstance(row, np.ndarray) for row in resolve(range(8), server.send, server.check).values())
-    assert len(server.sent) == 7
-
-
-@pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("no such model")])
-def test_error_of_the_server_is_that_of_all_texts(error: Exception) -> None:
-    server = Server(dead=error)
-    assert resolve(range(8), server.send, server.check) == dict.fromkeys(range(8), error)
-    assert len(server.sent) == 1
-
-
-def test_server_that_refuses_everything_blames_no_text() -> None:
-    server = Server(picky=True)
-    found = resolve(range(8), server.send, server.check)
-    assert {type(error) for error in found.values()} == {NeedsHuman}
-    assert (len(server.sent), server.checks) == (1, 1)
+# test_embedder.py has the order of requests, and errors of all texts
 
 
 @given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.integers(1, 21))
 def test_bad_texts_are_found_and_no_others(bad: set[int], zero: set[int], most: int) -> None:
-    server = Server(bad=sorted(bad), zero=sorted(zero), most=most)
-    found = resolve(range(21), server.send, server.check)
+    """A server takes batches of so many texts, without the bad ones."""
+
+    def send(batch: Sequence[int]) -> list[Vector | None]:
+        if len(batch) > most or bad & {*batch}:
+            raise TextsRefused("refused the request (400): no")
+        return [None if position in zero else np.float32([position]) for position in batch]
+
+    found = resolve(range(21), send, lambda reason: None)
     assert sorted(found) == list(range(21))
     assert {n for n, row in found.items() if isinstance(row, BadDocument)} == bad | zero
     assert all(row == np.float32([n]) for n, row in found.items() if isinstance(row, np.ndarray))

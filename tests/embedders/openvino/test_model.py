@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from ingestor.embedders import engines, model_files
-from ingestor.embedders.engines import NotCovered, outline
 from ingestor.embedders.exact import pad_length
-from ingestor.embedders.openvino import relative_buckets
+from ingestor.embedders.openvino import MappedTensors, relative_buckets
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
-from tests.embedders.laws import EmbedderLaws
+from tests.embedders.laws import EDGES, SENTENCE, TEXTS, EmbedderLaws
 from tests.embedders.lazily import Lazily
 
 models = Lazily("tests.embedders.models")
@@ -25,11 +25,6 @@ torch = Lazily("torch")
 PACKAGED = model_files.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[3] / "documents"
 CLOSE = {"float32": 0.9999, "bfloat16": 0.999, "int8": 0.99}  # cosine to sentence-transformers in float32
-EDGES = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not"] + [
-    " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)
-]
-SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
-TEXTS = [*EDGES, SENTENCE, SENTENCE * 4, SENTENCE * 9]
 TINY = Path(__file__).parents[1] / "tiny"
 STORED = Path(__file__).with_name("library.npy")  # vectors of TEXTS by sentence-transformers in float32
 
@@ -79,16 +74,6 @@ def precision(request):
 @pytest.fixture(scope="module")
 def embedder(precision):
     return build(precision=precision)
-
-
-@pytest.fixture(scope="module")
-def texts():
-    return TEXTS
-
-
-@pytest.fixture(scope="module")
-def vectors(embedder, texts):
-    return embedder.embed(texts)
 
 
 @pytest.fixture
@@ -181,8 +166,8 @@ class TestLaws(EmbedderLaws):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 3, 0])
-def test_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
-    assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
+def test_number_of_threads_changes_no_bit(precision, vectors, threads):
+    assert np.array_equal(build(precision=precision, threads=threads).embed(TEXTS), vectors)
 
 
 @needs_torch
@@ -214,129 +199,6 @@ def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
     assert not np.array_equal(own, longest)
 
 
-# --- which engine ------------------------------------------------------------------------------------------
-
-
-def test_default_model_needs_neither_torch_nor_a_network():
-    """Although the package openvino-telemetry, which OpenVINO asks for, is installed."""
-    script = """
-import sys
-network = []
-sys.addaudithook(lambda event, args: network.append(event) if event.startswith("socket.") else None)
-from importlib.abc import MetaPathFinder
-class Forbidden(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in ("torch", "transformers", "sentence_transformers"):
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Forbidden())
-from ingestor.registry import find
-plugin = find("embedders", "sentence-transformers")
-embedder = plugin.build(plugin.options())
-print(embedder.embed(["a text"]).shape, embedder.identity["engine"], network)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["(1,", "384)", "openvino", "[]"]
-
-
-@needs_torch
-def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
-    assert build(engine="auto").identity["engine"] == "openvino"
-    static = build(engine="auto", model=str(models.save_static(tmp_path / "static")))
-    assert "engine" not in static.identity
-    with pytest.raises(
-        NeedsHuman, match=r"engine openvino does not cover this model \(the stages are Static"
-    ):
-        _ = build(model=str(tmp_path / "static")).identity
-
-
-@pytest.fixture
-def torch_installed(monkeypatch):
-    """Make ``engines`` see torch, for tests that ask only for the choice of an engine."""
-    monkeypatch.setattr(engines, "is_installed", lambda *packages: True)
-
-
-@pytest.mark.usefixtures("torch_installed")
-@pytest.mark.parametrize(
-    ("vendor", "flags", "openvino", "torch"),
-    [
-        ("GenuineIntel", "avx512_bf16 avx512_vnni amx_bf16", "bfloat16", "float32"),
-        ("GenuineIntel", "avx512_bf16 avx512_vnni", "int8", "float32"),
-        ("GenuineIntel", "avx512_bf16", "float32", "float32"),
-        ("GenuineIntel", "avx512_vnni", "int8", "float32"),
-        ("AuthenticAMD", "avx512_bf16 avx512_vnni", "bfloat16", "bfloat16"),
-        ("AuthenticAMD", "avx2", "float32", "float32"),
-    ],
-)
-def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, vendor, flags, openvino, torch):
-    monkeypatch.setattr(engines, "processor", lambda: {"vendor_id": vendor, "flags": flags})
-    assert build(engine="openvino").identity["precision"] == openvino
-    assert build(engine="torch").identity["precision"] == torch
-
-
-@pytest.mark.usefixtures("torch_installed")
-def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
-    with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
-        _ = build(engine="torch", precision="int8").identity
-    monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx512_bf16"})
-    with pytest.raises(NeedsHuman, match="no AVX512-VNNI for int8"):
-        _ = build(engine="auto", precision="int8").identity
-
-
-@pytest.mark.usefixtures("torch_installed")
-def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
-    monkeypatch.setattr(engines, "processor", lambda: {"flags": "avx2"})
-    assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
-    with pytest.raises(NeedsHuman, match="neither AMX nor AVX512-BF16"):
-        _ = build(precision="bfloat16").identity
-
-
-def test_models_without_torch_name_the_extra(folder, monkeypatch):
-    config = json.loads((folder / "config.json").read_text()) | {"model_type": "distilbert"}
-    (folder / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr(engines, "is_installed", lambda *packages: "torch" not in packages)
-    assert build(engine="auto").identity["engine"] == "openvino"
-    with pytest.raises(NeedsHuman, match=r"pip install 'chroma-ingestor\[torch\]'"):
-        _ = build(engine="auto", model=str(folder)).identity
-
-
-@pytest.mark.usefixtures("torch_installed")
-def test_gpu_is_for_torch():
-    with pytest.raises(NeedsHuman, match="runs on the cpu"):
-        _ = build(device="cuda").identity
-    assert "engine" not in build(engine="auto", device="cuda").identity
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "reason"),
-    [
-        ("config.json", {"model_type": "distilbert"}, "architecture is distilbert"),
-        ("config.json", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
-        ("config.json", {"hidden_act": "silu"}, "activation is silu"),
-        ("config.json", {"auto_map": {"AutoModel": "x--y.Z"}}, "auto_map"),
-        ("config.json", {"is_decoder": True}, "is_decoder"),
-        ("sentence_bert_config.json", {"max_seq_length": 65}, "window of 65 tokens"),
-        ("tokenizer_config.json", {"padding_side": "left"}, "pads on the left"),
-        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task"),
-        ("sentence_bert_config.json", {"something": 1}, "something"),
-        ("1_Pooling/config.json", {"include_prompt": False}, "pooling is mean"),
-        ("1_Pooling/config.json", {"pooling_mode": "odd"}, "pooling is odd"),
-        ("2_Dense/config.json", {"activation_function": "torch.nn.GELU"}, "dense layer in 2_Dense"),
-        ("2_Dense/config.json", {"module_input_name": "token_embeddings"}, "dense layer in 2_Dense"),
-    ],
-)
-def test_model_not_known_to_be_covered_is_refused(folder, file, change, reason):
-    assert outline(folder).family == "bert"
-    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | change))
-    with pytest.raises(NotCovered, match=reason):
-        outline(folder)
-
-
-def test_weights_that_are_missing_or_no_safetensors_are_refused(folder):
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(NotCovered, match=r"model\.safetensors is missing"):
-        outline(folder)
-
-
 @needs_torch
 def test_models_own_prompts_are_used_unless_the_config_has_others(tmp_path):
     folder = models.save(tmp_path, "mean")
@@ -364,3 +226,76 @@ def test_changed_weights_of_the_packaged_model_are_refused(tmp_path, monkeypatch
     (folder / "model.safetensors").unlink()
     with pytest.raises(NeedsHuman, match="missing"):
         build().embed(["x"])
+
+
+def test_default_model_needs_neither_torch_nor_a_network():
+    """Although the package openvino-telemetry, which OpenVINO asks for, is installed.
+
+    Identity and configuration need no model in memory.
+    """
+    script = """
+import sys
+network = []
+sys.addaudithook(lambda event, args: network.append(event) if event.startswith("socket.") else None)
+from importlib.abc import MetaPathFinder
+class Forbidden(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "sentence_transformers"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Forbidden())
+from ingestor.registry import find
+plugin = find("embedders", "sentence-transformers")
+embedder = plugin.build(plugin.options())
+assert (embedder.dimensions, embedder.window, embedder.count(["word"])) == (384, 256, [3])
+assert embedder.identity["weights"].startswith("sha256:53aa5117")
+assert "openvino" not in sys.modules
+print(embedder.embed(["a text"]).shape, embedder.identity["engine"], network)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["(1,", "384)", "openvino", "[]"]
+
+
+@needs_torch
+def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
+    assert build(engine="auto").identity["engine"] == "openvino"
+    static = build(engine="auto", model=str(models.save_static(tmp_path / "static")))
+    assert "engine" not in static.identity
+    with pytest.raises(
+        NeedsHuman, match=r"engine openvino does not cover this model \(the stages are Static"
+    ):
+        _ = build(model=str(tmp_path / "static")).identity
+
+
+# --- tensors that stay in their file ---------------------------------------------------------------------
+
+TENSORS = {
+    "table": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "half": np.linspace(-1, 1, 5, dtype=np.float16),
+    "double": np.array([[0.1]]),
+    "numbers": np.array([2**40, -1]),
+    "ids": np.array([[7], [8]], np.int32),
+    "bytes": np.array([255], np.uint8),
+    "scalar": np.float32(3),
+    "empty": np.zeros((0, 4), np.float32),
+}
+
+
+def test_mapped_tensors_given_back_are_read_again_as_safetensors_reads_them(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({name: np.asarray(tensor) for name, tensor in TENSORS.items()}, path, {"format": "pt"})
+    expected, mapped = load_file(path), MappedTensors(path)
+    assert mapped.tensors.keys() == expected.keys()
+    for _ in range(2):
+        for name, tensor in expected.items():
+            assert mapped.tensors[name].dtype == tensor.dtype, name
+            assert mapped.tensors[name].shape == tensor.shape, name
+            assert np.array_equal(mapped.tensors[name], tensor), name
+        mapped.free_pages()
+
+
+def test_mapped_tensor_of_a_type_unknown_to_numpy_is_an_error(tmp_path):
+    head = b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(head).to_bytes(8, "little") + head + b"\0\0")
+    with pytest.raises(KeyError, match="BF16"):
+        MappedTensors(path)
