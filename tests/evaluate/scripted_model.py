@@ -7,8 +7,10 @@ import json
 import re
 from typing import Any
 
+from tests.e2e.project import Project
 from tests.endpoint import Reply, said
 
+BAD = "kmeans:clusters=2:max_tokens=2000"  # a strategy that everybody must advise against
 _SENTENCE = re.compile(r"[A-Z][^.!?\n]{40,300}[.!?]")
 
 
@@ -57,3 +59,9 @@ def _common(one: str, other: str) -> int:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w{3,}", text.lower()))
+
+
+def set_language_model(project: Project, base_url: str, **more: Any) -> None:
+    endpoint = {"base_url": base_url, "model": "scripted", "prompt_price": 2.0, "answer_price": 10.0}
+    project.settings |= {"language_model": endpoint | more}
+    project.configure()

@@ -3,40 +3,23 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 from tests.endpoint import Endpoint, Reply, refused, said, serving
-from tests.evaluate.scripted_model import model
-from tests.evaluate.test_evaluate import samples
+from tests.evaluate.scripted_model import model, set_language_model
 
-_FIXTURES = (ask, project, samples)
 WORDS = ("--ask-model", "--make", "30", "--strategies", "configured,fixed:size=200", "--json")
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving(model) as found:
-        yield found
-
-
-def configure(samples: Project, endpoint: Endpoint) -> None:
-    prices = {"prompt_price": 2.0, "answer_price": 10.0}
-    samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted", **prices}}
-    samples.configure()
-
-
 def test_questions_are_written_kept_counted_and_requested_once(
-    samples: Project, ask: Ask, endpoint: Endpoint, tmp_path: Path
+    ask: Ask, endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    configure(samples, endpoint)
     expected = answered(ask("evaluate", *WORDS, "--estimate"))
     assert endpoint.calls == 0
     file = tmp_path / "questions.csv"
@@ -75,36 +58,20 @@ def test_interrupted_run_resumes(samples: Project, ask: Ask) -> None:
         return model(body) if len(asked) <= 10 else refused(401, "no more")
 
     with serving(tired) as endpoint:
-        configure(samples, endpoint)
+        set_language_model(samples, endpoint.base_url)
         broken = ask("evaluate", *WORDS)
         assert broken.code == 4, broken
         assert "no more; check `api_key`" in broken.err
     answered_before = set(asked[:10])
     with serving(model) as endpoint:
-        configure(samples, endpoint)
+        set_language_model(samples, endpoint.base_url)
         assert answered(ask("evaluate", *WORDS))["questions"]["count"] >= 20
         assert not answered_before & {json.dumps(body["messages"]) for body in endpoint.bodies}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--ask-model"], "set language_model"),
-        (["--ask-model", "--questions", "a.csv"], "exclude each other"),
-        (["--estimate"], "--estimate needs"),
-    ],
-)
-def test_ask_model_without_language_model_is_refused(
-    samples: Project, ask: Ask, words: list[str], message: str
-) -> None:
-    answer = ask("evaluate", *words)
-    assert answer.code == 2, answer
-    assert message in answer.err
-
-
 def test_model_without_useful_questions_is_reported(samples: Project, ask: Ask) -> None:
     with serving(lambda body: Reply(body=b'{"choices": [{"message": {"content": "no"}}]}')) as endpoint:
-        configure(samples, endpoint)
+        set_language_model(samples, endpoint.base_url)
         answer = ask("evaluate", "--ask-model", "--make", "2")
     assert answer.code == 2, answer
     assert (
@@ -127,7 +94,7 @@ def test_strategy_with_a_language_model_has_its_price_before_and_after(
     """By the language model of the config; what it costs is told from the cache as well."""
     words = ("--strategies", "recursive:size=100,llm:window=400", "--make", "30")
     with serving(splits) as endpoint:
-        configure(samples, endpoint)
+        set_language_model(samples, endpoint.base_url)
         expected = answered(ask("evaluate", *words, "--estimate", "--json"))
         assert endpoint.calls == 0
         found = answered(ask("evaluate", *words, "--json"))

@@ -12,21 +12,11 @@ from ingestor.config.file import load
 from ingestor.evaluate import cutting, stored_report
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.state import run_status
-from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 from tests.e2e.test_looking import SAMPLES
-
-_FIXTURES = (ask, project)
-BAD = "kmeans:clusters=2:max_tokens=2000"
-
-
-@pytest.fixture
-def samples(project: Project) -> Project:
-    """Some of the sample documents, nothing of them indexed."""
-    for name in ("cooperative", "growing", "kitchen"):
-        shutil.copytree(SAMPLES / name, project.docs / name)
-    return project
+from tests.endpoint import Endpoint
+from tests.evaluate.scripted_model import BAD
 
 
 def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: Ask, tmp_path: Path) -> None:
@@ -74,11 +64,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     state = samples.folder / "state"
     assert {re.split(r"[.-]", path.name)[0] for path in state.iterdir()} == {"cache", "evaluation"}
     assert stored_report.read(state)["docs"].report["recommendation"] == found["recommendation"]
-
-
-def test_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:
-    found = answered(ask("evaluate", "--json", "--strategies", "fixed:size=50,structure:max_tokens=300"))
-    samples.settings = yaml.safe_load(found["recommendation"]["yaml"])
+    samples.settings = yaml.safe_load(found["recommendation"]["yaml"])  # can be pasted into the config
     samples.configure()
     options = load(samples.config, {}).chunking.options.model_dump(mode="json")
     assert found["recommendation"]["options"].items() <= options.items()
@@ -88,27 +74,23 @@ def test_options_that_all_strategies_have_are_compared(samples: Project, ask: As
     """What is embedded before a chunk, and how much of its neighbours' vectors it has, in the same chunks."""
     same = "recursive:size=100:context"
     names = [f"{same}=none", f"{same}=headings", f"{same}=none:neighbours=0.3"]
-    found = answered(ask("evaluate", "--json", "--make", "60", "--strategies", ",".join(names)))
+    words = ("evaluate", "--json", "--make", "60", "--strategies", ",".join(names))
+    found = answered(ask(*words))
+    assert found == {**answered(ask(*words)), "strategies": found["strategies"]}  # less the seconds
     assert len({each["chunks"] for each in found["strategies"]}) == 1
     assert len({each["recall_n5"] for each in found["strategies"]}) == 3
 
 
-def test_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
+def test_planted_bad_strategy_is_replaced_in_the_config(samples: Project, ask: Ask) -> None:
     samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
     samples.configure()
-    words = ("evaluate", "--json", "--strategies", f"configured,{BAD},recursive:size=100")
-    found = answered(ask(*words))
-    assert found == {**answered(ask(*words)), "strategies": found["strategies"]}  # less the seconds
+    words = ("evaluate", "--strategies", f"configured,{BAD},recursive:size=100")
+    found = answered(ask(*words, "--json"))
     assert [each["configured"] for each in found["strategies"]] == [True, False]  # the same one is taken once
     assert found["recommendation"]["strategy"] == "recursive"
     assert found["recommendation"]["sure"]
-
-
-def test_recommendation_is_written_into_the_config(samples: Project, ask: Ask) -> None:
-    samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
-    samples.configure()
     before = load(samples.config, {})
-    answer = ask("evaluate", "--write", "--strategies", "configured,recursive:size=100")
+    answer = ask(*words, "--write")
     assert answer.code == 0, answer
     assert f"wrote {samples.config}" in answer.out
     after = load(samples.config, {})
@@ -203,6 +185,14 @@ def test_interrupted_run_names_resume_command(
         (["--strategies", "fixed:size=x"], "size"),
         (["--strategies", "sliced"], "sliced"),
         (["--questions", "missing.csv"], "missing.csv cannot be read"),
+        (
+            ["--search", "dense,telepathy"],
+            "--search 'dense,telepathy' is not a list of modes (hybrid, dense, lexical)",
+        ),
+        (["--ask-model"], "set language_model"),
+        (["--ask-model", "--questions", "a.csv"], "exclude each other"),
+        (["--estimate"], "--estimate needs"),
+        (["--models", "a", "--write"], "--models and --write exclude each other"),
     ],
 )
 def test_words_that_make_no_sense_are_refused(
@@ -213,27 +203,23 @@ def test_words_that_make_no_sense_are_refused(
     assert message in answer.err
 
 
-def test_documents_unreadable_are_reported_and_skipped(project: Project, ask: Ask) -> None:
-    project.source = {"settle": "0s"}
-    project.configure()
-    (project.docs / "a.pdf").write_bytes(b"%PDF-1.7 and no more")
-    (project.docs / "empty.txt").write_text("\n")
-    shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
+def test_documents_unreadable_are_reported_and_skipped(settled: Project, ask: Ask) -> None:
+    (settled.docs / "a.pdf").write_bytes(b"%PDF-1.7 and no more")
+    (settled.docs / "empty.txt").write_text("\n")
+    shutil.copy(SAMPLES / "kitchen" / "bread.md", settled.docs)
     found = answered(ask("evaluate", "--json", "--strategies", "fixed,recursive"))
     assert {each["document"] for each in found["documents"]["unread"]} == {"a.pdf", "empty.txt"}
-    (project.docs / "bread.md").unlink()
+    (settled.docs / "bread.md").unlink()
     nothing = ask("evaluate")
     assert nothing.code == 4
     assert "no document of collection 'docs' could be read" in nothing.err
 
 
-def test_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
-    project.source = {"settle": "0s"}
-    project.configure()
+def test_page_shows_hostile_text_as_text(settled: Project, ask: Ask, tmp_path: Path) -> None:
     lines = (
         f"If line {n} says <script>alert{n}</script>, nobody reads the {n} words below." for n in range(40)
     )
-    (project.docs / "bad.txt").write_text("\n\n".join(lines))
+    (settled.docs / "bad.txt").write_text("\n\n".join(lines))
     page = tmp_path / "page.html"
     words = ("--strategies", "fixed:size=20,recursive:size=60", "--budget", "20,50")
     assert ask("evaluate", *words, "--html", str(page)).code == 0
@@ -245,15 +231,13 @@ def test_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: P
 
 
 @pytest.mark.slow
-def test_collection_and_its_journal_stay_as_they_are(project: Project, ask: Ask) -> None:
-    project.source = {"settle": "0s"}
-    project.configure()
-    shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
+def test_collection_and_its_journal_stay_as_they_are(settled: Project, ask: Ask) -> None:
+    shutil.copy(SAMPLES / "kitchen" / "bread.md", settled.docs)
     assert ask("sync").code == 0
-    file = project.folder / "state" / "journal.sqlite3"
-    before, journal = written(project), file.read_bytes()
+    file = settled.folder / "state" / "journal.sqlite3"
+    before, journal = written(settled), file.read_bytes()
     assert ask("evaluate", "--strategies", "recursive:size=60,fixed").code == 0
-    assert (written(project), (project.folder / "state" / "journal.sqlite3").read_bytes()) == (
+    assert (written(settled), (settled.folder / "state" / "journal.sqlite3").read_bytes()) == (
         before,
         journal,
     )
@@ -269,3 +253,52 @@ def test_packaged_model_prefers_what_it_should(samples: Project, ask: Ask) -> No
     samples.configure()
     found = answered(ask("evaluate", "--json", "--strategies", "configured,changepoint"))
     assert found["recommendation"]["strategy"] == "changepoint"
+
+
+# --- embedding models are compared as strategies are --------------------------------------------------------
+
+MODELS = "hashing:dimensions=8,hashing:dimensions=512"
+POOR, GOOD = MODELS.split(",")
+
+
+def test_models_are_compared_by_the_same_questions_of_a_model(ask: Ask, endpoint: Endpoint) -> None:
+    words = ("evaluate", "--models", MODELS, "--ask-model", "--make", "40")
+    expected = answered(ask(*words, "--json", "--estimate"))
+    assert (endpoint.calls, expected["calls"]) == (0, 40)
+    first = ask(*words, "--json")
+    assert re.search(r"language model scripted: about 40 requests, .* costs about", first.err)
+    found = answered(first)
+    sent, (poor, good) = found["language_model"], found["strategies"]
+    assert (sent["calls"], sent["expected"]) == (endpoint.calls, expected)
+    assert sent["cost"] == pytest.approx(endpoint.calls * (10 * 2 + 2 * 10) / 1e6)
+    assert (poor["model"], good["model"]) == (POOR, GOOD)
+    assert good["label"] == f"{poor['label'].removesuffix(f' by {POOR}')} by {GOOD}"
+    assert poor["chunks"] == good["chunks"]
+    assert good["recall"]["500"]["mean"] > poor["recall"]["500"]["mean"] + 20
+    assert (found["recommendation"]["sure"], poor["configured"], good["configured"]) == (True, False, False)
+    assert f"{good['label']} finds most" in found["recommendation"]["text"]
+    shown = ask(*words)
+    assert "embedding:\n  kind: hashing\n  dimensions: 512\n" in shown.out
+    assert endpoint.calls == sent["calls"], "each question is requested once"
+
+
+@pytest.mark.slow
+def test_ways_of_search_are_compared_for_the_same_chunks(samples: Project, ask: Ask) -> None:
+    words = ("--json", "--strategies", "configured,fixed:size=200", "--make", "80")
+    found = answered(ask("evaluate", *words, "--search", "dense,hybrid"))
+    names = [(each["name"], each["search"], each["chunks"]) for each in found["strategies"]]
+    assert [mode for _, mode, _ in names] == ["dense", "hybrid"] * 2
+    assert names[0][2] == names[1][2]
+    recall = [each["recall"]["500"]["mean"] for each in found["strategies"]]
+    assert recall[1] > recall[0] + 5  # made questions have the words of the text
+    assert found["differences"][0]["a"] == "recursive:size=60:search=dense"
+    assert found["differences"][0]["b"] == "recursive:size=60:search=hybrid"
+    assert found["recommendation"]["search"] == "hybrid"
+    assert "search=hybrid finds" in found["recommendation"]["text"]
+    assert "helps search by words: ask real ones" in found["recommendation"]["text"]
+    one = ask("evaluate", "--strategies", "configured", "--make", "80", "--search", "dense,hybrid")
+    assert "search=hybrid finds" in one.out and "For the config" not in one.out
+    alone = answered(ask("evaluate", *words))
+    assert [each["recall"] for each in alone["strategies"]] == [
+        each["recall"] for each in found["strategies"][::2]
+    ]

@@ -18,14 +18,11 @@ from ingestor.evaluate.judging import (
     read_verdict,
 )
 from ingestor.evaluate.scores import ChunkPlace
-from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
-from tests.endpoint import Reply, said, serving
-from tests.evaluate.scripted_model import model, parts
-from tests.evaluate.test_evaluate import BAD, samples
+from tests.endpoint import Endpoint, Reply, said, serving
+from tests.evaluate.scripted_model import BAD, model, parts, set_language_model
 
-_FIXTURES = (ask, project, samples)
 GOOD = "recursive:size=100"
 
 
@@ -134,27 +131,19 @@ def test_sentence_about_the_judge_states_its_agreement() -> None:
 # --- as a person runs it ------------------------------------------------------------------------------------
 
 
-def configure(samples: Project, base_url: str, **more: Any) -> None:
-    endpoint = {"base_url": base_url, "model": "scripted", "prompt_price": 1.0, **more}
-    samples.settings |= {"language_model": endpoint}
-    samples.configure()
-
-
 def evaluation(ask: Ask, *words: str) -> Any:
     return answered(ask("evaluate", "--json", "--strategies", f"{GOOD},{BAD}", "--make", "60", *words))
 
 
 @pytest.mark.slow
-def test_answers_are_judged_counted_and_requested_once(samples: Project, ask: Ask, tmp_path: Path) -> None:
+def test_answers_are_judged_counted_and_requested_once(ask: Ask, endpoint: Endpoint, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    with serving(model) as endpoint:
-        configure(samples, endpoint.base_url)
-        found = evaluation(ask, "--judge", "40", "--html", str(page))
-        calls = endpoint.calls
-        assert evaluation(ask, "--judge", "40")["language_model"]["calls"] == 0
-        assert endpoint.calls == calls
-        fewer = evaluation(ask, "--judge", "20")
-        assert endpoint.calls == calls  # of the same questions
+    found = evaluation(ask, "--judge", "40", "--html", str(page))
+    calls = endpoint.calls
+    assert evaluation(ask, "--judge", "40")["language_model"]["calls"] == 0
+    assert endpoint.calls == calls
+    fewer = evaluation(ask, "--judge", "20")
+    assert endpoint.calls == calls  # of the same questions
     good, bad = (each["judged"] for each in found["strategies"])
     assert good["correctness"]["mean"] > bad["correctness"]["mean"] + 0.3
     assert 1 <= bad["correctness"]["low"] <= bad["correctness"]["mean"] <= bad["correctness"]["high"] <= 5
@@ -170,7 +159,7 @@ def test_answers_are_judged_counted_and_requested_once(samples: Project, ask: As
     assert "Answers from the context of recursive:size=100 were judged" in found["recommendation"]["text"]
     sent = found["language_model"]
     assert sent["calls"] == calls <= sent["expected"]["calls"]
-    assert sent["cost"] == pytest.approx(calls * 10 / 1e6)
+    assert sent["cost"] == pytest.approx(calls * (10 * 2 + 2 * 10) / 1e6)
     assert fewer["judged"]["questions"] == 20
     assert "5 correct" in page.read_text("utf-8")
 
@@ -188,7 +177,7 @@ def test_judge_biased_or_malformed_is_detected(samples: Project, ask: Ask) -> No
         return said(json.dumps({"correctness": 5 if first else 2, "relevant": True, "faithful": True}))
 
     with serving(biased) as endpoint:
-        configure(samples, endpoint.base_url)
+        set_language_model(samples, endpoint.base_url)
         found = evaluation(ask, "--judge", "40")
     whole = found["judged"]
     assert (whole["agreement"]["correctness"], whole["agreement"]["correctness_within_1"]) == (0, 0)
@@ -202,24 +191,7 @@ def test_judge_biased_or_malformed_is_detected(samples: Project, ask: Ask) -> No
     assert max(map(asked.count, asked)) == 2  # an invalid verdict is asked for once more
 
 
-def test_table_has_what_was_judged_and_an_estimate_comes_first(samples: Project, ask: Ask) -> None:
-    words = ("--strategies", f"{GOOD},{BAD}", "--make", "30", "--judge", "10")
-    with serving(model) as endpoint:
-        configure(samples, endpoint.base_url)
-        expected = ask("evaluate", *words, "--estimate")
-        assert endpoint.calls == 0
-        answer = ask("evaluate", *words)
-    assert answer.code == 0, answer
-    assert expected.out.startswith("language model scripted: about 44 requests")
-    assert expected.out in answer.err
-    assert "Judged: answers to 10 of 10 questions, from 500 tokens of each strategy" in answer.out
-    assert "correct" in answer.out
-    assert "without a language model" in answer.out
-
-
-def test_evaluate_without_option_requests_no_model(samples: Project, ask: Ask) -> None:
-    with serving(model) as endpoint:
-        configure(samples, endpoint.base_url)
-        found = evaluation(ask)
+def test_evaluate_without_option_requests_no_model(ask: Ask, endpoint: Endpoint) -> None:
+    found = evaluation(ask)
     assert endpoint.calls == 0
     assert (found["judged"], found["language_model"], found["strategies"][0]["judged"]) == (None, None, None)

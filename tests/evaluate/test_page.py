@@ -5,24 +5,27 @@ from pathlib import Path
 
 from ingestor.evaluate.comparison import compare
 from ingestor.evaluate.figures import COLOURS, curves, differences, sizes
-from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project
-from tests.endpoint import serving
-from tests.evaluate.scripted_model import model
-from tests.evaluate.test_evaluate import BAD, samples
+from tests.endpoint import Endpoint
+from tests.evaluate.scripted_model import BAD
 from tests.evaluate.test_intervals import drawn
 
-_FIXTURES = (ask, project, samples)
 
-
-def test_page_shows_every_strategy_and_what_each_missed(samples: Project, ask: Ask, tmp_path: Path) -> None:
+def test_table_and_page_show_every_strategy_and_what_each_missed(
+    ask: Ask, endpoint: Endpoint, tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
-    with serving(model) as endpoint:
-        samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted"}}
-        samples.configure()
-        words = ("--strategies", f"configured,{BAD}", "--make", "40", "--judge", "10", "--html", str(file))
-        assert ask("evaluate", *words).code == 0
+    words = ("evaluate", "--strategies", f"configured,{BAD}", "--make", "40", "--judge", "10")
+    expected = ask(*words, "--estimate")
+    assert endpoint.calls == 0
+    assert expected.out.startswith("language model scripted: about 44 requests")
+    answer = ask(*words, "--html", str(file))
+    assert answer.code == 0, answer
+    assert expected.out in answer.err
+    assert "Judged: answers to 10 of 10 questions, from 500 tokens of each strategy" in answer.out
+    assert "correct" in answer.out
+    assert "without a language model" in answer.out
     html = file.read_text("utf-8")
     body = html.partition("<body>")[2]
     assert "<h1>recursive:size=60 stays</h1>" in body
@@ -42,13 +45,11 @@ def test_page_shows_every_strategy_and_what_each_missed(samples: Project, ask: A
     assert "$" not in body.replace("$5", "")
 
 
-def test_page_without_judgements_has_no_section(project: Project, ask: Ask, tmp_path: Path) -> None:
-    project.source = {"settle": "0s"}
-    project.configure()
+def test_page_without_judgements_has_no_section(settled: Project, ask: Ask, tmp_path: Path) -> None:
     text = "\n\n".join(
         f"Part {n} of the mill has {n * 3} wheels, which turn as long as it rains." for n in range(40)
     )
-    (project.docs / "mill.txt").write_text(text)
+    (settled.docs / "mill.txt").write_text(text)
     assert ask("evaluate", "--strategies", "fixed:size=50", "--html", str(tmp_path / "page.html")).code == 0
     body = (tmp_path / "page.html").read_text("utf-8").partition("<body>")[2]
     assert "Judged answers" not in body

@@ -1,6 +1,5 @@
-"""The tool tells the truth: on scores of real documents, and on the corpora of Chroma's report."""
+"""Scores and recommendations for the corpora of Chroma's report."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,22 +7,13 @@ import pytest
 
 from benchmarks._needs import Missing
 from benchmarks.evaluate import BUDGET, corpora, cut_by, scores_of, spearman
-from ingestor.cli.chunk_command import choice
-from ingestor.config.file import load
-from ingestor.evaluate.comparison import Floats, compare, verdict
+from ingestor.evaluate.comparison import compare, verdict
 from ingestor.evaluate.cutting import SampleCut
-from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate
 from ingestor.evaluate.made_questions import make_questions
 from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import Strategy
 from ingestor.evaluate.workplace import same_documents
-from ingestor.model import CollectionName
-from tests.e2e.conftest import ask, project
-from tests.e2e.project import Project
-from tests.evaluate.test_evaluate import BAD, samples
-
-_FIXTURES = (ask, project, samples)
+from tests.evaluate.scripted_model import BAD
 
 
 @dataclass(frozen=True)
@@ -32,54 +22,6 @@ class Report:
     sample: Sample
     cuts: dict[str, SampleCut]
 
-
-def evaluated(project: Project, make: int, *names: str) -> Evaluation:
-    config = load(project.config, {})
-    collection = CollectionName("docs")
-    chosen = tuple(Strategy(choice(name.split(":")[0], name.split(":")[1:], name)) for name in names)
-    return evaluate(
-        config, EvaluationRequest(collection, chosen, make=make), lambda what: None, lambda cost: None
-    )
-
-
-def clear(scores: Floats, about: Sequence[int]) -> bool:
-    return any(each.clear for each in compare(scores, about).differences)
-
-
-# test_intervals.py tells equal strategies apart as seldom, of scores that are drawn
-@pytest.mark.slow
-@pytest.mark.parametrize("swapped", ["questions", "documents"])
-def test_strategies_that_differ_by_chance_alone_are_seldom_distinguished(
-    samples: Project, swapped: str
-) -> None:
-    """Real scores of two strategies, exchanged by the toss of a coin: no difference, in 95 % of runs."""
-    found = evaluated(samples, 120, "recursive:size=100", "fixed:size=80")
-    about = same_documents(found.questions)
-    one, other = (outcome.scores.at[500] for outcome in found.outcomes)
-    assert (one != other).sum() > 20
-    runs = 100
-    wrong = 0
-    for seed in range(runs):
-        random = np.random.default_rng(seed)
-        coins = random.random(len(one) if swapped == "questions" else max(about) + 1) < 0.5
-        coin = coins if swapped == "questions" else coins[about]
-        wrong += clear(np.array([np.where(coin, one, other), np.where(coin, other, one)]), about)
-    assert wrong <= 10  # of 100, where 5 are expected: more has a chance of 1 %
-
-
-@pytest.mark.slow
-def test_planted_bad_strategy_is_recommended_for_no_choice_of_questions(samples: Project) -> None:
-    found = evaluated(samples, 240, "recursive:size=100", BAD, "structure:max_tokens=200")
-    scores = np.array([outcome.scores.at[500] for outcome in found.outcomes])
-    about = np.array(same_documents(found.questions))
-    for seed in range(50):
-        chosen = np.random.default_rng(seed).choice(len(about), 80, replace=False)
-        comparison = compare(scores[:, chosen], about[chosen].tolist())
-        for current in (None, 0, 2):
-            assert verdict(comparison, current).pick != 1
-
-
-# --- the corpora of the report ------------------------------------------------------------------------------
 
 # Recall, precision Ω and IoU at n = 5, in percent, by `python -m benchmarks retrieval`, which cuts, searches
 # and scores by itself (docs/decisions/0011). The report's other two corpora are not at hand; over all five

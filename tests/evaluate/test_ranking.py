@@ -1,15 +1,52 @@
-"""A compared reranker: what it is asked, once, and what it is recognised by."""
+"""Search by vectors, by words and by both, over the chunks of a strategy; and a compared reranker."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ingestor.config.servers import Rerank
 from ingestor.evaluate import ranking as module
-from ingestor.evaluate.ranking import rerank_best
+from ingestor.evaluate.ranking import Chunks, nearest, rerank_best, search
 from ingestor.ports import Transient
+from ingestor.search.values import MODES
 from ingestor.state.cache import VectorCache
+
+CHUNK_TEXTS = ["The pump runs at 7 bar.", "Error ERR_4711 means a dry pump.", "Borrowing books is free."]
+VECTORS = np.eye(3, dtype=np.float32)
+CHUNKS = Chunks(CHUNK_TEXTS, VECTORS, [0, 0, 1], [{"language": "en"}] * 3)
+
+
+def test_modes_search_vectors_words_and_both() -> None:
+    asked = np.array([[0.6, 0.5, 0.0]], np.float32)  # nearest to the first chunk; the words are the second's
+    assert search("dense", ["ERR_4711"], asked, CHUNKS, 2) == [[0, 1]]
+    assert search("lexical", ["ERR_4711"], asked, CHUNKS, 2) == [[1]]
+    assert search("hybrid", ["ERR_4711"], asked, CHUNKS, 3) == [[1, 0, 2]]
+
+
+def test_words_are_stemmed_by_the_language_of_their_document() -> None:
+    assert search("lexical", ["who borrows a book?"], VECTORS[[0]], CHUNKS, 5)[0][0] == 2
+    other = Chunks(CHUNK_TEXTS, VECTORS, [0, 0, 1], [{}] * 3)
+    assert search("lexical", ["borrows"], VECTORS[[0]], other, 5) == [[]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_that_no_chunk_has_find_nothing_or_what_vectors_find(mode: str) -> None:
+    found = search(mode, ["zzz"], VECTORS[[2]], CHUNKS, 1)  # type: ignore[arg-type]
+    assert found == ([[]] if mode == "lexical" else [[2]])
+
+
+def test_nearest_are_those_of_the_greatest_cosine_and_of_equals_the_first() -> None:
+    random = np.random.default_rng(0)
+    vectors, asked = (random.normal(0, 1, (n, 8)).astype(np.float32) for n in (40, 150))
+    vectors[7] = vectors[3]
+    found = nearest(asked, vectors, 40)
+    assert [each.index(3) + 1 for each in found] == [each.index(7) for each in found]
+    assert all(np.all(np.diff(vectors[best] @ one) <= 1e-6) for one, best in zip(asked, found, strict=True))
+
+
+# --- what a reranker is asked, once, and what it is recognised by -------------------------------------------
 
 TEXTS = ["a pump", "a dry pump", "a book"]
 QUESTIONS = ["dry pump", "book"]
