@@ -2,14 +2,19 @@
 
 import os
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical import file as lexical_file
-from ingestor.lexical.file import LexicalFile, Unusable, open_for_reading
-from ingestor.lexical.filling import Filling
+from ingestor.lexical.check import words_of
+from ingestor.lexical.file import LexicalFile, LexicalReaders, Unusable, open_for_reading
+from ingestor.lexical.filling import Filling, Upkeep
 from ingestor.lexical.index import LexicalIndex
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.ports import NeedsHuman, Transient
 from tests.chroma.laws import many, record
 from tests.lexical.worlds import OneCollection, finish, in_step, opened
@@ -25,10 +30,15 @@ def store() -> OneCollection:
     return OneCollection(dense)
 
 
-def filled(store: OneCollection, path: Path) -> None:
+@contextmanager
+def upkept(store: OneCollection, path: Path) -> Iterator[tuple[LexicalFile, Upkeep, EditionIndex]]:
     with opened(path) as file:
         upkeep = store.upkeep(file)
-        store.open(upkeep)
+        yield file, upkeep, store.open(upkeep)
+
+
+def filled(store: OneCollection, path: Path) -> None:
+    with upkept(store, path) as (file, upkeep, _):
         finish(upkeep)
         lexical = LexicalIndex(file, store.uuids)
         assert lexical.complete
@@ -36,9 +46,7 @@ def filled(store: OneCollection, path: Path) -> None:
 
 
 def test_index_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tmp_path: Path) -> None:
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        index = store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (file, upkeep, index):
         lexical = LexicalIndex(file, store.uuids)
         for _ in range(3):
             upkeep.work()
@@ -54,21 +62,36 @@ def test_index_is_filled_in_slices_and_complete_at_the_end(store: OneCollection,
 def test_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     filled(store, tmp_path / NAME)
     monkeypatch.setattr(MemoryIndex, "ids", None)
-    filled_again = []
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (file, upkeep, _):
         finish(upkeep)
-        filled_again.append(LexicalIndex(file, store.uuids).complete)
-    assert filled_again == [True]
+        assert LexicalIndex(file, store.uuids).complete
 
 
-@pytest.mark.parametrize("size", [0, 100, 4096, 10_000])
-def test_damaged_file_is_rebuilt(store: OneCollection, tmp_path: Path, size: int) -> None:
-    path = tmp_path / NAME
-    filled(store, path)
-    path.write_bytes(b"x" * size + path.read_bytes()[size:])
-    filled(store, path)
+def overwrite(size: int) -> Callable[[OneCollection, Path], object]:
+    return lambda store, path: path.write_bytes(b"x" * size + path.read_bytes()[size:])
+
+
+def replace_by_another_programs_database(store: OneCollection, path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE collections (other)")
+
+
+def write_to_chroma_alone(store: OneCollection, path: Path) -> None:
+    store.dense.upsert([record("new#0", "new")])
+    store.dense.drop(["doc0#0", "doc0#1"])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [*map(overwrite, (0, 100, 4096, 10_000)), replace_by_another_programs_database, write_to_chroma_alone],
+)
+def test_index_that_is_damaged_foreign_or_out_of_step_is_filled_again(
+    store: OneCollection, tmp_path: Path, harm: Callable[[OneCollection, Path], object]
+) -> None:
+    filled(store, tmp_path / NAME)
+    harm(store, tmp_path / NAME)
+    filled(store, tmp_path / NAME)
 
 
 def test_file_of_other_rules_is_rebuilt(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
@@ -82,19 +105,10 @@ def test_file_of_other_rules_is_rebuilt(store: OneCollection, tmp_path: Path, mo
     filled(store, path)
 
 
-def test_another_program_s_database_is_rebuilt(store: OneCollection, tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / NAME)
-    db.execute("CREATE TABLE collections (other)")
-    db.close()
-    filled(store, tmp_path / NAME)
-
-
 @pytest.mark.parametrize("harm", ["delete", "replace"])
 def test_removed_file_is_rebuilt(store: OneCollection, tmp_path: Path, harm: str) -> None:
     path = tmp_path / NAME
-    with opened(path) as file:
-        upkeep = store.upkeep(file)
-        index = store.open(upkeep)
+    with upkept(store, path) as (file, upkeep, index):
         finish(upkeep)
         path.unlink()
         if harm == "replace":
@@ -106,17 +120,9 @@ def test_removed_file_is_rebuilt(store: OneCollection, tmp_path: Path, harm: str
     filled(store, path)
 
 
-def test_write_that_missed_the_index_is_made_good(store: OneCollection, tmp_path: Path) -> None:
-    filled(store, tmp_path / NAME)
-    store.dense.upsert([record("new#0", "new")])
-    store.dense.drop(["doc0#0", "doc0#1"])
-    filled(store, tmp_path / NAME)
-
-
 def test_locked_file_is_retried_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lexical_file, "PATIENCE", 0)
-    with opened(tmp_path / NAME) as file:
-        index = store.open(store.upkeep(file))
+    with upkept(store, tmp_path / NAME) as (_, _, index):
         other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Transient, match="lexical index"):
@@ -129,9 +135,7 @@ def test_file_lost_while_words_are_mended_is_filled_for_every_collection(
     store: OneCollection, tmp_path: Path
 ) -> None:
     path = tmp_path / NAME
-    with opened(path) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, path) as (file, upkeep, _):
         finish(upkeep)
         path.unlink()
         upkeep.mend(("another",), [])
@@ -149,8 +153,7 @@ def test_full_disk_while_it_is_rebuilt_is_retried_later(
         os.link(inode, path)  # SQLite made a file, and ext4 often gives it the number that just became free
         raise sqlite3.OperationalError("database or disk is full")
 
-    with opened(path) as file:
-        index = store.open(store.upkeep(file))
+    with upkept(store, path) as (_, _, index):
         os.link(path, inode)
         os.truncate(inode, 0)
         path.unlink()
@@ -164,9 +167,7 @@ def test_full_disk_while_it_is_rebuilt_is_retried_later(
 
 
 def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path) -> None:
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (file, upkeep, _):
         finish(upkeep)
         assert file.collections() == {store.uuids}
         store.there, upkeep.sweeping = False, True
@@ -175,9 +176,7 @@ def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path)
 
 
 def test_error_of_chroma_does_not_end_the_daemon(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (file, upkeep, _):
         with monkeypatch.context() as away:
             away.setattr(MemoryIndex, "read", None)
             for _ in range(9):
@@ -203,9 +202,7 @@ def test_unknown_error_is_logged_once_with_a_traceback(
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(Filling, "step", fail)
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (_, upkeep, _):
         for _ in range(60):
             upkeep.work()
         assert not upkeep.complete
@@ -220,9 +217,64 @@ def test_damaged_chroma_is_no_unexpected_error(
         raise NeedsHuman("Chroma's database is damaged")
 
     monkeypatch.setattr(Filling, "step", refuse)
-    with opened(tmp_path / NAME) as file:
-        upkeep = store.upkeep(file)
-        store.open(upkeep)
+    with upkept(store, tmp_path / NAME) as (_, upkeep, _):
         upkeep.work()
     assert "Traceback" not in caplog.text
     assert not caplog.records
+
+
+# --- connections that are kept: of the file that is there now, each for one thread at a time ----------------
+
+
+def found(readers: LexicalReaders, question: str) -> list[str]:
+    with words_of(readers.connect(), ("uuid",)) as words:
+        assert words.db is not None
+        assert words.number is not None
+        return [id_ for id_, _ in rank_by_words(words.db, words.number, question, 9).order]
+
+
+def test_connection_is_kept_and_sees_what_is_written_later(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    with opened(path) as file, closing(LexicalReaders(path)) as readers:
+        LexicalIndex(file, ("uuid",)).upsert(
+            [record("a#0", "one shelf", 1), record("b#0", "other things", 1)]
+        )
+        assert found(readers, "shelf") == ["a#0"]
+        with readers.connect() as first:
+            pass
+        LexicalIndex(file, ("uuid",)).upsert([record("b#0", "the other shelf", 1)])
+        assert set(found(readers, "shelf")) == {"a#0", "b#0"}
+        with readers.connect() as again, readers.connect() as another:
+            assert again is first
+            assert another is not first
+
+
+def test_file_that_was_rebuilt_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    with closing(LexicalReaders(path)) as readers:
+        for text in ("one shelf", "two"):
+            with opened(path) as file:
+                LexicalIndex(file, ("uuid",)).upsert([record("a#0", text, 1)])
+                assert found(readers, text) == ["a#0"]
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            with pytest.raises(Unusable), readers.connect():
+                pass
+
+
+def test_connection_that_met_damage_is_not_used_again(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    with opened(path) as file, closing(LexicalReaders(path)) as readers:
+        LexicalIndex(file, ("uuid",)).upsert([record("a#0", "one shelf", 1)])
+        with pytest.raises(Unusable, match="no such table"), readers.connect() as met:
+            met.execute("SELECT * FROM elsewhere")
+        with readers.connect() as other:
+            assert other is not met
+
+
+def test_file_of_other_rules_is_unusable(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    LexicalFile(path).close()
+    path.write_bytes(b"damage" * 1000)
+    with closing(LexicalReaders(path)) as readers, pytest.raises(Unusable), readers.connect():
+        pass

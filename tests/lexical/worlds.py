@@ -2,9 +2,9 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex, row_of
 from ingestor.lexical.tables import may_be_mistyped
+from ingestor.model import Record
 from ingestor.ports import Index
+from tests.chroma.laws import record
 
 Kept = tuple[
     Counter[tuple[int, str]], dict[str, int], Counter[tuple[int, str]], int, Counter[tuple[str, str]]
@@ -27,6 +29,29 @@ def opened(path: Path) -> Iterator[LexicalFile]:
         yield file
     finally:
         file.close()
+
+
+@contextmanager
+def indexed(folder: Path, records: Sequence[Record]) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to an index of these records, whose number is 1."""
+    with opened(folder / "lexical.sqlite3") as file:
+        LexicalIndex(file, ("uuid",)).upsert(records)
+        with file.transaction() as db:
+            yield db
+
+
+def numbered(texts: Iterable[str]) -> list[Record]:
+    """Return a record of each text: ``0#0``, ``1#0`` and so on."""
+    return [record(f"{number}#0", text, number) for number, text in enumerate(texts)]
+
+
+def in_languages(texts: Iterable[tuple[str, str]]) -> list[Record]:
+    """Return a record of each language and text."""
+    languages, plain = zip(*texts, strict=True)
+    return [
+        replace(each, metadata={"language": language})
+        for each, language in zip(numbered(plain), languages, strict=True)
+    ]
 
 
 @dataclass

@@ -46,13 +46,13 @@ class PreparingLaws:
     """A subclass has a fixture ``preparing``."""
 
     def test_every_task_is_answered_once(self, preparing: Preparing) -> None:
-        texts = shop.Texts({f"{number}.txt": f"{shop.TEXT} {number}" for number in range(20)})
+        texts = shop.Texts({f"{number}.txt": f"{shop.TEXT} {number}" for number in range(8)})
         tools = shop.tools("recursive", texts)
         with pooled() as pool:
             for number, key in enumerate(texts.texts):
                 job = Job(shop.entry(key, number))
                 pool.submit(key, partial(preparing, job, tools, nobody))
-            found = outcomes(pool, 20)
+            found = outcomes(pool, 8)
             assert pool.next(0.1) is None
         assert sorted(str(each.tag) for each in found) == sorted(texts.texts)
         assert not [each.error for each in found if each.error]

@@ -22,20 +22,10 @@ class RayError(Exception):
     pass
 
 
-class RayTaskError(RayError):
-    pass
-
-
-class WorkerCrashedError(RayError):
-    pass
-
-
-class NodeDiedError(RayError):
-    pass
-
-
-class OutOfMemoryError(RayError):
-    pass
+RayTaskError, WorkerCrashedError, NodeDiedError, OutOfMemoryError = (
+    type(name, (RayError,), {})
+    for name in ("RayTaskError", "WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
+)
 
 
 class ActorDiedError(RayError):

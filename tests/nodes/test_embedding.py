@@ -1,4 +1,4 @@
-"""Texts that processes on nodes embed: order, errors and losses, by a process that is a function."""
+"""Messages, and texts that processes on nodes embed: order, errors, losses; a process is a function."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from ingestor.core.errors import Stopped
 from ingestor.nodes.deaths import Cause, ProcessLost
 from ingestor.nodes.fleet import SLICE, OnNodesEmbedder
-from ingestor.nodes.messages import failure_of, pack, unpack
+from ingestor.nodes.messages import LogLine, WantedVectors, failure_of, pack, unpack
 from ingestor.ports import BadDocument, NeedsHuman, Stop, Transient
 from tests.nodes import shop
 
@@ -89,3 +89,16 @@ def test_stop_ends_the_wait_for_parts_that_have_not_begun() -> None:
 
     with pytest.raises(Stopped):
         embedder(on_node).embed_each(TEXTS * 4, stop)
+
+
+def test_answers_return_as_they_were_sent() -> None:
+    vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(unpack(pack(vectors)), vectors)
+    assert unpack(pack(WantedVectors(["a", "\ud800"]))) == WantedVectors(["a", "\ud800"])
+    told = unpack(pack(failure_of(BadDocument("torn"), [LogLine(20, "x")])))
+    assert isinstance(told.error, BadDocument)
+    assert told.lines == [LogLine(20, "x")]
+    foreign = type("Foreign", (Exception,), {})("of a plugin")
+    assert str(failure_of(foreign).error) == "Foreign: of a plugin"
+    later = failure_of(type("Busy", (Transient,), {})("come again")).error
+    assert (type(later), str(later)) == (Transient, "come again"), "what follows is that of the known class"
