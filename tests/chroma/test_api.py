@@ -79,10 +79,8 @@ def test_answer_is_read_whole(answer: bytes) -> None:
         assert api.post(DOCS, "get", ids=["a"], include=[]) == 42
     head, _, body = server.heard[0][0].partition(b"\r\n\r\n")
     line, *headers = head.decode().lower().split("\r\n")
-    assert (
-        line
-        == f"post /api/v2/tenants/default_tenant/databases/default_database/collections/{DOCS}/get http/1.1"
-    )
+    place = f"default_tenant/databases/default_database/collections/{DOCS}/get"
+    assert line == f"post /api/v2/tenants/{place} http/1.1"
     assert {f"host: {HOST}:{server.port}", "authorization: bearer k", "x-chroma-token: k"} <= {*headers}
     assert {"accept-encoding: identity", f"content-length: {len(body)}"} <= {*headers}
     assert json.loads(body)["ids"] == ["a"]
@@ -103,9 +101,9 @@ def test_connection_is_used_again_until_the_server_ends_it() -> None:
 def test_many_threads_request_at_once() -> None:
     with answering(200, b"42") as (port, seen), ThreadPoolExecutor(8) as threads:
         api = Client(HOST, port)
-        assert list(threads.map(lambda _: api.count(DOCS), range(100))) == [42] * 100
+        assert list(threads.map(lambda _: api.count(DOCS), range(40))) == [42] * 40
         api.close()
-    assert len(seen) == 100
+    assert len(seen) == 40
 
 
 @pytest.mark.parametrize("answer", [OK[:10], OK[:-1], b"nonsense\r\n\r\n", CHUNKED[:-3], PACKED])
@@ -127,10 +125,8 @@ def test_request_to_a_closed_port_raises() -> None:
 
 
 def test_request_to_a_server_of_ours_that_ended_names_the_remedy(tmp_path: Path) -> None:
-    with (
-        closing(Client(HOST, free_port(), folder=tmp_path)) as api,
-        pytest.raises(Unreachable, match="verify --repair --rebuild"),
-    ):
+    lost = pytest.raises(Unreachable, match="verify --repair --rebuild")
+    with closing(Client(HOST, free_port(), folder=tmp_path)) as api, lost:
         api.count(DOCS)
 
 

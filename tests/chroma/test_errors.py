@@ -16,11 +16,8 @@ from tests.serving import HOST, answering, client_of, server, silent
 
 
 def test_server_that_does_not_answer_is_reported_with_a_remedy():
-    with (
-        silent() as port,
-        Client(HOST, port, timeout=0.2) as client,
-        pytest.raises(Unanswered, match="--rebuild"),
-    ):
+    lost = pytest.raises(Unanswered, match="--rebuild")
+    with silent() as port, Client(HOST, port, timeout=0.2) as client, lost:
         opened(client)
 
 
@@ -67,15 +64,11 @@ def two_collections(tmp_path_factory):
     return folder / "db"
 
 
+RARER = ("cut the links", "cut the map", "lose all")
+
+
 @pytest.mark.parametrize(
-    "damage",
-    [
-        "lose the vectors",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("cut the links", "cut the map", "lose all")
-        ),
-    ],
+    "damage", ["lose the vectors", *(pytest.param(name, marks=pytest.mark.slow) for name in RARER)]
 )
 def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections, damage):
     """Torn as kill -9 or a full disk tears it: files that are cut off or not there."""
@@ -85,7 +78,7 @@ def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections
     with server(tmp_path) as running, client_of(running) as client:
         index = opened(client, "torn")
         with pytest.raises(Torn):
-            _use(index, records)
+            index.read([one.id for one in records], vectors=True) and index.upsert(records)
         assert probe(opened(client, "whole")) is None
         if damage == "cut the links":  # which only writers follow
             assert probe(index) is None
@@ -97,11 +90,6 @@ def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections
         anew.upsert(records)
         assert probe(anew) is None
         assert anew.count() == 1200
-
-
-def _use(index, records):
-    index.read([one.id for one in records], vectors=True)
-    index.upsert(records)
 
 
 def _tear(path, damage):
@@ -120,11 +108,10 @@ def _tear(path, damage):
 
 def test_server_too_old_for_lists_is_reported() -> None:
     """As Chroma 1.4.1 answers."""
-    said = (
-        "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
+    said = "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue"
+    meaning = port_error(
+        Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)
     )
-    refused = Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)
-    meaning = port_error(refused)
     assert type(meaning) is NeedsHuman
     assert re.search(r"older than 1\.5 .*: upgrade Chroma", str(meaning))
 

@@ -113,11 +113,8 @@ def test_more_keys_than_a_request_may_have_come_in_several(cloud: tuple[int, Clo
         index.upsert([record("a", **old), record("b", **old), record("c", **old)])
         index.patch([(RecordId("a"), {**new, **dict.fromkeys(old)})])
         index.upsert([record("b", **new, **dict.fromkeys(old))])
-        assert {name: meta for name, (_, meta, _) in contents(index).items()} == {
-            "a": new,
-            "b": new,
-            "c": old,
-        }
+        found = {name: meta for name, (_, meta, _) in contents(index).items()}
+        assert found == {"a": new, "b": new, "c": old}
     assert seen.refused == {}
 
 
@@ -173,32 +170,32 @@ def test_server_asking_for_a_long_wait_is_retried_later(cloud: tuple[int, Cloud]
         assert index.count() == 2
 
 
-def test_waits_grow_and_end_with_the_patience() -> None:
+@pytest.mark.parametrize(
+    ("error", "patience", "expected"),
+    [
+        (Refused("busy", "", 429), 9.0, [0.25, 0.5, 1, 2, 4]),
+        (Refused("no", "", 400), 20.0, []),
+        (Unreachable("nobody"), 60.0, [0.25, 0.5, 1]),
+        (Unanswered("slow"), 20.0, []),
+    ],
+)
+def test_waits_grow_and_end_with_the_patience(
+    error: Exception, patience: float, expected: list[float]
+) -> None:
     waits: list[float] = []
 
-    def busy() -> None:
-        raise Refused("busy", "", 429)
+    def send() -> None:
+        raise error
 
-    with pytest.raises(Refused):
-        send_patiently(busy, 9.0, waits.append)
-    assert waits == [0.25, 0.5, 1, 2, 4]
-    waits.clear()
-    with pytest.raises(Refused):
-        send_patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
-    with pytest.raises(Unreachable):
-        send_patiently(lambda: (_ for _ in ()).throw(Unreachable("nobody")), 60.0, waits.append)
-    assert waits == [0.25, 0.5, 1]
-    waits.clear()
-    with pytest.raises(Unanswered):
-        send_patiently(lambda: (_ for _ in ()).throw(Unanswered("slow")), 20.0, waits.append)
-    assert waits == []
+    with pytest.raises(type(error)):
+        send_patiently(send, patience, waits.append)
+    assert waits == expected
 
 
 def test_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], tmp_path: Path) -> None:
     port, seen = cloud
-    config = RemoteChroma(
-        host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")}
-    )
+    given = {"tenant": "acme", "database": "prod", "headers": {"X-Key": SecretStr("k")}}
+    config = RemoteChroma(host=HOST, port=port, **given)  # type: ignore[arg-type]
     with opened_backend(config, Ownership("ours"), tmp_path / "log") as backend:
         assert backend.connection.answers(5.0)
         backend.names()

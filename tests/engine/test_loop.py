@@ -151,6 +151,19 @@ def texts(world: World) -> list[str]:
     return [record.text for record in world.readers.seen()]
 
 
+def test_document_removed_while_prepared_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = list[object]()
+    with preparing(tmp_path) as (world, finish):
+        world.files.delete("a")
+        steps(world)
+        finish()
+        monkeypatch.setattr(MemoryIndex, "upsert", lambda self, records: writes.append(records))
+        steps(world)
+    assert writes == []
+
+
 def test_document_that_changes_all_the_time_is_written_every_other_version(tmp_path: Path) -> None:
     seen = set[str]()
     with preparing(tmp_path, "0") as (world, finish):

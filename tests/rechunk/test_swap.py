@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import Choices, Entry, Receipt
+from ingestor.core.entries import Choices, EditionName, Receipt
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient
@@ -31,10 +31,7 @@ S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
 OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
 NEW = {"embedding": EMBEDDING, "sources": {"s": {"parsing": {}}}}
-
-
-def arrange(swaps: Swaps, journal: Journal, wanted: Choices, settings: Rechunk) -> list[EditionSetup]:
-    return swaps.arrange([situation(journal, C, wanted)], settings)
+KNOWN = (Known(0, "t", "v", "m"),)
 
 
 class Collections:
@@ -51,6 +48,46 @@ class Collections:
     def discard(self, name: CollectionName, *, torn: bool) -> None: ...
 
 
+@dataclass
+class Program:
+    """A program at 100 s that swaps editions over a journal."""
+
+    journal: Journal
+    collections: Any = field(default_factory=Collections)
+    now: float = 100.0
+
+    def __post_init__(self) -> None:
+        self.editions, self.requests = Editions(self.journal), Requests(self.journal)
+        self.notices = Notices(self.journal)
+        self.swaps = Swaps(self.journal, self.collections, lambda: self.now)
+
+    def build(self) -> EditionName:
+        """Begin to build a second edition."""
+        self.editions.choose(C, C, OLD)
+        return self.editions.build(C, NEW, 50.0).name
+
+    def fill(self, edition: EditionName, documents: int, quarantined: int = 0) -> None:
+        """Settle documents. Those that readers have get records: in others the index would lack them."""
+        items = tuple(Item(f"{number:03}", "1", f"/{number}") for number in range(documents))
+        self.journal.observe(S, edition, Changes(items, ()), remove_at=0.0)
+        for entry in of_collection(self.journal, edition):
+            bad = int(entry.key) < quarantined
+            failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
+            known = KNOWN if edition == C and not bad else ()
+            done = Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)
+            self.journal.settle([done], ["r"])
+
+    def advance(self, *, complete: bool = True) -> bool:
+        return self.swaps.advance(Rechunk(), lambda name: complete, ())
+
+    def arrange(self, wanted: Choices) -> list[EditionSetup]:
+        return self.swaps.arrange([situation(self.journal, C, wanted)], Rechunk())
+
+    @property
+    def live(self) -> EditionName:
+        return self.editions.live(C).name
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
     journal = Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
@@ -58,27 +95,12 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     journal.close()
 
 
-def swaps_of(journal: Journal, collections: Any = None, now: float = 100.0) -> Swaps:
-    return Swaps(journal, collections or Collections(), lambda: now)
+@pytest.fixture
+def program(journal: Journal) -> Program:
+    return Program(journal)
 
 
-def advance(swaps: Swaps, *, complete: bool = True) -> bool:
-    return swaps.advance(Rechunk(), lambda name: complete, ())
-
-
-def fill(journal: Journal, edition: CollectionName, documents: int, quarantined: int) -> None:
-    """Only what readers have has records: others' index would have to have them, too."""
-    items = tuple(Item(f"{number:03}", "1", f"/{number}") for number in range(documents))
-    journal.observe(S, edition, Changes(items, ()), remove_at=0.0)
-    for entry in of_collection(journal, edition):
-        bad = int(entry.key) < quarantined
-        failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
-        write(journal, entry, records=edition == C and not bad, failure=failure)
-
-
-def write(journal: Journal, entry: Entry, failure: Failure | None = None, *, records: bool = True) -> None:
-    known = (Known(0, "t", "v", "m"),) if records else ()
-    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)], ["r"])
+# --- the switch ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -95,48 +117,34 @@ def write(journal: Journal, entry: Entry, failure: Failure | None = None, *, rec
     ],
 )
 def test_new_collection_that_lacks_most_documents_waits(
-    journal: Journal, documents: int, before: int, after: int, waits: bool
+    program: Program, documents: int, before: int, after: int, waits: bool
 ) -> None:
-    editions, swaps = Editions(journal), swaps_of(journal)
-    editions.choose(C, C, OLD)
-    fill(journal, C, documents, before)
-    building = editions.build(C, NEW, 50.0)
-    fill(journal, building.name, documents, after)
-
-    def advanced() -> bool:
-        advance(swaps)
-        return editions.live(C).name == building.name
-
-    assert advanced() is not waits
-    said = Notices(journal).get("waits", C) or ""
-    assert said.startswith(f"the replacement quarantines {after - before} of ") is waits
-    assert said.endswith(": no parser for it") is waits
-    Requests(journal).put("approved", C, fingerprint_of(NEW))
-    assert advanced()
-    assert not Notices(journal).get("waits", C)
-
-
-def swapped(journal: Journal) -> Editions:
-    """A collection whose second edition readers have, and the first is kept."""
-    editions = Editions(journal)
-    editions.choose(C, C, OLD)
-    made = editions.build(C, NEW, 50.0)
-    editions.become(60.0, (C, "previous"), (made.name, "live"))
-    return editions
+    new = program.build()
+    program.fill(C, documents, before)
+    program.fill(new, documents, after)
+    program.advance()
+    assert (program.live == new) is not waits
+    reason = program.notices.get("waits", C) or ""
+    assert reason.startswith(f"the replacement quarantines {after - before} of ") is waits
+    assert reason.endswith(": no parser for it") is waits
+    program.requests.put("approved", C, fingerprint_of(NEW))
+    program.advance()
+    assert program.live == new
+    assert not program.notices.get("waits", C)
 
 
 def test_old_edition_is_not_deleted_while_a_name_may_be_anothers(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chroma has the names of the time before, is away when names are looked at, and back a moment later."""
-    editions, chroma = Editions(journal), Shelves(Chaos(Random(0)))
-    editions.choose(C, C, NEW)
-    new = editions.build(C, NEW, 1.0).name
-    collections = EditionStore(journal, chroma, upkeep_in(tmp_path), lambda name: Model(Fingerprint("e")))
+    chroma = Shelves(Chaos(Random(0)))
+    store = EditionStore(journal, chroma, upkeep_in(tmp_path), lambda name: Model(Fingerprint("e")))
+    program = Program(journal, store)
+    new = program.build()
     for edition in (C, new):
-        collections.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
-    collections.forget_names()
-    editions.become(2.0, (C, "deleted"), (new, "live"))
+        store.open(edition).upsert([Record(f"{edition}#0", "", {}, np.ones(2, np.float32))])
+    store.forget_names()
+    program.editions.become(2.0, (C, "deleted"), (new, "live"))
     faults = iter([Transient("away")])
 
     def names() -> dict[str, str]:
@@ -145,118 +153,101 @@ def test_old_edition_is_not_deleted_while_a_name_may_be_anothers(
         return chroma._names()
 
     monkeypatch.setattr(chroma, "names", names)
-    swaps = swaps_of(journal, collections, now=3.0)
     for _ in range(2):
-        advance(swaps)
-    assert [edition.name for edition in editions.all()] == [new]
+        program.advance()
+    assert [edition.name for edition in program.editions.all()] == [new]
     assert chroma.collections.keys() == {"docs"}
     assert [record.id for record in chroma.records("docs")] == [f"{new}#0"]
 
 
-def test_names_are_arranged_after_an_error_during_a_switch(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+def test_program_killed_after_the_switch_has_arranged_names_and_ended_the_rebuild(
+    program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, collections = [], Collections()
-    monkeypatch.setattr(collections, "forget_names", lambda: seen.append("roles changed"))
-    _killed_after_the_switch(journal, collections, monkeypatch)
-    assert seen
-
-
-def test_rebuild_is_done_with_the_switch(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a kill right after it has everything built a second time."""
-    Requests(journal).put("rebuilding", C, "search misses records")
-    _killed_after_the_switch(journal, Collections(), monkeypatch)
-    assert not Requests(journal).get("rebuilding", C)
-    assert Notices(journal).get("rebuilt", C) == "100.0"
-
-
-@pytest.mark.parametrize("why", ["search misses records", "records were restored"])
-def test_rebuild_requested_during_a_build_follows_the_build(journal: Journal, why: str) -> None:
-    editions, requests = Editions(journal), Requests(journal)
-    swaps = swaps_of(journal)
-    fill(journal, C, 1, 0)
-    [entry] = of_collection(journal, C)
-    write(journal, entry)
-    editions.choose(C, C, OLD)
-    requests.put("rebuild", C, "search misses records")
-    [_, first] = arrange(swaps, journal, OLD, Rechunk())
-    fill(journal, first.edition, 1, 0)
-    requests.put("rebuild", C, why)
-    assert [each.edition for each in arrange(swaps, journal, OLD, Rechunk())] == [C, first.edition]
-
-    advance(swaps)
-    assert editions.live(C).name == first.edition
-    assert requests.get("rebuild", C) == why
-    [entry] = of_collection(journal, first.edition)
-    write(journal, entry)
-    [live, second] = arrange(swaps, journal, OLD, Rechunk())
-    assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
-
-
-def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(journal: Journal) -> None:
-    editions = Editions(journal)
-    swaps = swaps_of(journal, now=100_000.0)
-    editions.choose(C, C, OLD)
-    made = editions.build(C, NEW, 50.0)
-    Notices(journal).put("reach", C, "search misses records")
-    advance(swaps, complete=False)
-    assert not Requests(journal).get("rebuild", C)
-    editions.become(60.0, (made.name, "deleted"))
-    advance(swaps, complete=False)
-    assert Requests(journal).get("rebuild", C)
-
-
-def _killed_after_the_switch(
-    journal: Journal, collections: Collections, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    editions, swaps = Editions(journal), swaps_of(journal, collections)
-    editions.choose(C, C, OLD)
-    made = editions.build(C, NEW, 50.0)
-    become = Editions.become
+    new, become, seen = program.build(), Editions.become, list[str]()
 
     def killed(self: Editions, *roles: Any, **others: Any) -> None:
         become(self, *roles, **others)
         raise sqlite3.OperationalError("database or disk is full")
 
+    program.requests.put("rebuilding", C, "search misses records")
+    monkeypatch.setattr(program.collections, "forget_names", lambda: seen.append("roles changed"))
     monkeypatch.setattr(Editions, "become", killed)
     with pytest.raises(sqlite3.OperationalError):
-        advance(swaps)
-    assert editions.live(C).name == made.name
+        program.advance()
+    assert program.live == new
+    assert seen
+    assert not program.requests.get("rebuilding", C)
+    assert program.notices.get("rebuilt", C) == "100.0"
 
 
-def test_request_to_a_killed_daemon_is_carried_out_once_by_the_next(journal: Journal) -> None:
-    editions = swapped(journal)
-    for _ in range(2):  # then it was killed before it noted that it was done
-        Requests(journal).put("roll back", C, C)
-        advance(swaps_of(journal))
-        assert editions.live(C).name == C
-        assert not Requests(journal).get("roll back", C)
+def test_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time whole tables are read."""
+    looks = list[float]()
+    program.build()
+
+    def fail(self: Editions, *editions: object) -> str:
+        looks.append(program.now)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Editions, "obstacle", fail)
+    for _ in range(12):
+        program.advance()
+        program.now += 1.0
+    assert looks == [100.0, 105.0, 110.0]
 
 
-def test_source_that_returned_needs_approval_to_leave_again(journal: Journal) -> None:
-    swaps = swaps_of(journal)
-    requests = Requests(journal)
-    requests.put("prune", "s", "yes")
-    requests.put("prune", "other", "yes")
-    arrange(swaps, journal, NEW, Rechunk())
-    assert requests.all("prune") == {"other": "yes"}
+def test_names_that_cannot_be_arranged_are_logged_once(
+    program: Program, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> None:
+        raise Transient("Chroma is away")
+
+    monkeypatch.setattr(program.collections, "match_names", away)
+    for _ in range(5):
+        program.advance()
+    assert caplog.text.count("could not be renamed") == 1
 
 
-def test_change_of_a_collection_that_left_the_config_no_longer_waits(journal: Journal) -> None:
-    swaps = swaps_of(journal)
-    Notices(journal).put("waits", "former", "2 chunks exceed the limit of 0")
-    arrange(swaps, journal, NEW, Rechunk())
-    assert Notices(journal).all("waits") == {}
+# --- what is built ------------------------------------------------------------------------------------------
 
 
-def test_name_of_a_foreign_collection_is_not_taken(journal: Journal) -> None:
-    editions, swaps = Editions(journal), swaps_of(journal)
-    editions.choose(C, C, OLD)
-    fill(journal, C, 1, 0)
-    [entry] = of_collection(journal, C)
-    write(journal, entry)
-    standings = arrange(swaps, journal, NEW, Rechunk(mode="swap"))
-    assert [standing.edition for standing in standings] == [C, "docs--3"]
+@pytest.mark.parametrize("why", ["search misses records", "records were restored"])
+def test_rebuild_requested_during_a_build_follows_the_build(program: Program, why: str) -> None:
+    program.fill(C, 1)
+    program.editions.choose(C, C, OLD)
+    program.requests.put("rebuild", C, "search misses records")
+    [_, first] = program.arrange(OLD)
+    assert first.edition is not None
+    program.fill(first.edition, 1)
+    program.requests.put("rebuild", C, why)
+    assert [each.edition for each in program.arrange(OLD)] == [C, first.edition]
+
+    program.advance()
+    assert program.live == first.edition
+    assert program.requests.get("rebuild", C) == why
+    [entry] = of_collection(program.journal, first.edition)
+    program.journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", KNOWN)], ["r"])
+    [live, second] = program.arrange(OLD)
+    assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
+
+
+def test_collection_under_replacement_is_not_rebuilt_for_unreachable_records(program: Program) -> None:
+    program.now, new = 100_000.0, program.build()
+    program.notices.put("reach", C, "search misses records")
+    program.advance(complete=False)
+    assert not program.requests.get("rebuild", C)
+    program.editions.become(60.0, (new, "deleted"))
+    program.advance(complete=False)
+    assert program.requests.get("rebuild", C)
+
+
+def test_name_of_a_foreign_collection_is_not_taken(program: Program) -> None:
+    program.editions.choose(C, C, OLD)
+    program.fill(C, 1)
+    assert [setup.edition for setup in program.arrange(NEW)] == [C, "docs--3"]
 
 
 def parsed_by(**versions: int) -> Choices:
@@ -274,23 +265,41 @@ def parsed_by(**versions: int) -> Choices:
     ],
 )
 def test_new_version_of_a_parser_matters_only_if_the_parser_reads_documents(
-    journal: Journal, wanted: Choices, built: bool
+    program: Program, wanted: Choices, built: bool
 ) -> None:
-    editions = Editions(journal)
-    fill(journal, C, 3, 0)
+    editions = program.editions
+    program.fill(C, 3)
     editions.choose(C, C, parsed_by(text=1, pdf=1))
     editions.note(replace(editions.live(C), uuids=("uuid",), embedder=Fingerprint("e")))
-    swaps = Swaps(journal, Collections(), lambda: 0.0)
-    arrange(swaps, journal, wanted, Rechunk())
+    program.arrange(wanted)
     assert (len(editions.of(C, "staging")) == 1) is built
     assert (editions.live(C).choices == wanted) is not built
 
 
+# --- requests of commands -----------------------------------------------------------------------------------
+
+
+def test_request_to_a_killed_daemon_is_carried_out_once_by_the_next(journal: Journal) -> None:
+    before = Program(journal)
+    before.editions.become(60.0, (C, "previous"), (before.build(), "live"))
+    for _ in range(2):  # the first was killed before it noted that it was done
+        program = Program(journal)
+        program.requests.put("roll back", C, C)
+        program.advance()
+        roles = {str(edition.name): edition.role for edition in program.editions.all()}
+        assert roles == {"docs": "live", "docs--2": "previous"}
+        assert not program.requests.get("roll back", C)
+
+
+def test_request_to_arrange_is_void_once_the_program_started_which_arranges_all(journal: Journal) -> None:
+    Requests(journal).arrange()
+    assert not Program(journal).advance()
+
+
 def test_request_stored_while_requests_are_taken_is_carried_out_next(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command writes it between the look at the requests and their removal."""
-    swaps = swaps_of(journal)
     command, get = Journal(tmp_path / "journal.sqlite3"), Requests.get
 
     def look_and_be_late(self: Requests, kind: Any, subject: str = "") -> str | None:
@@ -301,49 +310,22 @@ def test_request_stored_while_requests_are_taken_is_carried_out_next(
         return found
 
     monkeypatch.setattr(Requests, "get", look_and_be_late)
-    assert [swaps.run_pending_requests() for _ in range(3)] == [False, True, False]
+    assert [program.advance() for _ in range(3)] == [False, True, False]
     command.close()
 
 
-def test_rollback_requested_during_another_stays(journal: Journal) -> None:
-    requests = Requests(journal)
-    requests.put("roll back", C, "docs--3")
-    requests.take("roll back", C, "docs")
-    assert requests.get("roll back", C) == "docs--3"
-    requests.take("roll back", C, "docs--3")
-    assert requests.get("roll back", C) is None
+def test_rollback_requested_during_another_stays(program: Program) -> None:
+    program.requests.put("roll back", C, "docs--3")
+    for done, left in (("docs", "docs--3"), ("docs--3", None)):
+        program.requests.take("roll back", C, done)
+        assert program.requests.get("roll back", C) == left
 
 
-def test_edition_that_fails_for_an_unknown_reason_is_examined_every_few_seconds(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each time whole tables are read."""
-    editions, now, looks = Editions(journal), [100.0], list[float]()
-    editions.choose(C, C, OLD)
-    editions.build(C, NEW, 50.0)
-    swaps = Swaps(journal, Collections(), lambda: now[0])  # type: ignore[arg-type]
-
-    def fail(self: Editions, *editions: object) -> str:
-        looks.append(now[0])
-        raise RuntimeError("a defect")
-
-    monkeypatch.setattr(Editions, "obstacle", fail)
-    for _ in range(12):
-        advance(swaps)
-        now[0] += 1.0
-    assert looks == [100.0, 105.0, 110.0]
-
-
-def test_names_that_cannot_be_seen_to_are_logged_once(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    collections = Collections()
-
-    def away() -> None:
-        raise Transient("Chroma is away")
-
-    monkeypatch.setattr(collections, "match_names", away)
-    swaps = swaps_of(journal, collections)
-    for _ in range(5):
-        advance(swaps)
-    assert caplog.text.count("could not be renamed") == 1
+def test_new_config_ends_what_waited_for_its_sources_and_collections(program: Program) -> None:
+    """A source that returned needs approval to leave again."""
+    program.requests.put("prune", "s", "yes")
+    program.requests.put("prune", "other", "yes")
+    program.notices.put("waits", "former", "2 chunks exceed the limit of 0")
+    program.arrange(NEW)
+    assert program.requests.all("prune") == {"other": "yes"}
+    assert program.notices.all("waits") == {}
