@@ -136,9 +136,10 @@ def test_refused_write_blames_the_disk_only_if_it_is_full(
             assert caplog.messages[-1].endswith(reason)
 
 
-def test_server_that_leaves_requests_unanswered_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_server_that_leaves_requests_unanswered_is_started_again_unless_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "ingestor")
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         first = server_of(backend).pid
@@ -146,6 +147,12 @@ def test_server_that_leaves_requests_unanswered_is_started_again(
         assert server_of(backend).pid == first
         impatient(monkeypatch)
         os.kill(first, signal.SIGSTOP)
+        with monkeypatch.context() as busy:
+            minutes = count(1000)
+            busy.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
+            backend.trouble("docs", Unanswered("it is loading"))
+            assert caplog.messages[-1].endswith("waiting longer for an answer")
+        assert server_of(backend).pid == first
         backend.trouble("docs", Unanswered("nor did it ever again"))
         assert server_of(backend).pid != first
         assert opened(backend).count() == 20

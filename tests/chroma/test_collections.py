@@ -57,6 +57,7 @@ def test_collection_changes_over_to_another_function_and_keeps_its_records(serve
     described.assert_not_called()
 
 
+@pytest.mark.slow  # tests/test_layers.py has where these packages may be imported
 def test_writing_and_querying_load_no_model(open_server):
     code = f"""
 import sys

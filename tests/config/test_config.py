@@ -29,17 +29,11 @@ def test_config_of_sources_alone_is_valid() -> None:
     assert (only.scan_every, only.max_loss) == (300.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ("full", "full"),
-        ("lean", "lean"),
-        ("[b, a, b]", ("a", "b")),
-        ("{abc: lean}", "lean"),
-        ("{abc: [a]}", ("a",)),
-        ("{other: lean}", "full"),
-    ],
-)
+PROFILES = {"full": "full", "lean": "lean", "[b, a, b]": ("a", "b")}
+BY_COLLECTION = {"{abc: lean}": "lean", "{abc: [a]}": ("a",), "{other: lean}": "full"}
+
+
+@pytest.mark.parametrize(("metadata", "expected"), [*PROFILES.items(), *BY_COLLECTION.items()])
 def test_metadata_profile_is_that_of_the_collection(metadata: str, expected: object) -> None:
     other = "  - {name: b, kind: folder, path: more, collection: other}\n"
     assert load_text(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
@@ -144,24 +138,17 @@ def test_chroma_has_three_forms(chroma: str, expected: object) -> None:
     assert load_text(f"chroma: {chroma}\n{SOURCE}", {"YES": "yes", "T": "x"}).chroma == expected
 
 
+RECURSIVE = "{strategy: recursive, size: 300, overlap: 7}"
+
+
 @pytest.mark.parametrize(
     ("top", "own", "strategy", "changed"),
     [
-        ("{strategy: recursive, size: 300}", "{}", "recursive", {"size": 300}),
-        (
-            "{strategy: recursive, size: 300, overlap: 7}",
-            "{size: 400}",
-            "recursive",
-            {"size": 400, "overlap": 7},
-        ),
+        (RECURSIVE, "{}", "recursive", {"size": 300, "overlap": 7}),
+        (RECURSIVE, "{size: 400}", "recursive", {"size": 400, "overlap": 7}),
+        (RECURSIVE, "{strategy: fixed}", "fixed", {"size": 200}),
+        (RECURSIVE, "{strategy: recursive}", "recursive", {"size": 200, "overlap": 0}),
         ("{strategy: fixed, size: 300}", "{unit: characters}", "fixed", {"size": 300, "unit": "characters"}),
-        ("{strategy: recursive, size: 300}", "{strategy: fixed}", "fixed", {"size": 200}),
-        (
-            "{strategy: recursive, size: 300, overlap: 7}",
-            "{strategy: recursive}",
-            "recursive",
-            {"size": 200, "overlap": 0},
-        ),
         ("{strategy: sentence}", "{max_tokens: null}", "sentence", {"max_tokens": None}),
         ("{strategy: sentence, max_tokens: 99}", "{max_tokens: }", "sentence", {"max_tokens": 99}),
     ],
@@ -190,17 +177,10 @@ def test_key_without_value_counts_as_missing() -> None:
     assert load_text(text) == load_text(SOURCE)
 
 
-@pytest.mark.parametrize(
-    ("written", "path"),
-    [
-        ("docs", "/conf/docs"),
-        ("./docs/", "/conf/docs"),
-        ("../docs", "/docs"),
-        ("/abs/x", "/abs/x"),
-        ("~/docs", "/home/ann/docs"),
-        (".", "/conf"),
-    ],
-)
+PATHS = {"docs": "/conf/docs", "./docs/": "/conf/docs", "../docs": "/docs", "/abs/x": "/abs/x", ".": "/conf"}
+
+
+@pytest.mark.parametrize(("written", "path"), [*PATHS.items(), ("~/docs", "/home/ann/docs")])
 def test_relative_paths_begin_at_folder_of_config(
     written: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def test_mistakes_of_configs_are_reported_with_line_and_remedy() -> None:
     [
         ("", "0: is empty; `ingestor init` writes a commented config"),
         ("state: a\nx: \x07\n", "2: not valid YAML: the character U+0007 is not allowed"),
-        ("[" * 2000, "0: is nested too deeply: remove levels of nesting"),
+        ("[" * 700, "0: is nested too deeply: remove levels of nesting"),
         (f"scan_every: '{'9' * 400}'\n{SOURCE}", "1: scan_every: must be at most 3650d"),
         (f"cache: {{size: '{'9' * 400}'}}\n{SOURCE}", "1: cache.size: must be at most 1000000TB"),
         (

@@ -71,7 +71,7 @@ def broken_while_cut_again(folder: Path) -> World:
     for key in world.files.contents:
         world.loop.running.memory.forget(FILES, key)
     world.files.parser_broken = world.files.ever_broken = True
-    for _ in range(100):
+    for _ in range(60):
         world.now += 1
         world.engine_step()
     return world

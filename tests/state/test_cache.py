@@ -232,11 +232,11 @@ def test_locked_file_is_an_empty_cache_and_not_an_error(path, monkeypatch):
 
 
 def test_cache_is_shared_by_threads_and_processes(path):
-    texts = [str(n) for n in range(600)]
+    texts = [str(n) for n in range(300)]
     truth = dict(zip(map(text_digest, texts), vectors_of(texts), strict=True))
 
     def work(cache, start):
-        for at in range(start, 600, 60):
+        for at in range(start, 300, 60):
             digests = fill(cache, texts[at : at + 60])
             got = cache.get(ONE, list(truth))
             assert set(digests) <= set(got)
@@ -245,7 +245,7 @@ def test_cache_is_shared_by_threads_and_processes(path):
     with reopened(path) as first, reopened(path) as second:
         with ThreadPoolExecutor(6) as threads:
             list(threads.map(work, [first, second] * 3, range(0, 60, 10)))
-        assert len(first.get(ONE, list(truth))) == 600 == len(second.get(ONE, list(truth)))
+        assert len(first.get(ONE, list(truth))) == 300 == len(second.get(ONE, list(truth)))
 
 
 def test_sound_cache_is_silent(path, caplog):

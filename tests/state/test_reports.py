@@ -41,7 +41,7 @@ def large_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def large(large_path: Path) -> Journal:
     journal = Journal(large_path, synchronous="OFF")
-    fill(journal, 3000)
+    fill(journal, 1500)
     with journal.transaction() as db:
         db.execute("UPDATE documents SET wanted_version = NULL, since = 5 WHERE id % 7 = 0")
         db.execute("UPDATE documents SET shortfall = 'empty' WHERE id % 11 = 0 AND NOT quarantined")

@@ -96,7 +96,7 @@ FIRST, LARGE, LAST = (
 )
 
 
-@given(st.lists(st.lists(DIFFERING)))
+@given(st.lists(st.lists(DIFFERING, max_size=3), max_size=4))
 def test_page_store_is_a_list_of_pages(pages: list[list[Differing]]) -> None:
     store = PageStore()
     for page in pages:
