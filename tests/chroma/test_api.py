@@ -99,7 +99,7 @@ def test_connection_is_used_again_until_the_server_ends_it() -> None:
 
 
 def test_many_threads_request_at_once() -> None:
-    with answering(200, b"42") as (port, seen), ThreadPoolExecutor(8) as threads:
+    with answering(200, b"42") as (port, seen), ThreadPoolExecutor(4) as threads:
         api = Client(HOST, port)
         assert list(threads.map(lambda _: api.count(DOCS), range(40))) == [42] * 40
         api.close()
