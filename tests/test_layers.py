@@ -94,7 +94,7 @@ MAY_THREAD = {
     "ingestor.connectors.imap.session": "a Lock: workers share connections; Timers end slow and idle ones",
     "ingestor.state.journal": "a Lock: threads share its connection",
     "ingestor.lexical.file": "a Lock: threads take a connection each, and put it back",
-    "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
+    "ingestor.service.situation": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.search.rerankers": "threads that a search can leave",
     "ingestor.page.overview": "a thread that notes the figures of the day",
     "ingestor.http_server.server": "a thread with the event loop of all connections, and its timers",

@@ -3,7 +3,7 @@
 ``mcp`` is an optional package, so this module is imported at first use.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from inspect import getdoc
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -30,8 +30,6 @@ Names = Annotated[
     str | list[str],
     Field(description="Name of the collection, several names, or * for all; leave it out if there is one."),
 ]
-Answers = Callable[[str, str, object], Awaitable[Any]]
-Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
 _REMEDIES = {"document": "`list_documents` names them", "collection": "`status` names them"}
@@ -57,7 +55,7 @@ class _StrictTool(RegisteredTool):  # type: ignore[misc]
         return f"{place}: {mistake['msg']}"
 
 
-def _register(tool: Tool) -> RegisteredTool:
+def _register(tool: Callable[..., Any]) -> RegisteredTool:
     """Convert a function to a tool that refuses unknown arguments, and whose schema says so."""
     made = _StrictTool.from_function(
         tool,
@@ -75,18 +73,17 @@ def _register(tool: Tool) -> RegisteredTool:
 
 def server(ask: Ask) -> MCPServer:
     """Return an MCP server with all tools. ``ask``: sends a request to the daemon's service port."""
-    answers = _answers(ask)
-    tools = (_search(answers), _read(answers), _list_documents(answers), _status(answers))
+    tools = _Tools(ask)
     made = MCPServer(
         "ingestor", instructions=_ABOUT, version=__version__, log_level="WARNING", subscriptions=False,
-        tools=[_register(tool) for tool in tools],
+        tools=[_register(tool) for tool in (tools.search, tools.read, tools.list_documents, tools.status)],
     )  # fmt: skip
     made.resource(
         "ingestor://{collection}/{document_id}",
         name="document",
         description="The text of a document; ids come from list_documents and search.",
         mime_type="text/plain",
-    )(_document(answers))
+    )(tools.document)
     return made
 
 
@@ -101,26 +98,6 @@ def over_http(made: MCPServer, most: int) -> Starlette:
         json_response=True, stateless_http=True, max_request_body_size=most, transport_security=guarded
     )
     return app
-
-
-def _answers(ask: Ask) -> Answers:
-    async def answers(method: str, path: str, body: object = None) -> Any:
-        """Send a request to the daemon, and return the parsed body of the response.
-
-        Raises ToolError with a remedy if the daemon refuses the request or does not run.
-        """
-        try:
-            status, content = await ask(method, path, body)
-        except DaemonAway as error:
-            raise ToolError(str(error)) from error
-        if status == 200:
-            return _escape(content)
-        problem = content if isinstance(content, dict) else {}
-        message = problem.get("error") or f"the daemon's answer cannot be read (HTTP {status})"
-        remedy = _REMEDIES.get(problem.get("where", "")) if status == 404 else None
-        raise ToolError(f"{message}; {remedy}" if remedy else message)
-
-    return answers
 
 
 def _escape(value: Any) -> Any:
@@ -140,8 +117,14 @@ def _unescape(name: str) -> str:
     return raw(name) if "\\u" in name else name
 
 
-def _search(answers: Answers) -> Tool:
+class _Tools:
+    """The tools. Their docstrings and parameters are what an assistant reads about them."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
     async def search(
+        self,
         query: Annotated[str, Field(description="The question, or words that the text has.")],
         collection: Names = "",
         n: Annotated[int, Field(ge=1, le=50, description="Hits.")] = 5,
@@ -167,18 +150,15 @@ def _search(answers: Answers) -> Tool:
             "query": query, "collection": collection, "n": n, "budget_tokens": budget_tokens, "mode": mode,
             "where": where, "expand": expand, "distinct": True,
         }  # fmt: skip
-        answer = await answers("POST", "/search", body)
+        answer = await self._answer("POST", "/search", body)
         left_out = ("ids", "previous", "next")
         passages = [
             {key: value for key, value in one.items() if key not in left_out} for one in answer["passages"]
         ]
         return {"passages": passages, **{key: answer[key] for key in ("mode", "fallback", "needed_tokens")}}
 
-    return search
-
-
-def _read(answers: Answers) -> Tool:
     async def read(
+        self,
         document_id: str,
         collection: Name = "",
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
@@ -188,13 +168,12 @@ def _read(answers: Answers) -> Tool:
 
         `next` is the `start` of the next part, or null at the end of the text.
         """
-        return await _document_of(answers, collection, document_id, {"start": start, "end": end})
+        span = {"start": start} if end is None else {"start": start, "end": end}
+        path = f"/documents/{quote(_unescape(document_id), safe='')}"
+        return await self._answer("GET", f"{path}?{urlencode({'collection': collection, **span})}")
 
-    return read
-
-
-def _list_documents(answers: Answers) -> Tool:
     async def list_documents(
+        self,
         collection: Name = "",
         match: Annotated[str, Field(description="Part of the path or name; empty: all.")] = "",
         after: Annotated[str, Field(description="`next` of the page before.")] = "",
@@ -205,34 +184,32 @@ def _list_documents(answers: Answers) -> Tool:
         If there are more, `next` is the value of `after` for them.
         """
         given = {"collection": collection, "match": match, "after": _unescape(after), "limit": limit}
-        return dict(await answers("GET", f"/documents?{urlencode(given)}", None))
+        return await self._answer("GET", f"/documents?{urlencode(given)}")
 
-    return list_documents
-
-
-def _status(answers: Answers) -> Tool:
-    async def status() -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         """List collections and sources with their documents by state, and whether they are up to date."""
-        return dict(await answers("GET", "/status", None))
+        return await self._answer("GET", "/status")
 
-    return status
-
-
-def _document(answers: Answers) -> Callable[[str, str], Awaitable[str]]:
-    async def document(collection: str, document_id: str) -> str:
+    async def document(self, collection: str, document_id: str) -> str:
         try:
-            result = await _document_of(answers, collection, document_id, {"end": 50_000})
+            result = await self.read(document_id, collection, end=50_000)
         except ToolError as error:
             raise ResourceError(str(error)) from error
         more = [] if result["next"] is None else [f"[continues: read on from character {result['next']}]"]
         return "\n\n".join([*(passage["text"] for passage in result["passages"]), *more])
 
-    return document
+    async def _answer(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Send a request to the daemon, and return the parsed body of the response.
 
-
-async def _document_of(
-    answers: Answers, collection: str, document: str, span: Mapping[str, int | None]
-) -> dict[str, Any]:
-    given = {"collection": collection, **{key: value for key, value in span.items() if value is not None}}
-    path = f"/documents/{quote(_unescape(document), safe='')}"
-    return dict(await answers("GET", f"{path}?{urlencode(given)}", None))
+        Raises ToolError with a remedy if the daemon refuses the request or does not run.
+        """
+        try:
+            status, content = await self._ask(method, path, body)
+        except DaemonAway as error:
+            raise ToolError(str(error)) from error
+        if status == 200:
+            return dict(_escape(content))
+        problem = content if isinstance(content, dict) else {}
+        message = problem.get("error") or f"the daemon's answer cannot be read (HTTP {status})"
+        remedy = _REMEDIES.get(problem.get("where", "")) if status == 404 else None
+        raise ToolError(f"{message}; {remedy}" if remedy else message)

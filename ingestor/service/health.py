@@ -14,9 +14,8 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.http_server.requests import json_response
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Kept
 from ingestor.service.searching import problems, require_owner
-from ingestor.service.situation import UNLISTED, UNREADABLE, Situation, obstacles
+from ingestor.service.situation import UNLISTED, UNREADABLE, Kept, Situation, obstacles
 
 PATHS = frozenset({"/healthz", "/readyz"})
 STUCK = 300.0  # seconds without a step of the engine's loop, after which a restart may help
@@ -60,13 +59,12 @@ def overview(situation: Situation) -> dict[str, Any]:
         "reasons": reasons,
         "waiting": situation.live.waiting,
         "collections": {
-            name: _count(situation, collection=name)
-            for name in sorted({key[1] for key in situation.documents})
+            name: situation.count(collection=name) for name in sorted({key[1] for key in situation.documents})
         },
         "sources": {
             name: {
-                "documents": _count(situation, source=name),
-                "lag": 0.0 if one.oldest is None else max(0.0, round(situation.at - one.oldest, 1)),
+                "documents": situation.count(source=name),
+                "lag": round(situation.lag(name) or 0.0, 1),
                 "last_listing": one.last_listing,
                 "held": one.held,
                 "paused": one.paused,
@@ -74,12 +72,3 @@ def overview(situation: Situation) -> dict[str, Any]:
             for name, one in situation.sources.items()
         },
     }
-
-
-def _count(situation: Situation, source: str | None = None, collection: str | None = None) -> dict[str, int]:
-    """Count documents by state. ``source``, ``collection``: count only documents of these; None for all."""
-    counts: dict[str, int] = {}
-    for (of, into, state), number in situation.documents.items():
-        if source in (None, of) and collection in (None, into):
-            counts[state] = counts.get(state, 0) + number
-    return counts

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
@@ -17,8 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ingestor import __version__
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestRefused
-from ingestor.service.gathering import Kept
-from ingestor.service.situation import Situation, SourceFigures
+from ingestor.service.situation import Kept, Situation
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -63,16 +63,13 @@ class RequestMetrics:
                 status = refused.status
                 raise
             finally:
-                self._note(scope, status, perf_counter() - begun)
+                route = scope.get("route")
+                path = route.path if isinstance(route, Route) else "other"
+                method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD") else "other"
+                self._number.labels(path, method, str(status)).inc()
+                self._seconds.labels(path).observe(perf_counter() - begun)
 
         return serve
-
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        path = route.path if isinstance(route, Route) else "other"
-        method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD") else "other"
-        self._number.labels(path, method, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
 
 
 def registry_of(situation: Kept[Situation]) -> CollectorRegistry:
@@ -105,9 +102,9 @@ def metrics(now: Situation) -> Iterator[Metric]:
     yield _counter(
         "chroma_restarts", "Restarts of the Chroma server by ingestor since its start.", now.chroma_restarts
     )
-    yield _gauges("disk_free_bytes", "Free space of the file system.", now.disk_free, "folder")
-    yield _gauges("folder_bytes", "Size of a folder that ingestor writes.", now.sizes, "folder")
-    yield _gauges("dead_bytes", "Free pages in a SQLite file.", now.dead, "file")
+    yield _gauge("disk_free_bytes", "Free space of the file system.", now.disk_free, "folder")
+    yield _gauge("folder_bytes", "Size of a folder that ingestor writes.", now.sizes, "folder")
+    yield _gauge("dead_bytes", "Free pages in a SQLite file.", now.dead, "file")
     yield _gauge("engine_idle_seconds", "Seconds since the last step of the engine's loop.", now.idle)
     refused = "1: the config file has an error, and the previous config stays in force."
     yield _gauge("config_error", refused, bool(now.live.config_error))
@@ -118,31 +115,19 @@ def metrics(now: Situation) -> Iterator[Metric]:
 
 
 def _of_sources(now: Situation) -> Iterator[Metric]:
-    def lag(one: SourceFigures) -> float:
-        return 0.0 if one.oldest is None else max(0.0, now.at - one.oldest)
-
-    gauges: tuple[tuple[str, str, Callable[[SourceFigures], float | None]], ...] = (
-        ("lag_seconds", "Age of the oldest change that readers do not see yet.", lag),
-        (
-            "source_last_listing_timestamp_seconds",
-            "Time of the last complete listing.",
-            lambda one: one.last_listing,
-        ),
-        ("source_listing_interval_seconds", "Seconds between listings.", lambda one: one.interval),
-        ("source_held", "1: held; nothing is removed until a person decides.", lambda one: one.held),
-        (
-            "source_last_success_timestamp_seconds",
-            "Time of the last complete listing or write.",
-            lambda one: one.last_success,
-        ),
-        ("source_paused", "1: paused by `ingestor pause`.", lambda one: one.paused),
-    )
-    for name, about, value in gauges:
-        yield _gauges(name, about, {source: value(one) for source, one in now.sources.items()}, "source")
+    lags = {source: now.lag(source) or 0.0 for source in now.sources}
+    yield _gauge("lag_seconds", "Age of the oldest change that readers do not see yet.", lags, "source")
+    for name, field, about in (
+        ("last_listing_timestamp_seconds", "last_listing", "Time of the last complete listing."),
+        ("listing_interval_seconds", "interval", "Seconds between listings."),
+        ("held", "held", "1: held; nothing is removed until a person decides."),
+        ("last_success_timestamp_seconds", "last_success", "Time of the last complete listing or write."),
+        ("paused", "paused", "1: paused by `ingestor pause`."),
+    ):
+        samples = {source: getattr(one, field) for source, one in now.sources.items()}
+        yield _gauge(f"source_{name}", about, samples, "source")
     listing = {name: one.since for name, one in now.live.listing.items()}
-    yield _gauges(
-        "source_listing_started_timestamp_seconds", "Start of a running listing.", listing, "source"
-    )
+    yield _gauge("source_listing_started_timestamp_seconds", "Start of a running listing.", listing, "source")
 
 
 def _of_collections(now: Situation) -> Iterator[Metric]:
@@ -150,17 +135,17 @@ def _of_collections(now: Situation) -> Iterator[Metric]:
     readable = {name: one.readable for name, one in served.items()}
     writable = {name: one.writable for name, one in served.items()}
     records = {(name, role): n for name, one in served.items() for role, n in one.records.items()}
-    yield _gauges("collection_readable", "1: Chroma reads the collection.", readable, "collection")
-    yield _gauges(
+    yield _gauge("collection_readable", "1: Chroma reads the collection.", readable, "collection")
+    yield _gauge(
         "collection_writable", "0: writes to the collection fail repeatedly.", writable, "collection"
     )
-    yield _gauges("collection_records", "Records in Chroma, by role.", records, "collection", "role")
+    yield _gauge("collection_records", "Records in Chroma, by role.", records, "collection", "role")
     swaps = {
         (name, which): number
         for name, progress in now.swaps.items()
         for which, number in zip(("done", "all"), progress, strict=True)
     }
-    yield _gauges(
+    yield _gauge(
         "swap_documents", "Documents of a collection that is being rebuilt.", swaps, "collection", "which"
     )
 
@@ -171,21 +156,21 @@ def _of_collections(now: Situation) -> Iterator[Metric]:
         ("check_timestamp_seconds", "at", "Time of the last check."),
     ):
         samples = {(each.collection, each.questions): getattr(each, field) for each in now.checks}
-        yield _gauges(name, about, samples, "collection", "questions")
+        yield _gauge(name, about, samples, "collection", "questions")
 
 
 def _of_work(now: Situation) -> Iterator[Metric]:
     kinds = ("added", "replaced", "patched", "dropped")
     written = {kind: float(now.live.tally.get(f"records_{kind}", 0)) for kind in kinds}
     reasons = "source", "reason"
-    yield _gauges("documents", "Documents by state.", now.documents, "source", "collection", "state")
-    yield _gauges(
+    yield _gauge("documents", "Documents by state.", now.documents, "source", "collection", "state")
+    yield _gauge(
         "quarantined_documents",
         "Documents that cannot be read, by the kind of the reason.",
         kinds_of_reasons(now.reasons),
         *reasons,
     )
-    yield _gauges("documents_in_flight", "Documents that are being prepared.", now.live.in_flight, "source")
+    yield _gauge("documents_in_flight", "Documents that are being prepared.", now.live.in_flight, "source")
     yield _gauge("documents_waiting", "Documents that are due or in flight.", now.live.waiting)
     yield _counter("embedded_texts", "Texts that the model embedded.", now.embedded.texts)
     yield _counter("embedded_tokens", "Tokens that the model embedded.", now.embedded.tokens)
@@ -195,13 +180,13 @@ def _of_work(now: Situation) -> Iterator[Metric]:
         "embedding_queue_texts", "Texts that wait for the model, or are being embedded.", now.embedded.waiting
     )
     yield _gauge("embedding_batch_seconds", "Seconds since the running batch started.", now.embedded.busy_for)
-    yield _counters(
+    yield _counter(
         "document_changes", "Changes of documents that readers see.", now.work.changes, "source", "kind"
     )
-    yield _counters("records_written", "Records written to Chroma.", written, "kind")
-    yield _counters("document_retries", "Failed attempts that are retried.", now.work.retries, *reasons)
-    yield _counters("document_failures", "Documents quarantined.", now.work.failures, *reasons)
-    yield _counters("stage_seconds", "Seconds that all threads spent in a stage.", now.stages, "stage")
+    yield _counter("records_written", "Records written to Chroma.", written, "kind")
+    yield _counter("document_retries", "Failed attempts that are retried.", now.work.retries, *reasons)
+    yield _counter("document_failures", "Documents quarantined.", now.work.failures, *reasons)
+    yield _counter("stage_seconds", "Seconds that all threads spent in a stage.", now.stages, "stage")
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
@@ -219,28 +204,19 @@ def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str,
     return kept
 
 
-def _gauge(name: str, about: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"ingestor_{name}", about, value=float(value))
+def _metric(
+    family: type[GaugeMetricFamily] | type[CounterMetricFamily],
+    name: str, about: str, samples: Samples | float, *labels: str,
+) -> Metric:  # fmt: skip
+    """Build a metric. ``samples``: its value, or the value of each sample by the values of its labels.
 
-
-def _counter(name: str, about: str, value: float) -> Metric:
-    return CounterMetricFamily(f"ingestor_{name}", about, value=float(value))
-
-
-def _gauges(name: str, about: str, samples: Samples, *labels: str) -> Metric:
-    return _with_samples(GaugeMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
-
-
-def _counters(name: str, about: str, samples: Samples, *labels: str) -> Metric:
-    return _with_samples(CounterMetricFamily(f"ingestor_{name}", about, labels=labels), samples)
-
-
-def _with_samples(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
-    """Add samples to a metric, and return the metric.
-
-    ``samples``: value of each sample, by the values of its labels. If a value is None, no sample is added.
+    If a sample's value is None, the sample is omitted.
     """
-    for key, value in samples.items():
+    made = family(f"ingestor_{name}", about, labels=labels)
+    for key, value in samples.items() if isinstance(samples, Mapping) else [((), samples)]:
         if value is not None:
-            family.add_metric([key] if isinstance(key, str) else list(key), float(value))
-    return family
+            made.add_metric([key] if isinstance(key, str) else list(key), float(value))
+    return made
+
+
+_gauge, _counter = partial(_metric, GaugeMetricFamily), partial(_metric, CounterMetricFamily)

@@ -88,10 +88,8 @@ def description() -> Schema:
         "info": {"title": "ingestor", "version": __version__},
         "security": [{"token": []}, {}],
         "paths": {
-            "/healthz": {"get": _without_token(_plain("Whether the engine runs", _HEALTHY, 503))},
-            "/readyz": {
-                "get": _without_token(_plain("Whether collections are complete and searchable", _READY, 503))
-            },
+            "/healthz": {"get": _probe("Whether the engine runs", _HEALTHY)},
+            "/readyz": {"get": _probe("Whether collections are complete and searchable", _READY)},
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},
             "/search": {"post": _call("Search a collection", _reference("Answer"), _reference("Question"))},
@@ -171,16 +169,8 @@ def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Sc
     }
 
 
-def _plain(summary: str, answer: Schema, *others: int) -> Schema:
-    """Describe an address whose responses have the same schema with several status codes.
-
-    ``others``: status codes besides 200.
-    """
+def _probe(summary: str, answer: Schema) -> Schema:
+    """Describe an address that needs no token, and whose responses have one schema with 200 and 503."""
     call = _call(summary, answer)
-    same = {str(status): {**call["responses"]["200"], "description": "not now"} for status in others}
-    return {**call, "responses": {**call["responses"], **same}}
-
-
-def _without_token(call: Schema) -> Schema:
-    """Return the description of an address, marked as needing no token."""
-    return {**call, "security": []}
+    later = {**call["responses"]["200"], "description": "not now"}
+    return {**call, "responses": {**call["responses"], "503": later}, "security": []}

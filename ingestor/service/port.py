@@ -24,9 +24,7 @@ from ingestor.http_server.requests import Bounded, Guarded, RequestRefused, Serv
 from ingestor.http_server.server import Server
 from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.gathering import Kept, gather
-from ingestor.service.health import PATHS
-from ingestor.service.situation import Situation
+from ingestor.service.situation import Kept, Situation, gather
 from ingestor.state.journal import JournalReader
 
 
@@ -103,24 +101,17 @@ def _route(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
     router = Router(every, redirect_slashes=False, default=unknown)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
-        _require_method(every, scope)
+        near = [(route, match) for route in every if (match := route.matches(scope)[0]) is not Match.NONE]
+        if near and all(match is Match.PARTIAL for _, match in near):  # another method of this path
+            known = {each for route, _ in near if isinstance(route, Route) for each in route.methods or ()}
+            allowed = ", ".join(sorted(known))
+            raise RequestRefused(405, f"this address accepts only the methods {allowed}", {"Allow": allowed})
         await router(scope, receive, send)
 
     return dispatch
 
 
-def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
-    """Raise RequestRefused if the path exists, but does not accept the method of the request."""
-    near = [(route, match) for route in routes if (match := route.matches(scope)[0]) is not Match.NONE]
-    if near and all(match is Match.PARTIAL for _, match in near):
-        methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
-        allowed = ", ".join(sorted(methods))
-        raise RequestRefused(405, f"this address accepts only the methods {allowed}", {"Allow": allowed})
-
-
 log = logging.getLogger("ingestor")
-
-LIMITS = ServerLimits(always=PATHS)
 
 
 @contextmanager
@@ -137,18 +128,15 @@ def open_service(
         return
     journal = JournalReader(journal_path)
     shared = common(view(journal), http)
-    pages = paging(shared)
+    pages, limits = paging(shared), ServerLimits(always=health.PATHS)
     try:
-        server = Server(application(shared, pages), http.host, http.port, LIMITS)
+        server = Server(application(shared, pages), http.host, http.port, limits)
     except OSError as error:
-        log.error(
-            "the service port is not open: %s",
-            _advice(http, error),
-            extra=event("message", reason=_advice(http, error)),
-        )
+        reason, advice = _explain(http, error)
+        log.error("the service port is not open: %s", advice, extra=event("message", reason=advice))
         pages.close()
         shared.daemon.close()
-        yield _reason(http, error)
+        yield reason
         return
     server.start()
     log.info("the service port listens at %s", http.url, extra=event("listening", address=http.url))
@@ -160,21 +148,15 @@ def open_service(
         shared.daemon.close()
 
 
-def _reason(http: Http, error: OSError) -> str:
-    """Explain why the port cannot be opened. The text has no remedy; ``ingestor status`` shows it."""
+def _explain(http: Http, error: OSError) -> tuple[str, str]:
+    """Return why the port cannot be opened, for ``ingestor status``, and the reason with its remedy."""
     place = f"{http.host}:{http.port}"
     if error.errno != errno.EADDRINUSE:
-        return f"cannot listen on {place}: {error.strerror}"
-    return f"{place} is taken by another program"
-
-
-def _advice(http: Http, error: OSError) -> str:
-    """Explain why the port cannot be opened, and what to do about it. The text is logged."""
-    if error.errno != errno.EADDRINUSE:
-        return f"{_reason(http, error)}; correct `http` in the config"
+        reason = f"cannot listen on {place}: {error.strerror}"
+        return reason, f"{reason}; correct `http` in the config"
     holder = processes.listener(http.port)
     by = f" by {processes.describe(holder)}" if holder is not None else ""
-    return (
+    return f"{place} is taken by another program", (
         f"port {http.port} is taken{by}; documents are still indexed. Stop that program, or set `http.port` "
         "to a free port, then restart"
     )

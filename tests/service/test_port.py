@@ -17,7 +17,7 @@ import pytest
 from ingestor.core.entries import Edition, EditionName
 from ingestor.engine import embedding
 from ingestor.model import CollectionName
-from ingestor.service import gathering
+from ingestor.service import situation
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult, Live
@@ -27,7 +27,7 @@ from tests.waiting import wait
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    monkeypatch.setattr(gathering, "FRESH", 0.0)
+    monkeypatch.setattr(situation, "FRESH", 0.0)
     found = Daemon(tmp_path)
     Editions(found.journal).note(
         Edition(EditionName("docs"), CollectionName("docs"), uuids=("uuid",), embedder=RECIPE)
