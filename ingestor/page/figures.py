@@ -1,9 +1,8 @@
 """Numbers and states that the pages show, and the formats of numbers, durations and times. Pure."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,6 +10,7 @@ from ingestor.core.document_state import PENDING
 from ingestor.core.entries import SourceRow
 from ingestor.core.errors import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
+from ingestor.state.run_status import RunningListing
 from ingestor.units import quantity
 
 MOST_REASONS = 12  # groups of failures that are shown
@@ -51,51 +51,48 @@ class ShownCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceNotes:
-    """Notes that the journal has about a source. ``row``: the state of the source.
+class ShownSource:
+    """A source as the pages show it. ``row``: its state in the journal. Times are POSIX seconds.
 
     ``kept``: why the records of unreadable documents are not removed. ``warning``: about languages or tokens
     that the model does not know.
     """
 
-    row: SourceRow = field(default_factory=SourceRow)
-    kept: str | None = None
-    warning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownSource:
-    """A source as the pages show it. Times are POSIX seconds."""
-
     name: str
-    collections: tuple[str, ...]
+    collections: list[str]
     counts: ShownCounts
-    notes: SourceNotes
+    row: SourceRow
+    kept: str | None
+    warning: str
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
-    listing: tuple[float, int] | None  # start of a running listing, and the documents that it found
+    listing: RunningListing | None
     in_flight: int
     configured: bool
 
     @property
     def hold(self) -> str | None:
         """Return why a person must decide before documents of the source are removed; None if nobody must."""
-        return self.notes.row.held or self.notes.kept
+        return self.row.held or self.kept
 
     @property
     def problem(self) -> str | None:
-        """Return the most urgent message about the source; None if there is no problem."""
-        return self.hold or self.notes.row.trouble or self.notes.warning
+        """Return the most urgent message about the source, if there is a problem."""
+        return self.hold or self.row.trouble or self.warning
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionFacts:
-    """Facts about a collection, from the journal and Chroma.
+@dataclass(slots=True)
+class ShownCollection:
+    """A collection as the pages show it, with facts from the journal and Chroma.
 
+    ``swap``: number of finished documents and of all documents, while the collection is being rebuilt.
     ``waits``: why a config change is not applied yet. ``delayed``: why the rebuilt collection does not
     replace the old one yet.
     """
 
+    name: str
+    counts: ShownCounts
+    swap: tuple[int, int] | None
     records: int | None = None
     means: str = ""  # strategy and model
     waits: str | None = None
@@ -103,71 +100,16 @@ class CollectionFacts:
     old_since: float | None = None  # since when an old collection is kept for rollback
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCollection:
-    """A collection as the pages show it.
-
-    ``swap``: number of finished documents and of all documents, while the collection is being rebuilt.
-    """
-
-    name: str
-    counts: ShownCounts
-    facts: CollectionFacts = field(default_factory=CollectionFacts)
-    swap: tuple[int, int] | None = None
-
-
 def counts_of(situation: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
     """Count the documents by state.
 
     ``source``, ``collection``: count only documents of this source or collection; None for all.
     """
-    states = Counter[str]()
-    for (of, into, state), documents in situation.documents.items():
-        if source in (None, of) and collection in (None, into):
-            states[state] += documents
+    states = situation.count(source, collection)
     due = sum(states[state] for state in (*PENDING, "gone"))
     return ShownCounts(
         states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"]
     )
-
-
-def sources_of(
-    situation: Situation, notes: Mapping[str, SourceNotes], listing: Mapping[str, tuple[float, int]]
-) -> list[ShownSource]:
-    """Return the sources of the config, and former sources that still have documents.
-
-    ``notes``: notes of the journal, by source. ``listing``: start time of each running listing, and the
-    number of documents that it found.
-    """
-    return [
-        ShownSource(
-            name,
-            tuple(sorted({into for of, into, _ in situation.documents if of == name})),
-            counts_of(situation, source=name),
-            notes.get(name, SourceNotes()),
-            None if one.oldest is None else max(0.0, situation.at - one.oldest),
-            one.last_listing,
-            listing.get(name),
-            situation.live.in_flight.get(name, 0),
-            one.interval is not None,
-        )
-        for name, one in situation.sources.items()
-        if one.interval is not None or counts_of(situation, source=name).all
-    ]
-
-
-def collections_of(situation: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
-    """Return all collections that have documents or can be searched, sorted by name."""
-    names = sorted({into for _, into, _ in situation.documents} | facts.keys())
-    return [
-        ShownCollection(
-            name,
-            counts_of(situation, collection=name),
-            facts.get(name, CollectionFacts()),
-            situation.swaps.get(name),
-        )
-        for name in names
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,23 +157,13 @@ def describe_pending(counts: ShownCounts, in_flight: int) -> str:
     return ", ".join(f"{number(n)} {what}" for n, what in parts if n) or "nothing waits"
 
 
-def lag_of(sources: Iterable[ShownSource]) -> float | None:
-    """Return the age in seconds of the oldest change that a search does not find yet.
+def headline(situation: Situation, asking: Sequence[str], lag: float | None) -> Headline:
+    """Describe the state of all sources and collections in one sentence.
 
-    Return None if searches find everything.
+    ``asking``: sources and collections about which a person must decide. ``lag``: age in seconds of the
+    oldest change that a search does not find yet; None if there is none.
     """
-    return max((source.lag for source in sources if source.lag is not None), default=None)
-
-
-def headline(
-    situation: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
-) -> Headline:
-    """Describe the state of all sources and collections in one sentence."""
-    shown, counts = list(sources), counts_of(situation)
-    lag = lag_of(shown)
-    obstacle = obstacles(situation)
-    asking = [one.name for one in shown if one.hold]
-    asking += [one.name for one in collections if one.facts.waits]
+    counts, obstacle = counts_of(situation), obstacles(situation)
     unread = f"{quantity(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
     if [one for one in obstacle if one != UNLISTED]:
         return Headline("bad", "Readers may not find everything", "; ".join(obstacle))
@@ -241,10 +173,11 @@ def headline(
         return Headline("busy", "Sources are being scanned", UNLISTED)
     if situation.swaps and not counts.due:
         more = f"{', '.join(sorted(situation.swaps))}: readers see the previous collection until then"
-        return Headline("busy", "A collection is being rebuilt", _join(more, unread))
+        return Headline("busy", "A collection is being rebuilt", "; ".join(filter(None, (more, unread))))
     if counts.due or situation.live.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
-        return Headline("busy", f"{quantity(counts.due, 'change')} pending", _join(age, unread))
+        more = "; ".join(filter(None, (age, unread)))
+        return Headline("busy", f"{quantity(counts.due, 'change')} pending", more)
     if not counts.all:
         return Headline("empty", "No documents yet", "documents appear here when a source has some")
     if unread:
@@ -252,17 +185,10 @@ def headline(
     return Headline("good", "Everything is in step", "readers find every document as it is now")
 
 
-def _join(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
-
-
-_STEPS = ((60, "s"), (60, "min"), (24, "h"))
-
-
 def span(seconds: float) -> str:
     """Format a duration in its largest unit: ``1 min`` for 90 seconds."""
     left = max(0.0, seconds)
-    for most, unit in _STEPS:
+    for most, unit in ((60, "s"), (60, "min"), (24, "h")):
         if left < most:
             return f"{int(left)} {unit}"
         left /= most

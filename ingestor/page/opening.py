@@ -7,7 +7,6 @@ seconds one rendering serves all open pages.
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -111,10 +110,22 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
     site = Site(common, Sessions(token.get_secret_value() if token else None, peers))
     history, plans = History(now), planner(path)
 
-    def of_overview() -> Mapping[str, object]:
-        return overview(daemon, now(), history)
+    def render_live() -> Parts:
+        try:
+            values = overview(daemon, now(), history)
+        except sqlite3.Error:  # the journal cannot be read now
+            return {}
+        return {f"live-{name}": render(f"_{name}.html", values) for name in LIVE}
 
-    events = Events(lambda: render_parts(of_overview))
+    async def listen(request: Request) -> Response:
+        if not site.sessions.admits(request):
+            raise site.sessions.refusal(request)
+        return events.listen()
+
+    def refuse_unknown(request: Request) -> Mapping[str, object]:
+        raise RequestRefused(404, "there is no such page")
+
+    events = Events(render_live)
     history.start()
 
     def close() -> None:
@@ -124,7 +135,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         peers.close()
 
     routes: list[BaseRoute] = [
-        site.page("/", "overview.html", lambda request: of_overview()),
+        site.page("/", "overview.html", lambda request: overview(daemon, now(), history)),
         site.page("/page/documents", "documents.html", lambda request: documents(daemon, now(), request)),
         site.page(
             "/page/documents/{document}", "document.html",
@@ -136,9 +147,9 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         ),
         site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
         *(site.action(path, do, changes=path != PLAN) for path, do in actions(config, plans).items()),
-        Route("/page/events", partial(_listen, site, events), methods=["GET"]),
+        Route("/page/events", listen, methods=["GET"]),
         Route("/static/{name}", file, methods=["GET"]),
-        site.page("/page/{rest:path}", "refusal.html", _refuse_unknown),
+        site.page("/page/{rest:path}", "refusal.html", refuse_unknown),
     ]  # fmt: skip
     return Pages(routes, is_page, close)
 
@@ -146,29 +157,6 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
 def is_page(path: str) -> bool:
     """Return whether the path of a request is one of the pages: these check the token themselves."""
     return path == "/" or path.startswith(("/page/", "/static/"))
-
-
-def render_parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
-    """Render the parts of the overview that change, by the id of their HTML element.
-
-    ``of_overview``: returns the values of the overview. The result is empty if the journal cannot be read
-    now.
-    """
-    try:
-        values = of_overview()
-    except sqlite3.Error:
-        return {}
-    return {f"live-{name}": render(f"_{name}.html", values) for name in LIVE}
-
-
-def _refuse_unknown(request: Request) -> Mapping[str, object]:
-    raise RequestRefused(404, "there is no such page")
-
-
-async def _listen(site: Site, events: Events, request: Request) -> Response:
-    if not site.sessions.admits(request):
-        raise site.sessions.refusal(request)
-    return events.listen()
 
 
 async def file(request: Request) -> Response:

@@ -6,8 +6,8 @@ time since the daemon's start, at most a day.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from sqlite3 import Error
 from threading import Event, Thread
 from time import time
@@ -16,11 +16,12 @@ from typing import Any
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ingestor.core.entries import Choices
+from ingestor.core.entries import SourceRow
 from ingestor.evaluate import stored_report
 from ingestor.http_server.requests import RequestProblem
+from ingestor.model import SourceName
 from ingestor.page import figures
-from ingestor.page.figures import CollectionFacts, ShownCollection, ShownSource, SourceNotes, number, span
+from ingestor.page.figures import ShownCollection, ShownSource, counts_of, number, span
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.policy import strategies_and_model
 from ingestor.service.daemon_view import DaemonView
@@ -36,16 +37,18 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
     """Return the values for the template of the overview. Raises sqlite3.Error."""
     sources, collections = sources_now(daemon, situation), collections_now(daemon, situation)
     failed = failures(daemon.journal, FAILURES + 1)
-    counts = figures.counts_of(situation)
+    counts = counts_of(situation)
+    asking = [one.name for one in sources if one.hold] + [one.name for one in collections if one.waits]
+    lag = max((source.lag for source in sources if source.lag is not None), default=None)
     return {
         "now": situation.at,
         "situation": situation,
-        "headline": figures.headline(situation, sources, collections),
+        "headline": figures.headline(situation, asking, lag),
         "counts": counts,
-        "lag": figures.lag_of(sources),
+        "lag": lag,
         "sources": sources,
         "collections": collections,
-        "evaluated": evaluations(daemon),
+        "evaluated": stored_report.read(daemon.folders["state"]),
         "failures": failed[:FAILURES],
         "more_failures": len(failed) > FAILURES,
         "reasons": figures.group_reasons(reasons(daemon.journal)) if failed else [],
@@ -57,57 +60,55 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
 
 
 def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
-    """Return all sources with the notes of the journal about them. Raises sqlite3.Error."""
-    kept = reasons_for_keeping(daemon.journal)
-    languages, tokens = notices(daemon.journal, "language"), notices(daemon.journal, "tokens")
-    notes = {
-        str(name): SourceNotes(
-            row,
-            kept.get(name),
-            "; ".join(filter(None, (languages.get(str(name)), tokens.get(str(name))))) or None,
+    """Return the sources of the config, and former sources that still have documents.
+
+    Raises sqlite3.Error.
+    """
+    kept, rows = reasons_for_keeping(daemon.journal), states(daemon.journal)
+    notes = [notices(daemon.journal, kind) for kind in ("language", "tokens")]
+    listing, shown = daemon.live().listing, list[ShownSource]()
+    for name, one in situation.sources.items():
+        counts, source = counts_of(situation, source=name), SourceName(name)
+        if one.interval is None and not counts.all:
+            continue
+        shown.append(
+            ShownSource(
+                name,
+                sorted({into for of, into, _ in situation.documents if of == name}),
+                counts,
+                rows.get(source, SourceRow()),
+                kept.get(source),
+                "; ".join(each[name] for each in notes if each.get(name)),
+                situation.lag(name),
+                one.last_listing,
+                listing.get(name),
+                situation.live.in_flight.get(name, 0),
+                configured=one.interval is not None,
+            )
         )
-        for name, row in states(daemon.journal).items()
-    }
-    listing = {name: (one.since, one.seen) for name, one in daemon.live().listing.items()}
-    return figures.sources_of(situation, notes, listing)
+    return shown
 
 
 def collections_now(daemon: DaemonView, situation: Situation) -> list[ShownCollection]:
-    """Return all collections with facts about them from the journal and Chroma. Raises sqlite3.Error."""
+    """Return all collections that have documents or can be searched. Raises sqlite3.Error."""
     editions = all_editions(daemon.journal)
     waits, delayed = notices(daemon.journal, "waits"), notices(daemon.journal, "delayed")
-    old = {edition.serves: edition.since for edition in editions if edition.role == "previous"}
-    facts = {
-        str(edition.serves): CollectionFacts(
-            _records(daemon, edition.uuids) if situation.chroma_up else None,
-            _means(edition.choices),
-            waits.get(edition.serves),
-            delayed.get(edition.serves),
-            old.get(edition.serves),
-        )
-        for edition in editions
-        if edition.role == "live"
-    }
-    return figures.collections_of(situation, facts)
-
-
-def _records(daemon: DaemonView, uuids: Sequence[str]) -> int | None:
-    """Count the records of a collection; None if Chroma cannot count them now.
-
-    ``uuids``: UUIDs of the collection's shards.
-    """
-    try:
-        return daemon.collection(uuids).count() if uuids else None
-    except (Gone, Transient, NeedsHuman, Torn):
-        return None
-
-
-def _means(choices: Choices | None) -> str:
-    """Name the strategies and the model that a collection was built with; "" if unknown."""
-    if choices is None:
-        return ""
-    strategies, model = strategies_and_model(choices)
-    return ", ".join([*sorted(set(strategies)), model])
+    live = {str(one.serves): one for one in editions if one.role == "live"}
+    old = {one.serves: one.since for one in editions if one.role == "previous"}
+    shown = list[ShownCollection]()
+    for name in sorted({into for _, into, _ in situation.documents} | live.keys()):
+        one = ShownCollection(name, counts_of(situation, collection=name), situation.swaps.get(name))
+        if edition := live.get(name):
+            one.waits, one.delayed = waits.get(name), delayed.get(name)
+            one.old_since = old.get(edition.serves)
+            if edition.choices is not None:
+                strategies, model = strategies_and_model(edition.choices)
+                one.means = ", ".join([*sorted(set(strategies)), model])
+            if situation.chroma_up and edition.uuids:
+                with suppress(Gone, Transient, NeedsHuman, Torn):
+                    one.records = daemon.collection(edition.uuids).count()
+        shown.append(one)
+    return shown
 
 
 # --- charts of the last day -----------------------------------------------------------------------
@@ -116,7 +117,10 @@ DAY = 86_400.0  # seconds
 EVERY = 20.0  # seconds between two samples
 MOST_BARS = 96
 _HEIGHT = 36
-_LEAST = {"lag": 10.0}  # least value of a full bar
+_TALLIED = (  # kinds of changed documents, and of written records
+    ("added", "changed", "moved", "removed", "rebuilt"),
+    ("records_added", "records_replaced", "records_patched", "records_dropped"),
+)
 _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # seconds
 
 
@@ -157,52 +161,35 @@ def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
     width = next((each for each in _SPANS if each >= now - begun), DAY)
     bars = min(MOST_BARS, int(width / EVERY))  # so that a bar has a sample
     lags, documents, records = [0.0] * bars, [0.0] * bars, [0.0] * bars
-    for one in samples:
-        if (at := _bar(one.at, now, width, bars)) is not None:
+    for before, one in zip([None, *samples], samples, strict=False):
+        place = int((one.at - (now - width)) / width * bars)
+        if 0 <= place <= bars:
+            at = min(place, bars - 1)
             lags[at] = max(lags[at], one.lag)
-    for before, one in pairwise(samples):
-        if (at := _bar(one.at, now, width, bars)) is not None:
-            documents[at] += max(0, one.documents - before.documents)
-            records[at] += max(0, one.records - before.records)
+            if before is not None:
+                documents[at] += max(0, one.documents - before.documents)
+                records[at] += max(0, one.records - before.records)
+
+    def draw(
+        title: str, kind: str, values: Sequence[float], as_text: Callable[[float], str], summary: str
+    ) -> Chart:
+        most = max(*values, 10.0 if kind == "lag" else 1.0)  # of a full bar
+        path = "".join(
+            f"M{at + 0.1:g} {_HEIGHT}v{-max(_HEIGHT * value / most, 1):.4g}h.8V{_HEIGHT}z"
+            for at, value in enumerate(values)
+            if value > 0
+        )
+        drawn = Markup(
+            '<svg class="bars {}" viewBox="0 0 {} {}" role="img" preserveAspectRatio="none">'
+            '<title>{}: {}</title><path d="{}"/></svg>'
+        ).format(kind, bars, _HEIGHT, title, summary, path)
+        return Chart(title, drawn, as_text(most) if any(values) else "", summary, width, width / bars)
+
+    written = (("Documents brought in step", "documents", documents), ("Records written", "records", records))
     return [
-        _chart("Lag", "lag", lags, span, f"at most {span(max(lags))}", width),
-        _chart("Documents brought in step", "documents", documents, number, _sum(documents), width),
-        _chart("Records written", "records", records, number, _sum(records), width),
+        draw("Lag", "lag", lags, span, f"at most {span(max(lags))}"),
+        *(draw(title, kind, each, number, f"{number(sum(each))} in all") for title, kind, each in written),
     ]
-
-
-def _bar(at: float, now: float, width: float, bars: int) -> int | None:
-    """Return the number of the bar that covers the time ``at``; None if the chart begins later.
-
-    ``width``: seconds that the chart covers. ``bars``: number of its bars.
-    """
-    place = int((at - (now - width)) / width * bars)
-    return min(place, bars - 1) if 0 <= place <= bars else None
-
-
-def _sum(values: Sequence[float]) -> str:
-    return f"{number(sum(values))} in all"
-
-
-def _chart(
-    title: str,
-    kind: str,
-    values: Sequence[float],
-    as_text: Callable[[float], str],
-    summary: str,
-    width: float,
-) -> Chart:
-    most = max(*values, _LEAST.get(kind, 1.0))
-    path = "".join(
-        f"M{at + 0.1:g} {_HEIGHT}v{-max(_HEIGHT * value / most, 1):.4g}h.8V{_HEIGHT}z"
-        for at, value in enumerate(values)
-        if value > 0
-    )
-    drawn = Markup(
-        '<svg class="bars {}" viewBox="0 0 {} {}" role="img" preserveAspectRatio="none">'
-        '<title>{}: {}</title><path d="{}"/></svg>'
-    ).format(kind, len(values), _HEIGHT, title, summary, path)
-    return Chart(title, drawn, as_text(most) if any(values) else "", summary, width, width / len(values))
 
 
 PATIENCE = 3.0  # seconds that the daemon's end waits for figures that are being gathered
@@ -229,26 +216,15 @@ class History:
     def samples(self) -> list[ChartPoint]:
         return list(self._samples)
 
-    def add(self, situation: Situation) -> None:
-        self._samples.append(sample_of(situation))
-
     def _run(self) -> None:
         while not self._ended.wait(EVERY if self._samples else 0):
-            try:
-                self.add(self._gather())
-            except Error:
-                continue
-
-
-def sample_of(situation: Situation) -> ChartPoint:
-    """Return the numbers that charts show, at one moment."""
-    lags = [situation.at - one.oldest for one in situation.sources.values() if one.oldest is not None]
-    documents = sum(
-        situation.live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt")
-    )
-    kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
-    records = sum(situation.live.tally.get(kind, 0) for kind in kinds)
-    return ChartPoint(situation.at, max(0.0, max(lags, default=0.0)), documents, records)
+            with suppress(Error):
+                now = self._gather()
+                lag = max((now.lag(name) or 0.0 for name in now.sources), default=0.0)
+                documents, records = (
+                    sum(now.live.tally.get(kind, 0) for kind in kinds) for kinds in _TALLIED
+                )
+                self._samples.append(ChartPoint(now.at, lag, documents, records))
 
 
 # --- the last evaluation ---------------------------------------------------------------------------
@@ -276,8 +252,3 @@ def evaluation(daemon: DaemonView, situation: Situation, request: Request) -> Ma
         "priced": any(one["collection"]["cost"] is not None for one in rows),
         "reranked": any(one["rerank_seconds"] is not None for one in rows),
     }
-
-
-def evaluations(daemon: DaemonView) -> frozenset[str]:
-    """Return the names of the collections that have a stored report of an evaluation."""
-    return frozenset(stored_report.read(daemon.folders["state"]))

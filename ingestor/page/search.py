@@ -8,7 +8,7 @@ pictures are reduced to their words, so no hit links to or loads anything.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from markupsafe import Markup
@@ -53,46 +53,15 @@ ABOUT: Mapping[Mode, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A hit as the page shows it.
-
-    ``dense``, ``lexical``: ranks of the hit by vectors and by words; None if that search did not find the
-    hit. ``place``: collection, with page or lines. ``chunk``: number of the chunk in its document, from 1.
-    ``part``: number of chunks to skip on the document's page, so that the page shows this chunk.
-    """
-
-    score: float
-    dense: int | None
-    lexical: int | None
-    key: str
-    title: str | None
-    place: str
-    document_id: str
-    chunk: int
-    part: int
-    heading: str
-    text: Markup
+Values = Mapping[str, Any]  # for a template
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """The hits of one mode of search, shown as a column of the page.
-
-    ``note``: why another mode was used instead, or why there are no hits.
-    """
-
-    title: str
-    about: str
-    results: Sequence[Result]
-    seconds: float | None = None
-    note: str | None = None
-
-
-def search(daemon: DaemonView, request: Request) -> Mapping[str, Any]:
+def search(daemon: DaemonView, request: Request) -> Values:
     """Return the values for the template of the search page. Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
-    query, mode, n = given.get("q", "").strip(), given.get("mode", "all"), _n(given.get("n", "5"))
+    query, mode, hits = given.get("q", "").strip(), given.get("mode", "all"), given.get("n", "5")
+    is_number = hits.isascii() and hits.isdecimal() and len(hits) < 9
+    n = min(MOST, max(1, int(hits))) if is_number else 5
     names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
     collection = given.get("collection") or (names[0] if names else "")
     source, where = given.get("source", ""), given.get("where", "").strip()
@@ -132,22 +101,31 @@ def _filter(source: str, where: str) -> dict[str, Any] | None:
     return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
 
-def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
-    title, about = TITLES[question.mode], ABOUT[question.mode]
+def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Values:
+    """Return the hits of one mode of search.
+
+    ``note``: why another mode was used instead, or why there are no hits.
+    """
+    named = {"title": TITLES[question.mode], "about": ABOUT[question.mode]}
     try:
         with problems():
             answer = answer_question(daemon, question)
     except RequestRefused as refused:
-        return Column(title, about, (), note=str(refused))
+        return {**named, "results": (), "seconds": None, "note": str(refused)}
     known = rows_of(daemon.journal, [_document(hit) for hit in answer.hits])
     several = len({hit.collection for hit in answer.hits}) > 1
     results = [_result(hit, known, wanted, several=several) for hit in answer.hits]
-    return Column(title, about, results, answer.seconds, answer.fallback)
+    return {**named, "results": results, "seconds": answer.seconds, "note": answer.fallback}
 
 
 def _result(
     hit: SearchHit, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool
-) -> Result:
+) -> Values:
+    """Return a hit as the page shows it.
+
+    ``chunk``: number of the chunk in its document, from 1. ``part``: number of chunks to skip on the
+    document's page, so that the page shows this chunk.
+    """
     meta, id_ = hit.metadata, _document(hit)
     index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
@@ -157,33 +135,18 @@ def _result(
     if title is not None and first.casefold() == title.casefold():
         heading = below  # the title is above
     markdown = meta.get("content_type") == "text/markdown"
-    return Result(
-        hit.score,
-        hit.ranks.dense,
-        hit.ranks.lexical,
-        key,
-        title,
-        " · ".join(filter(None, (hit.collection if several else "", place_of(meta)))),
-        id_,
-        at + 1,
-        at // CHUNKS * CHUNKS,
-        heading,
-        render_hit(
-            below_header(hit.document, meta.get("table_header")),
-            markdown,
-            None if language is None else str(language),
-            wanted,
-            SHOWN,
-        ),
-    )
+    text = below_header(hit.document, meta.get("table_header"))
+    place = " · ".join(filter(None, (hit.collection if several else "", place_of(meta))))
+    return {
+        "score": hit.score, "dense": hit.ranks.dense, "lexical": hit.ranks.lexical, "key": key,
+        "title": title, "place": place, "document_id": id_, "chunk": at + 1, "part": at // CHUNKS * CHUNKS,
+        "heading": heading,
+        "text": render_hit(text, markdown, None if language is None else str(language), wanted, SHOWN),
+    }  # fmt: skip
 
 
 def _document(hit: SearchHit) -> str:
     return str(hit.metadata.get("document_id") or hit.id.rpartition("#")[0])
-
-
-def _n(given: str) -> int:
-    return min(MOST, max(1, int(given))) if given.isascii() and given.isdecimal() and len(given) < 9 else 5
 
 
 # --- a hit as HTML ---------------------------------------------------------------------------------

@@ -153,6 +153,7 @@ def _passwords(headers: Sequence[Header]) -> list[bytes]:
 
 MOST_BYTES = 20_000  # of a form
 MOST_MESSAGES = 100
+_OLD_FORM = "the form belongs to an earlier run of the daemon: reload the page and send the form again"
 
 Form = Mapping[str, str]
 Values = Mapping[str, Any]
@@ -199,7 +200,8 @@ class Site:
                 values = await self._turns.run(partial(show, request))
             except RequestRefused as refused:
                 return self.refusal(request, refused)
-            return await self.respond(request, template, values)
+            made = partial(render, template, {**self.frame(request), **values})
+            return Response(await self._turns.run(made), 200, HEADERS, "text/html")
 
         return Route(path, answer, methods=["GET"])
 
@@ -216,7 +218,9 @@ class Site:
                     return self.request_password(request)
                 if changes and (obstacle := self.sessions.obstacle(request)):
                     raise RequestRefused(403, obstacle)
-                form = await self.form(request)
+                form = await read_form(request, MOST_BYTES)
+                if not self.sessions.is_our_form(form.get("form_token", "")):
+                    raise RequestRefused(403, _OLD_FORM)
                 done = await self._turns.run(partial(do, form))
                 if not done.message:
                     return RedirectResponse(done.address, 303, HEADERS)
@@ -229,24 +233,6 @@ class Site:
                 return self.refusal(request, refused)
 
         return Route(path, answer, methods=["POST"])
-
-    async def form(self, request: Request) -> Form:
-        """Return the fields of a form.
-
-        Raises RequestRefused if the form was not sent from a page of this daemon.
-        """
-        form = await read_form(request, MOST_BYTES)
-        if not self.sessions.is_our_form(form.get("form_token", "")):
-            raise RequestRefused(
-                403,
-                "the form belongs to an earlier run of the daemon: reload the page and send the form again",
-            )
-        return form
-
-    async def respond(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
-        """Render a template, and return the page as a response."""
-        made = partial(render, template, {**self.frame(request), **values})
-        return Response(await self._turns.run(made), status, HEADERS, "text/html")
 
     def frame(self, request: Request) -> Values:
         """Return the values for the frame that surrounds every page.

@@ -4,36 +4,33 @@ import re
 from dataclasses import replace
 from html import unescape
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.entries import SourceRow
 from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
 from ingestor.page.documents import chunks_of, text_of
 from ingestor.page.figures import (
     MOST_REASONS,
-    CollectionFacts,
     ShownCounts,
-    SourceNotes,
     ago,
     clock,
-    collections_of,
     counts_of,
     describe_pending,
     group_reasons,
     headline,
     moment,
-    sources_of,
     span,
 )
-from ingestor.page.overview import DAY, MOST_BARS, ChartPoint, charts
+from ingestor.page.overview import DAY, MOST_BARS, ChartPoint, charts, sources_now
 from ingestor.page.search import render_hit
 from ingestor.preview.view import parts
 from ingestor.service.situation import Situation, SourceFigures
+from tests.service.world import Daemon
 
 
 def record(start: int, end: int, text: str) -> Record:
@@ -234,30 +231,20 @@ UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0
 
 
 @pytest.mark.parametrize(
-    ("found", "facts", "waits", "mood", "words"),
+    ("found", "asking", "mood", "words"),
     [
-        (situation(), {}, None, "empty", "No documents yet"),
-        (situation(settled=5), {}, None, "good", "Everything is in step"),
-        (situation(settled=5, quarantined=1), {}, None, "good", "1 document cannot be read"),
-        (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes pending"),
-        (situation(settled=5), {"docs": SourceNotes(SourceRow(held="gone"))}, None, "asks", "docs"),
-        (situation(settled=5), {}, "it takes long", "asks", "all"),
-        (situation(idle=100, settled=5), {}, None, "bad", "the engine makes no progress"),
-        (
-            replace(situation(settled=5), swaps={"all": (2, 5)}),
-            {},
-            None,
-            "busy",
-            "A collection is being rebuilt",
-        ),
-        (UNLISTED_YET, {}, None, "busy", "Sources are being scanned"),
+        (situation(), [], "empty", "No documents yet"),
+        (situation(settled=5), [], "good", "Everything is in step"),
+        (situation(settled=5, quarantined=1), [], "good", "1 document cannot be read"),
+        (situation(75, settled=5, due=2, gone=1), [], "busy", "3 changes pending the oldest change is 1 min"),
+        (situation(settled=5), ["docs", "all"], "asks", "docs, all"),
+        (situation(idle=100, settled=5), [], "bad", "the engine makes no progress"),
+        (replace(situation(settled=5), swaps={"all": (2, 5)}), [], "busy", "A collection is being rebuilt"),
+        (UNLISTED_YET, [], "busy", "Sources are being scanned"),
     ],
 )
-def test_headline_summarises_the_state(
-    found: Situation, facts: dict[str, SourceNotes], waits: str | None, mood: str, words: str
-) -> None:
-    collections = collections_of(found, {"all": CollectionFacts(waits=waits)})
-    said = headline(found, sources_of(found, facts, {}), collections)
+def test_headline_summarises_the_state(found: Situation, asking: list[str], mood: str, words: str) -> None:
+    said = headline(found, asking, found.lag("docs"))
     assert said.mood == mood
     assert words in f"{said.text} {said.more}"
 
@@ -265,4 +252,13 @@ def test_headline_summarises_the_state(
 def test_documents_are_counted_for_people() -> None:
     counts = counts_of(situation(settled=5, due=2, waiting=3, gone=1, quarantined=4, unsupported=6))
     assert (counts.settled, counts.due, counts.waiting, counts.all) == (5, 6, 3, 21)
-    assert sources_of(Situation(sources={"old": SourceFigures(1.0)}), {}, {}) == [], "long gone"
+
+
+def test_sources_that_need_a_person_are_shown_and_those_long_gone_are_not(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    with daemon.journal.transaction() as db:
+        db.execute("INSERT INTO sources (name, held) VALUES ('docs', 'too few')")
+    assert sources_now(daemon.view(), Situation(sources={"old": SourceFigures(1.0)})) == []
+    (docs,) = sources_now(daemon.view(), situation(settled=5))
+    assert (docs.name, docs.collections, docs.hold, docs.problem) == ("docs", ["all"], "too few", "too few")
+    daemon.close()
