@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ingestor.cli.output.console import err, out
 from ingestor.cli.usage import CONFIG
 from ingestor.config.file import load
 from ingestor.config.models import Choice, ConfigError, Problem
@@ -23,7 +23,7 @@ from ingestor.config.yaml_tree import ConfigTree, parse
 from ingestor.confinement.walls import hide
 from ingestor.core.escape import line
 from ingestor.model import Document
-from ingestor.preview.page import Assets, page
+from ingestor.preview.page import page
 from ingestor.preview.preview import CountedEmbedding, Cut, answers, cut, read, setting
 from ingestor.preview.view import Beside, Part, beside, flow_lines, parts, show_controls
 from ingestor.queries.access import BadRequest
@@ -32,15 +32,9 @@ from ingestor.units import quantity
 
 
 def show(
-    file: Path,
-    *,
-    strategy: str | None,
-    option: Sequence[str],
-    compare: Sequence[str],
-    html: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> None:
+    file: Path, strategy: str | None, option: Sequence[str], compare: Sequence[str], html: Path | None,
+    config: Path | None, *, as_json: bool,
+) -> None:  # fmt: skip
     """Run ``ingestor chunk``: cut the file, and print or write the chunks.
 
     ``option``: options of the strategy as KEY=VALUE. ``compare``: further strategies as NAME:KEY=VALUE.
@@ -51,44 +45,28 @@ def show(
         raise BadRequest(f"{str(file)!r} is {what}: name a file, such as docs/faq.md")
     if html is not None and html.exists() and html.samefile(file):
         raise BadRequest("--html would overwrite the document itself: name another file")
-    loaded = None
-    if config is not None or CONFIG.exists():
-        hide()
-        loaded = load(config or CONFIG, environ)
+    hide()
+    given = config or (CONFIG if CONFIG.exists() else None)
+    loaded = None if given is None else load(given, environ)
     where = setting(file, loaded)
-    main = _main(where.chunking, strategy, option)
+    main = where.chunking
+    if strategy is not None:  # its other options have their defaults
+        main = choice(strategy, option, f"--strategy {strategy}")
+    elif option:
+        main = choice(main.plugin.kind, option, "--option", as_written(main.options))
     document, cuts = read(file, where.parsing, loaded, where.types), list[Cut]()
     with answers(loaded) as asked:
         reading = CountedEmbedding(where.embedding, asked)
         for each in [main, *_parse_choices(compare)]:
-            with Console(stderr=True).status(f"cutting by {each.plugin.kind}"):
+            with err.status(f"cutting by {each.plugin.kind}"):
                 cuts.append(cut(file, document, each, reading, html is not None))
     if html is not None:
-        html.write_text(page(file.name, document, cuts, assets()), "utf-8")
+        html.write_text(page(file.name, document, cuts, *assets()), "utf-8")
     if as_json:
         results = [_json(each) for each in cuts]
         print(json.dumps(results if len(results) > 1 else results[0]))
         return
-    if html is None:
-        show_cuts(document, cuts)
-    out, width = _console(), max(len(one.strategy) for one in cuts)
-    for one in cuts:
-        out.print(Text.assemble((f"{one.strategy:{width}}", "bold"), f"  {summary(one)}"))
-    if html is not None:
-        print(f"wrote {html}")
-
-
-def _main(configured: Choice, strategy: str | None, given: Sequence[str]) -> Choice:
-    """Return the strategy to show first, with the options of ``--option``.
-
-    ``strategy``: name of a strategy, whose other options have their defaults; None for the strategy of the
-    config with the options of the config.
-    """
-    if strategy is not None:
-        return choice(strategy, given, f"--strategy {strategy}")
-    if not given:
-        return configured
-    return choice(configured.plugin.kind, given, "--option", as_written(configured.options))
+    _show_cuts(document, cuts, html)
 
 
 def as_written(options: Options) -> dict[str, Any]:
@@ -153,13 +131,12 @@ def add(tree: ConfigTree, given: str, label: str) -> None:
     tree.problems += [Problem(0, key, problem.message) for problem in parsed.problems]
 
 
-def assets() -> Assets:
+def assets() -> tuple[str, str, str]:
     """Return the template, style sheet and script for the page of ``chunk --html``."""
+    names = ("chunks.html", "chunk_list.css", "chunks.css", "chunks.js")
     folder = files("ingestor").joinpath("templates")
-    frame, style, script = (
-        folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
-    )
-    return Assets(frame, folder.joinpath("chunk_list.css").read_text("utf-8") + style, script)
+    frame, listing, style, script = (folder.joinpath(name).read_text("utf-8") for name in names)
+    return frame, listing + style, script
 
 
 def _json(cut: Cut) -> dict[str, Any]:
@@ -182,13 +159,17 @@ GUTTER = 24  # columns
 ROLES = {"own": "", "gap": "dim ", "before": "dim italic ", "after": "dim italic "}
 
 
-def show_cuts(document: Document, cuts: Sequence[Cut]) -> None:
-    """Print every chunk of every strategy."""
-    out = _console()
-    for one in cuts:
+def _show_cuts(document: Document, cuts: Sequence[Cut], html: Path | None) -> None:
+    """Print every chunk of every strategy, unless a page has them, and then a line about each strategy."""
+    for one in cuts if html is None else ():
         if len(cuts) > 1:
             out.print(Text(f"=== {one.strategy} ===\n", "bold"))
-        _on_terminal(out, document, one) if out.is_terminal else _plain(out, one)
+        _on_terminal(document, one) if out.is_terminal else _plain(one)
+    width = max(len(one.strategy) for one in cuts)
+    for one in cuts:
+        out.print(Text.assemble((f"{one.strategy:{width}}", "bold"), f"  {summary(one)}"))
+    if html is not None:
+        print(f"wrote {html}")
 
 
 def summary(cut: Cut) -> str:
@@ -201,11 +182,7 @@ def summary(cut: Cut) -> str:
     return f"{quantity(len(sizes), 'chunk')}; tokens: {range_}; {cut.seconds:.2f} s{spent}"
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
-
-
-def _plain(out: Console, cut: Cut) -> None:
+def _plain(cut: Cut) -> None:
     for number, (chunk, meta) in enumerate(zip(cut.chunks, cut.metadata, strict=True), start=1):
         words = beside(chunk, meta)
         place = ", ".join(filter(None, [words.tokens, words.lines, *words.notes, " > ".join(words.headings)]))
@@ -215,7 +192,7 @@ def _plain(out: Console, cut: Cut) -> None:
         out.print(Text(f"{show_controls(chunk.text)}\n"))
 
 
-def _on_terminal(out: Console, document: Document, cut: Cut) -> None:
+def _on_terminal(document: Document, cut: Cut) -> None:
     texts = parts(flow_lines(document), cut.chunks)
     for number, (chunk, meta, text) in enumerate(zip(cut.chunks, cut.metadata, texts, strict=True)):
         if context := meta.get("context"):

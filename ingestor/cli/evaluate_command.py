@@ -26,7 +26,7 @@ from ingestor.config.yaml_tree import ConfigTree
 from ingestor.evaluate import stored_report
 from ingestor.evaluate.adopt import adopt, recommend
 from ingestor.evaluate.check import CheckRequest, check
-from ingestor.evaluate.evaluation import Evaluation, estimate_requests, evaluate
+from ingestor.evaluate.evaluation import estimate_requests, evaluate
 from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
@@ -37,7 +37,7 @@ from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.queries.access import BadRequest, collection_of
 from ingestor.registry import find, kinds
-from ingestor.search.values import MODES, Mode
+from ingestor.search.values import MODES
 from ingestor.units import quantity
 
 
@@ -49,8 +49,12 @@ def request_of(
     ``others``: further fields of the request, by name.
     """
     name = _collection(config, collection)
-    chosen = tuple(read_strategies(config, name, strategies))
-    return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
+    chosen, budgets = tuple(read_strategies(config, name, strategies)), _budgets(budget)
+    words = [word.strip() for word in search.split(",")]
+    modes = sorted((mode for mode in MODES if mode in words), key=words.index)
+    if not modes or not set(words) <= set(MODES):
+        raise BadRequest(f"--search {search!r} is not a list of modes ({', '.join(MODES)})")
+    return EvaluationRequest(name, chosen, budgets=budgets, modes=tuple(modes), **others)
 
 
 def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
@@ -66,11 +70,13 @@ def run(config: Config, request: EvaluationRequest, html: Path | None, *, write:
     if html is not None:
         frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
         html.write_text(page(evaluation, frame), "utf-8")
-    if as_json:
-        print(json.dumps(report))
-    else:
-        output.show(evaluation)
-    changed = _write_config(config, evaluation) if write else None
+    print(json.dumps(report)) if as_json else output.show(evaluation)
+    changed = None
+    if write and (wanted := recommend(config, evaluation)):
+        questions = f"{quantity(len(evaluation.questions), 'question')}, {date.today():%Y-%m-%d}"
+        changed = adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
+    elif write:
+        print("the config is unchanged", file=sys.stderr)
     for written in filter(None, (html, request.keep, changed)):
         print(f"wrote {written}", file=sys.stderr if as_json else sys.stdout)
 
@@ -82,40 +88,16 @@ def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -
     print(json.dumps(estimate_as_json(estimate)) if as_json else estimate.text)
 
 
-def run_check(
-    config: Config,
-    collection: str | None,
-    questions: Path,
-    *,
-    sample: int,
-    budget: str,
-    tolerance: float,
-    accept: bool,
-    as_json: bool,
-) -> bool:
+def run_check(config: Config, collection: str | None, budget: str, *, as_json: bool, **others: Any) -> bool:
     """Print the recall of the collection in Chroma, as ``evaluate --check`` does.
 
-    Return whether recall fell by at most ``tolerance`` points since the stored check.
+    ``others``: further fields of the request, by name. Return whether recall fell within the tolerance.
     """
-    name = _collection(config, collection)
-    asked = CheckRequest(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
+    asked = CheckRequest(_collection(config, collection), budget=_budgets(budget)[0], **others)
     with output.progress(as_json) as progress:
         checked = check(config, asked, progress, time())
-    if as_json:
-        print(json.dumps(check_json(checked)))
-    else:
-        output.show_check(checked)
+    print(json.dumps(check_json(checked))) if as_json else output.show_check(checked)
     return checked.is_within_tolerance
-
-
-def _write_config(config: Config, evaluation: Evaluation) -> Path | None:
-    """Write the recommended strategies into the config file. Return its path; None if nothing must change."""
-    wanted = recommend(config, evaluation)
-    if not wanted:
-        print("the config is unchanged", file=sys.stderr)
-        return None
-    questions = f"{quantity(len(evaluation.questions), 'question')}, {date.today():%Y-%m-%d}"
-    return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
 
 
 def _collection(config: Config, wanted: str | None) -> CollectionName:
@@ -130,14 +112,6 @@ def _budgets(given: str) -> tuple[int, ...]:
     if not all(word.isdecimal() and 1 <= int(word) <= 1_000_000 for word in words):
         raise BadRequest(f"--budget {given!r} is not a list of numbers of tokens, such as 500,1000,2000")
     return tuple(dict.fromkeys(map(int, words)))
-
-
-def _modes(given: str) -> tuple[Mode, ...]:
-    words = [word.strip() for word in given.split(",")]
-    modes: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
-    if not modes or not set(words) <= set(MODES):
-        raise BadRequest(f"--search {given!r} is not a list of modes ({', '.join(MODES)})")
-    return tuple(sorted(modes, key=words.index))
 
 
 _CONFIGURED = "configured"  # as the config says

@@ -120,40 +120,29 @@ def query(
 ) -> None:
     """Search a collection as an app would, and print results."""
     from ingestor.cli.output import excerpt, progress
+    from ingestor.search import values
 
     project, _ = open_to_read(config, "error")
-    filter_ = _filter(where)
+    try:
+        filter_ = None if where is None else json.loads(where)
+    except (ValueError, RecursionError):
+        filter_ = where
+    if filter_ is not None and not isinstance(filter_, dict):
+        fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}", USAGE)
     name = collection[0] if collection is not None and len(collection) == 1 else collection
     alone = "Starting Chroma and searching (a running daemon is faster)"
-    doing = "Searching" if project.is_running() else alone
     question = " ".join(text)
-    with progress.busy(doing, as_json):
+    with progress.busy("Searching" if project.is_running() else alone, as_json):
         answer = project.search(
-            question,
-            collection=name,
-            n=n,
-            where=filter_,
-            mode=mode,
-            expand=expand,
-            budget_tokens=budget,
+            question, collection=name, n=n, where=filter_, mode=mode, expand=expand, budget_tokens=budget,
             distinct=distinct,
-        )
-    missing = 0 if as_json else project.unsearchable()
-    if budget is None and expand == "none":
-        excerpt.show_hits(answer, as_json, missing, question)
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(values.as_json(answer)))
+    elif budget is None and expand == "none":
+        excerpt.show_hits(answer, project.unsearchable(), question)
     else:
-        excerpt.show_passages(answer, as_json, missing)
-
-
-def _filter(where: str | None) -> dict[str, object] | None:
-    """Parse the filter of --where. Exits with a message unless it is a JSON object."""
-    try:
-        value = json.loads(where) if where is not None else None
-    except (ValueError, RecursionError) as error:
-        value = error
-    if value is not None and not isinstance(value, dict):
-        fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}", USAGE)
-    return value
+        excerpt.show_passages(answer, project.unsearchable())
 
 
 def verify(
@@ -307,15 +296,7 @@ def chunk(
     """
     from ingestor.cli.chunk_command import show
 
-    show(
-        file,
-        strategy=strategy,
-        option=option,
-        compare=compare,
-        html=html,
-        config=config,
-        as_json=as_json,
-    )
+    show(file, strategy, option, compare, html, config, as_json=as_json)
 
 
 def evaluate(
@@ -412,32 +393,14 @@ def evaluate(
 
     checked = read_config(config, "error")
     if check is not None:
-        passed = run_check(
-            checked,
-            collection,
-            check,
-            sample=sample,
-            budget=budget,
-            tolerance=tolerance,
-            accept=accept,
-            as_json=as_json,
-        )
+        asked = {"questions": check, "sample": sample, "tolerance": tolerance / 100, "accept": accept}
+        passed = run_check(checked, collection, budget, as_json=as_json, **asked)
         raise typer.Exit(SETTLED if passed else FAILED)
     request = request_of(
-        checked,
-        collection,
-        strategies,
-        budget,
-        search,
-        questions=questions,
-        keep=keep_questions,
-        sample=sample,
-        make=make,
-        ask_model=ask_model,
-        judge=judge,
-        seed=seed,
+        checked, collection, strategies, budget, search, questions=questions, keep=keep_questions,
+        sample=sample, make=make, ask_model=ask_model, judge=judge, seed=seed,
         models=read_models(checked, models),
-    )
+    )  # fmt: skip
     if estimate:
         run_estimate(checked, request, as_json=as_json)
         raise typer.Exit(SETTLED)

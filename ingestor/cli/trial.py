@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,17 +41,6 @@ READ = 100  # documents that are read to estimate all documents
 LISTED = 200_000  # files after which the listing ends
 PREFIX = "ingestor-try-"
 _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
-
-
-@dataclass(frozen=True, slots=True)
-class FolderEstimate:
-    """Estimate for indexing all documents of the folder. ``seconds``: None if the speed is unknown."""
-
-    documents: int
-    records: int
-    tokens: int
-    seconds: float | None
-    disk: int  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +137,23 @@ def _run(folder: Path, place: Path, ask: str | None, as_json: bool) -> None:
     if not as_json:
         _show(trial, answer)
     with progress.busy("Estimating the whole folder", as_json):
-        whole = _estimate(_project(folder, place), trial, sum(report.seconds for report in reports), place)
+        disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+        plan = _project(folder, place).plan(sample=READ)  # reads further documents
+        reading = sum(report.seconds for report in reports) + plan.needs.read_seconds
+    whole: dict[str, Any] = {
+        "documents": trial.documents,
+        "records": trial.chunks + plan.records.added,
+        "tokens": trial.tokens + plan.embed.tokens,
+        "seconds": None if plan.seconds is None else reading + plan.seconds,
+        "disk": disk + plan.needs.disk.total,
+    }
     if as_json:
-        print(json.dumps({**asdict(trial), "answer": as_parsed(answer), "whole": asdict(whole)}))
+        print(json.dumps({**asdict(trial), "answer": as_parsed(answer), "whole": whole}))
         return
-    spent = "" if whole.seconds is None else f", {console.duration(whole.seconds)} on this machine"
-    amount = f"{quantity(whole.records, 'chunk')} and {quantity(whole.tokens, 'token')}"
-    size = size_in_words(whole.disk)
-    print(
-        f"The whole folder: {quantity(whole.documents, 'document')}, about {amount}{spent}, {size} on disk."
-    )
+    spent = "" if plan.seconds is None else f", {console.duration(reading + plan.seconds)} on this machine"
+    amount = f"{quantity(whole['records'], 'chunk')} and {quantity(whole['tokens'], 'token')}"
+    documents, size = quantity(trial.documents, "document"), size_in_words(whole["disk"])
+    print(f"The whole folder: {documents}, about {amount}{spent}, {size} on disk.")
     print("Nothing was kept. To index the folder and keep it in step:\n")
     print(f"  {command(f'init {quote(str(folder))}')} && {command('run')}")
 
@@ -179,7 +175,7 @@ def _show(trial: Trial, answer: "Answer") -> None:
         for each in trial.questions:
             print(f"  {each}")
     print(f"\nAnswer to {quote(trial.question)}:\n")
-    excerpt.show_hits(answer, False, question=trial.question)
+    excerpt.show_hits(answer, question=trial.question)
 
 
 def _list_kinds(kinds: dict[str, int]) -> str:
@@ -260,24 +256,6 @@ def _index(
             project = _project(folder, place, documents)
             reports.append(project.sync(progress=watch, stop=stop, patience=RETRIED))
     return reports
-
-
-def _estimate(project: "Project", trial: Trial, spent: float, place: Path) -> FolderEstimate:
-    """Estimate the costs for the whole folder.
-
-    The estimate is based on the indexed sample, and on further documents, which are read for it. ``spent``:
-    seconds that indexing the sample took.
-    """
-    disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-    plan = project.plan(sample=READ)
-    embedding = plan.seconds or 0.0
-    return FolderEstimate(
-        documents=trial.documents,
-        records=trial.chunks + plan.records.added,
-        tokens=trial.tokens + plan.embed.tokens,
-        seconds=None if plan.seconds is None else spent + plan.needs.read_seconds + embedding,
-        disk=disk + plan.needs.disk.total,
-    )
 
 
 @contextmanager

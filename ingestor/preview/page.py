@@ -25,15 +25,6 @@ SHOWN = 300_000  # code points of the text that a strategy's column shows
 LISTED = 3_000  # chunks that a strategy's column lists
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
-    """Parts of the page: a template with $placeholders, a style sheet and a script."""
-
-    frame: str
-    style: str
-    script: str
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sheet:
     """Values that the columns of all strategies share.
@@ -48,20 +39,24 @@ class _Sheet:
     lender: "Cut | None"
 
 
-def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -> str:
-    """Render the page. ``name``: name of the document. ``cuts``: the chunks of each strategy."""
+def page(name: str, document: Document, cuts: Sequence["Cut"], frame: str, style: str, script: str) -> str:
+    """Render the page. ``name``: name of the document. ``cuts``: the chunks of each strategy.
+
+    ``frame``: a template with $placeholders.
+    """
+    tokens = [size for cut in cuts for size in cut.tokens]
     sheet = _Sheet(
         flow_lines(document),
         [(block.start, block.end) for block in document.blocks if block.kind in ("table", "code")],
-        _extremes([size for cut in cuts for size in cut.tokens]),
+        (min(tokens, default=1), max(tokens, default=1)),
         next((cut for cut in cuts if cut.seen), None),
     )
-    return Template(assets.frame).substitute(
+    return Template(frame).substitute(
         name=safe(name),
         facts=_facts(document),
-        style=assets.style,
-        script=assets.script,
-        script_digest=b64encode(sha256(assets.script.encode()).digest()).decode(),
+        style=style,
+        script=script,
+        script_digest=b64encode(sha256(script.encode()).digest()).decode(),
         strategies="\n".join(_strategy(at, sheet, cut) for at, cut in enumerate(cuts)),
         several="several" if len(cuts) > 1 else "alone",
     )
@@ -140,7 +135,3 @@ def _list_chunks(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alik
         else ""
     )
     return f"<ol>{items}</ol>{note}"
-
-
-def _extremes(sizes: Sequence[int]) -> Run:
-    return (min(sizes), max(sizes)) if sizes else (1, 1)

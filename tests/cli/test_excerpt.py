@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from ingestor.cli.output.excerpt import LINES, excerpt, find_matches, show_hits, show_passages
 from ingestor.model import Hit, RecordId
-from ingestor.search.values import Answer, Copy, Found, Passage, Ranks
+from ingestor.search.values import Answer, Copy, Found, Passage, Ranks, as_json
 
 PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."
 
@@ -134,7 +134,7 @@ def test_hit_shows_score_place_heading_and_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     near, far = with_source(f"{tmp_path}/docs/faq.md"), with_source("https://example.org/faq")
-    show_hits(answer(near, far), as_json=False)
+    show_hits(answer(near, far))
     assert capsys.readouterr().out.splitlines() == [
         "0.568  docs/faq.md:3-5",
         "       Questions > How long\\nmay I?",
@@ -164,7 +164,7 @@ def test_text_is_shown_without_headings_printed_above(
     path: str | None, text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hit = Hit(HIT.id, HIT.score, text, {"source": "a.md", "heading_path": path})
-    show_hits(answer(hit), as_json=False, question="How long?")
+    show_hits(answer(hit), question="How long?")
     printed = [row.strip() for row in capsys.readouterr().out.splitlines()[1:] if row.strip()]
     assert printed == [*filter(None, [path]), *shown.splitlines()]
     show_passages(
@@ -189,19 +189,18 @@ def test_hit_in_pdf_cites_page_without_lines(
 ) -> None:
     hit = with_source("a.pdf")
     metadata = {**hit.metadata, "page": page, "page_label": label}
-    show_hits(answer(Hit(hit.id, hit.score, hit.text, metadata)), as_json=False)
+    show_hits(answer(Hit(hit.id, hit.score, hit.text, metadata)))
     assert capsys.readouterr().out.splitlines()[0] == f"0.568  {place}"
 
 
 def test_passage_in_pdf_cites_page(capsys: pytest.CaptureFixture[str]) -> None:
     passage = Passage("Four weeks.", "a.pdf", None, 0, 11, (3, 5), 2, (HIT.id,))
-    show_passages(Answer((), (passage,), "dense", 0.1), as_json=False)
+    show_passages(Answer((), (passage,), "dense", 0.1))
     assert capsys.readouterr().out.splitlines()[0] == "a.pdf, page 3"
 
 
-def test_answer_in_json_has_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    show_hits(answer(HIT), as_json=True)
-    found = json.loads(capsys.readouterr().out)
+def test_answer_in_json_has_promised_keys() -> None:
+    found = json.loads(json.dumps(as_json(answer(HIT))))
     assert set(found) >= {"hits", "passages", "mode", "seconds"}
     assert found["hits"] == [
         {
@@ -227,15 +226,15 @@ def test_answer_in_json_has_promised_keys(capsys: pytest.CaptureFixture[str]) ->
 def test_empty_answer_names_pending_documents(
     unsearchable: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_hits(answer(), False, unsearchable)
-    show_passages(answer(), False, unsearchable)
+    show_hits(answer(), unsearchable)
+    show_passages(answer(), unsearchable)
     assert capsys.readouterr().out.splitlines() == [said, said]
 
 
 def test_hits_during_a_first_pass_name_documents_that_are_not_searchable_yet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show_hits(answer(HIT), False, 74)
+    show_hits(answer(HIT), 74)
     said = capsys.readouterr()
     assert said.out.startswith("0.568")
     assert said.err == "74 new or changed documents cannot be searched yet, see `ingestor status`\n"
@@ -249,7 +248,7 @@ def test_hits_during_a_first_pass_name_documents_that_are_not_searchable_yet(
     ],
 )
 def test_fallback_of_search_is_reported(capsys: pytest.CaptureFixture[str], fallback: str, told: str) -> None:
-    show_hits(Answer((), (), "lexical", 0.0, fallback), False)
+    show_hits(Answer((), (), "lexical", 0.0, fallback))
     assert told in capsys.readouterr().err.splitlines()
 
 
@@ -262,13 +261,13 @@ def test_copies_are_named_below_text(
     passage = Passage("Four weeks.", "/d", None, None, None, None, None, (HIT.id,), also_in=copies)
     said = Answer((found,), (passage,), "dense", 0.1)
     for show in (show_hits, show_passages):
-        show(said, as_json=False)
+        show(said)
         assert capsys.readouterr().out.split()[-3:] == ["also", "in", "old/faq.md"]
 
 
 @pytest.mark.parametrize("show", [show_hits, show_passages])
 def test_budget_below_best_hit_names_option_to_raise(
-    show: Callable[[Answer, bool, int], None], capsys: pytest.CaptureFixture[str]
+    show: Callable[[Answer, int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(Answer((), (), "lexical", 0.1, None, 12), False, 3)
+    show(Answer((), (), "lexical", 0.1, None, 12), 3)
     assert capsys.readouterr().out == "the best hit has 12 tokens: raise --budget\n"

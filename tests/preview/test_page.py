@@ -79,7 +79,7 @@ class Page(HTMLParser):
 
 def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     document = read(TEXTS / "hydroponics.md", ())
-    text = page("soil", document, made(document, TEXTS / "hydroponics.md", chosen("cluster")), assets())
+    text = page("soil", document, made(document, TEXTS / "hydroponics.md", chosen("cluster")), *assets())
     found = Page(text)
     addresses = [v for _, attributes in found.tags for k, v in attributes.items() if k in ("src", "href")]
     assert addresses
@@ -107,7 +107,7 @@ def test_page_escapes_every_text_of_documents() -> None:
         replace(each, chunks=tuple(replace(c, extra=(("note", "<b>"),)) for c in each.chunks))
         for each in cuts
     ]
-    found = Page(page(ATTACK, document, cuts, assets()))
+    found = Page(page(ATTACK, document, cuts, *assets()))
     names = {tag for tag, _ in found.tags}
     assert len(found.data["script"]) == len(found.data["style"]) == 1
     assert not names & {"img", "b"} - {"b"}
@@ -121,7 +121,7 @@ def test_every_chunk_is_shown_with_its_margin() -> None:
     cuts = made(
         document, TEXTS / "hydroponics.md", chosen("fixed", size=100, overlap=20), chosen("changepoint")
     )
-    found = Page(page("soil", document, cuts, assets()))
+    found = Page(page("soil", document, cuts, *assets()))
     texts = found.data["li"]
     assert len(texts) == sum(len(each.chunks) for each in cuts)
     for shown, chunk, tokens in zip(texts, cuts[0].chunks, cuts[0].tokens, strict=False):
@@ -192,10 +192,10 @@ def test_long_document_is_truncated_and_the_page_reports_it() -> None:
     chunks = tuple(Chunk(at, at + 5, text[at : at + 5]) for at in range(0, len(text), 6))
     found = Cut(chosen("fixed"), chunks, [{"token_count": 2}] * len(chunks), [2] * len(chunks), 0.1, 0.0)
     few = replace(found, chunks=chunks[::10], metadata=found.metadata[::10], tokens=found.tokens[::10])
-    assert f"{len(chunks) - LISTED:,} more chunks not shown" in page("long", document, [found], assets())
-    whole = Page(page("long", document, [few], assets()))
+    assert f"{len(chunks) - LISTED:,} more chunks not shown" in page("long", document, [found], *assets())
+    whole = Page(page("long", document, [few], *assets()))
     assert len(whole.data["li"]) == min(LISTED, SHOWN // 60)
-    assert len(page("long", document, [found, few, few], assets())) < 4_000_000
+    assert len(page("long", document, [found, few, few], *assets())) < 4_000_000
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -227,9 +227,10 @@ def test_preview_works_in_a_browser(tmp_path: Path, width: int) -> None:
     file = TEXTS / "hydroponics.md"
     document = read(file, ())
     cuts = made(document, file, chosen("changepoint"), chosen("fixed", size=60), chosen("breakpoint"))
-    ours = assets()
-    probed = replace(ours, script=f"{ours.script}\n{PROBE}")
-    (tmp_path / "page.html").write_text(page("soil", document, cuts, probed), "utf-8")
+    frame, style, script = assets()
+    (tmp_path / "page.html").write_text(
+        page("soil", document, cuts, frame, style, f"{script}\n{PROBE}"), "utf-8"
+    )
     command = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
         f"--window-size={width},900", "--dump-dom", (tmp_path / "page.html").as_uri(),

@@ -21,7 +21,6 @@ from ingestor.cli.usage import command
 from ingestor.core.escape import escape_invisible, line
 from ingestor.lexical.terms import question_words, terms
 from ingestor.search.values import NOT_RERANKED, below_header, heading_of, place_of
-from ingestor.search.values import as_json as as_parsed
 from ingestor.text.sentences import sentences
 from ingestor.units import quantity
 
@@ -46,15 +45,12 @@ _TITLE_MARKS = "#=* \t\\"  # around a heading in Markdown, AsciiDoc or Org
 _UNDERLINE = re.compile(r"([=~^*+\"'`#-])\1{2,}[ \t]*")  # below a heading in reStructuredText or Markdown
 
 
-def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: str = "") -> None:
+def show_hits(answer: Answer, unsearchable: int = 0, question: str = "") -> None:
     """Print the hits of a query, each as an excerpt that begins with the best matching sentence.
 
     A hit's heading is printed above its text, and is left out of the text. ``unsearchable``: number of new or
     changed documents that a search does not find yet.
     """
-    if as_json:
-        print(json.dumps(as_parsed(answer)))
-        return
     _print_fallback(answer)
     headings = [heading_of(hit.metadata) or "" for hit in answer.hits]
     texts = [
@@ -74,17 +70,12 @@ def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0, question: st
     _print_unseen(answer, unsearchable, bool(answer.hits))
 
 
-def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
+def show_passages(answer: Answer, unsearchable: int = 0) -> None:
     """Print the whole text of each passage below its citation, to be used as the context of a prompt."""
-    if as_json:
-        print(json.dumps(as_parsed(answer)))
-        return
     _print_fallback(answer)
     for passage in answer.passages:
-        lines = (
-            {} if passage.lines is None else {"start_line": passage.lines[0], "end_line": passage.lines[1]}
-        )
-        where = {"source": passage.source, "page": passage.page, **lines}
+        first, last = passage.lines or (None, None)
+        where = {"source": passage.source, "page": passage.page, "start_line": first, "end_line": last}
         out.print(Text(line(_place(where)), "cyan"))
         if passage.heading_path:
             out.print(Text(line(passage.heading_path), "bold"))

@@ -42,9 +42,28 @@ def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = 
     for trouble in _troubles(status, now, config):
         print_wrapped(trouble)
     out.print()
-    _print_sources(status, now)
+    sources: list[tuple[str | Text, ...]] = [
+        (
+            name,
+            *(f"{number:,}" for number in (s.settled, s.due, s.waiting)),
+            Text(f"{s.quarantined:,}", "yellow" if s.quarantined else ""),
+            f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
+        )
+        for name, s in status.sources.items()
+    ]
+    print_table(("source", "settled", "due", "waiting", "quarantined", "last scan"), sources)
     out.print()
-    _print_collections(status)
+    collections = [
+        (
+            name if c.shards == 1 else f"{name} ({c.shards} shards)",
+            f"{c.records:,}",
+            c.strategy or "-",
+            c.model or "-",
+            HEALTH[c.healthy].copy(),
+        )
+        for name, c in status.collections.items()
+    ]
+    print_table(("collection", "records", "strategy", "model", "in Chroma"), collections)
     if run := "\n".join(_describe_run(status, verbose)):
         out.print(Text(f"\n{run}"))
     print_skipped(status.skipped)
@@ -135,7 +154,11 @@ def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
     for name, source in status.sources.items():
         yield from _source_troubles(name, source, now, config)
     yield from _changes(status, now, config)
-    for reason, names in _unhealthy(status).items():
+    unhealthy: dict[str, list[str]] = {}  # a reason of several collections, such as an unreachable server
+    for name, collection in status.collections.items():
+        if collection.healthy is False:
+            unhealthy.setdefault(collection.reason or "", []).append(name)
+    for reason, names in unhealthy.items():
         yield Text.assemble((f"collection {', '.join(names)}: ", "red"), line(reason))
     if not status.running and any(source.due for source in status.sources.values()):
         yield Text(f"To do it: {command('run', config)}, or once: {command('sync', config)}")
@@ -180,48 +203,6 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
             left = duration(collection.old_until - now)
             kept = f"the state before the last {what} is kept for another {left}"
             yield Text(f"collection {name}: {kept}; to return: {command(f'rollback {name}', config)}")
-
-
-def _unhealthy(status: Status) -> dict[str, list[str]]:
-    """Return the names of unhealthy collections by the reason.
-
-    Collections with the same reason, such as an unreachable server, are reported in one line.
-    """
-    reasons: dict[str, list[str]] = {}
-    for name, collection in status.collections.items():
-        if collection.healthy is False:
-            reasons.setdefault(collection.reason or "", []).append(name)
-    return reasons
-
-
-def _print_sources(status: Status, now: float) -> None:
-    header = ("source", "settled", "due", "waiting", "quarantined", "last scan")
-    print_table(
-        header,
-        [
-            (
-                name,
-                *(f"{number:,}" for number in (s.settled, s.due, s.waiting)),
-                Text(f"{s.quarantined:,}", "yellow" if s.quarantined else ""),
-                f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
-            )
-            for name, s in status.sources.items()
-        ],
-    )
-
-
-def _print_collections(status: Status) -> None:
-    rows = [
-        (
-            name if c.shards == 1 else f"{name} ({c.shards} shards)",
-            f"{c.records:,}",
-            c.strategy or "-",
-            c.model or "-",
-            HEALTH[c.healthy].copy(),
-        )
-        for name, c in status.collections.items()
-    ]
-    print_table(("collection", "records", "strategy", "model", "in Chroma"), rows)
 
 
 def print_skipped(skipped: Sequence[Skipped]) -> None:
