@@ -144,14 +144,12 @@ def estimate_requests(
     counts = place.parts.tokens.counts
     answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
     rehearse(compared, place.sample, place.tools, place.parts.tokens, answers)
-    use = answers.use_of_unanswered
+    use = answers.use(answered=False)
     if endpoint is not None:
         names = [endpoint.model, *names]
         judged = request.judge if request.questions is not None else min(request.judge, request.make)
         named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
-        most = named or MOST_COMPARED * len(
-            request.modes
-        )  # the strategies are unknown until documents are cut
+        most = named or MOST_COMPARED * len(request.modes)  # unknown until documents are cut
         use += _estimate_judgements(endpoint, judged, most, request.budgets[0])
         if request.ask_model:
             use += estimate_questions(place, endpoint, request.make)
@@ -200,16 +198,12 @@ def write_questions(
     Return the questions, and the refusals: one for each passage without a valid question. Raises the errors
     of ``requests.ask``.
     """
-    results = in_parallel(
-        lambda at: _about(texts, at, wanted[at], requests),
-        list(wanted),
-        requests.threads,
-        Stop(),
-        requests.stop,
-    )
-    questions = [each for one, _ in results for each in one]
-    refused = [each for _, other in results for each in other]
-    return questions, refused
+
+    def about(at: int) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+        return _about(texts, at, wanted[at], requests)
+
+    results = in_parallel(about, list(wanted), requests.threads, Stop(), requests.stop)
+    return [each for one, _ in results for each in one], [each for _, other in results for each in other]
 
 
 def filter_questions(

@@ -14,7 +14,13 @@ from ingestor.config.models import Config
 from ingestor.evaluate.comparison import Interval, compare
 from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.scores import ChunkPlace, score, within
-from ingestor.evaluate.workplace import Progress, open_workplace, read_questions, same_documents
+from ingestor.evaluate.workplace import (
+    EvaluationRequest,
+    Progress,
+    open_workplace,
+    read_questions,
+    same_documents,
+)
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import NeedsHuman
 from ingestor.queries.access import BadRequest, collections_of, journal_of
@@ -95,7 +101,8 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
     seconds. Raises BadRequest for unusable questions, and NeedsHuman if the collection is missing.
     """
     before = _last_recall(request)
-    with open_workplace(config, request.collection, request.sample, request.questions, progress) as place:
+    needed = EvaluationRequest(request.collection, questions=request.questions, sample=request.sample)
+    with open_workplace(config, needed, progress) as place:
         (questions,), refused = read_questions(request.questions, [place.sample])
         progress(f"asking {quantity(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
@@ -111,17 +118,9 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
         stored = {"collection": request.collection, "budget": request.budget, "recall": recall}
         request.recall_file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
     checked = Checked(request, recall, mean, before, refused)
-    run_status.write_check(
-        config.state,
-        CheckResult(
-            request.collection,
-            request.questions.name,
-            mean.mean,
-            checked.fell,
-            checked.is_within_tolerance,
-            now,
-        ),
-    )
+    fell, passed = checked.fell, checked.is_within_tolerance
+    found = CheckResult(request.collection, request.questions.name, mean.mean, fell, passed, now)
+    run_status.write_check(config.state, found)
     return checked
 
 
@@ -139,7 +138,8 @@ def _rank_all(
             raise NeedsHuman(f"collection {request.collection!r} is not in Chroma; run: ingestor sync")
         every, n = index.count(), _AT_FIRST
         while True:  # until the hits fill the budget, or are all records
-            rows = [[_place_of(hit, numbers, count) for hit in hits] for hits in index.query(asked, n, None)]
+            hits = index.query(asked, n, None)
+            rows = [[_place_of(hit, numbers, count) for hit in each] for each in hits]
             if n >= every or all(sum(each.tokens for each in row) >= request.budget for row in rows):
                 return rows
             n *= 2
@@ -149,9 +149,7 @@ def _place_of(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
     """Return the place of a hit in its document. The number of a document outside the sample is -1."""
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
-    tokens = int(
-        str(meta.get("token_count") or count([hit.text])[0])
-    )  # some metadata profiles omit the field
+    tokens = int(str(meta.get("token_count") or count([hit.text])[0]))  # some profiles omit the field
     return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), max(1, tokens))
 
 

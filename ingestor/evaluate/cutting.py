@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
 from time import perf_counter
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice
 from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import ChunkPlace
 from ingestor.evaluate.strategies import Strategy
@@ -37,12 +36,7 @@ class ModelUse:
     cost: float = 0.0
 
     def __add__(self, other: "ModelUse") -> "ModelUse":
-        return ModelUse(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.answer_tokens + other.answer_tokens,
-            self.cost + other.cost,
-        )
+        return ModelUse(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def over(self, share: float) -> "ModelUse":
         """Extrapolate this use to all documents.
@@ -173,16 +167,9 @@ class RecordedAnswers:
     def wait(self, seconds: float) -> None:
         self._answers.wait(seconds)
 
-    @property
-    def use_of_answered(self) -> ModelUse:
-        return self._sum(known=True)
-
-    @property
-    def use_of_unanswered(self) -> ModelUse:
-        return self._sum(known=False)
-
-    def _sum(self, *, known: bool) -> ModelUse:
-        return sum((use for (answered, _), use in self._uses.items() if answered == known), ModelUse())
+    def use(self, *, answered: bool) -> ModelUse:
+        """Return the use of language models by requests with an answer, or by those without."""
+        return sum((use for (known, _), use in self._uses.items() if known == answered), ModelUse())
 
 
 def rehearse(
@@ -198,9 +185,7 @@ def rehearse(
     """
     embed = look_alikes(_NARROW)
     for strategy in strategies:
-        cutters = {
-            name: _tools(strategy.of(name), each, embed, tokens, answers) for name, each in tools.items()
-        }
+        cutters = _cutters(strategy, tools, embed, tokens, answers)
         for each in sample.documents:
             cutters[each.source].chunker.chunk(each.document, embed, None)
 
@@ -218,13 +203,9 @@ def cut(
     Raises the errors of the chunker and the embedder.
     """
     begun = perf_counter()
-    recording, asking = (
-        RecordedEmbed(next(iter(tools.values())).embed),
-        RecordedAnswers(answers, tokens.counts),
-    )
-    cutters = {
-        name: _tools(strategy.of(name), each, recording, tokens, asking) for name, each in tools.items()
-    }
+    recording = RecordedEmbed(next(iter(tools.values())).embed)
+    asking = RecordedAnswers(answers, tokens.counts)
+    cutters = _cutters(strategy, tools, recording, tokens, asking)
     documents = [(cutters[each.source], each.document) for each in sample.documents]
     chunkings = _chunk_all(documents, lambda at: progress(sample.documents[at].key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
@@ -232,15 +213,10 @@ def cut(
         contexts(document, chunking.chunks, own.context)
         for (own, document), chunking in zip(documents, chunkings, strict=True)
     ]
-    vectors = [
-        vectors_at(
-            range(len(chunking.chunks)),
-            texts_to_embed(chunking.chunks, before, own.exceeds_window),
-            chunking,
-            own,
-        )
-        for (own, _), chunking, before in zip(documents, chunkings, lines, strict=True)
-    ]
+    vectors = []
+    for (own, _), chunking, before in zip(documents, chunkings, lines, strict=True):
+        embedded = texts_to_embed(chunking.chunks, before, own.exceeds_window)
+        vectors.append(vectors_at(range(len(chunking.chunks)), embedded, chunking, own))
     seconds = perf_counter() - begun - recording.waited - asking.waited
     texts = [chunk.text for _, chunk in chunks]
     counts = tokens.counts(texts)
@@ -248,31 +224,27 @@ def cut(
         ChunkPlace(at, chunk.spans or ((chunk.start, chunk.end),), count)
         for (at, chunk), count in zip(chunks, counts, strict=True)
     ]
-    read = sum(tokens.counts(list(recording.texts)))
-    whole = np.concatenate(vectors)
-    return SampleCut(
-        strategy,
-        sample,
-        places,
-        texts,
-        list(chain.from_iterable(lines)),
-        whole,
-        read,
-        seconds,
-        asking.use_of_answered,
-    )
+    read, asked = sum(tokens.counts(list(recording.texts))), asking.use(answered=True)
+    every, whole = list(chain.from_iterable(lines)), np.concatenate(vectors)
+    return SampleCut(strategy, sample, places, texts, every, whole, read, seconds, asked)
 
 
-def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
-    """Return the tools of a source with the strategy's chunker, and with the given embedder and answers."""
-    chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
-    if isinstance(chunker, Asking):
-        chunker = chunker.through(answers)
-    options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()
-    return replace(
-        tools, chunker=chunker, describing=replace(tools.describing, strategy=choice.plugin.kind),
-        embed=embed, context=options.context, neighbours=options.neighbours,
-    )  # fmt: skip
+def _cutters(
+    strategy: Strategy, tools: Mapping[SourceName, Tools], embed: Embed, tokens: Tokens, answers: Answers
+) -> dict[SourceName, Tools]:
+    """Return the tools of each source with the strategy's chunker, the given embedder and the answers."""
+    cutters = dict[SourceName, Tools]()
+    for name, own in tools.items():
+        choice = strategy.of(name)
+        chunker: Chunker = build_chunker(choice.plugin, choice.options, tokens)
+        if isinstance(chunker, Asking):
+            chunker = chunker.through(answers)
+        options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()
+        cutters[name] = replace(
+            own, chunker=chunker, describing=replace(own.describing, strategy=choice.plugin.kind),
+            embed=embed, context=options.context, neighbours=options.neighbours,
+        )  # fmt: skip
+    return cutters
 
 
 def _chunk_all(

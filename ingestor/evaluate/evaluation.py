@@ -5,7 +5,6 @@ cached, so an interrupted run resumes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,7 +89,7 @@ def evaluate(
     outcomes, use = list[StrategyOutcome](), ModelUse()
     compared: list[tuple[str | None, Choice]] = [*request.models.items()]
     for number, (model, embedding) in enumerate(compared or [(None, config.embedding)]):
-        with _open(replace(config, embedding=embedding), request, progress) as place:
+        with open_workplace(replace(config, embedding=embedding), request, progress) as place:
             if number == 0:  # every model gets the same documents and questions
                 estimate = asking.estimate_requests(request, place, endpoint)
                 if estimate is not None:
@@ -120,19 +119,11 @@ def estimate_requests(config: Config, request: EvaluationRequest, progress: Prog
     Raises BadRequest if the evaluation needs no language model.
     """
     endpoint = _endpoint(config, request)
-    with _open(config, request, progress) as place:
+    with open_workplace(config, request, progress) as place:
         estimate = asking.estimate_requests(request, place, endpoint)
     if estimate is None:
         raise BadRequest("--estimate needs --ask-model, --judge, or a strategy that calls a language model")
     return estimate
-
-
-def _open(
-    config: Config, request: EvaluationRequest, progress: Progress
-) -> AbstractContextManager[Workplace]:
-    return open_workplace(
-        config, request.collection, request.sample, request.questions, progress, request.seed
-    )
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
@@ -198,13 +189,10 @@ def _questions(
             rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
             questions, left = locate(rows, samples, everywhere=True)
             refused = [*refused, *left]
-    if not questions[0] and refused:
-        who = "the language model wrote" if request.ask_model else "there is"
-        raise BadRequest(f"{who} no question that can be used: {refused[0].reason}")
     if not questions[0]:
-        raise BadRequest(
-            "no questions can be generated: no sentence of 8 to 80 words can be asked for; use --questions"
-        )
+        who = "the language model wrote" if request.ask_model else "there is"
+        none = "no questions can be generated: no sentence of 8 to 80 words can be asked for; use --questions"
+        raise BadRequest(f"{who} no question that can be used: {refused[0].reason}" if refused else none)
     if request.keep is not None:
         write_rows(request.keep, to_rows(questions[0], quotations(questions, samples), place.sample.names))
     return questions, refused
@@ -269,52 +257,33 @@ def _conclude(
     """
     sample = samples[0]
     about = same_documents(questions)
-    comparisons = {
-        budget: compare(np.array([each.scores.at[budget] for each in outcomes]), about)
-        for budget in request.budgets
-    }
-    cuts = [each.cut for each in outcomes]
+    recalls = {budget: np.array([each.scores.at[budget] for each in outcomes]) for budget in request.budgets}
+    comparisons = {budget: compare(recall, about) for budget, recall in recalls.items()}
+    cuts, budget = [each.cut for each in outcomes], request.budgets[0]
     current = next((at for at, each in enumerate(cuts) if each.strategy.configured), None)
-    decisive = comparisons[request.budgets[0]]
-    decision = verdict(decisive, current)
-    exceptions = better_for_sources(
-        _by_source(outcomes, questions, sample, request.budgets[0]), decision.pick
-    )
+    decision = verdict(comparisons[budget], current)
+    by_source: dict[str, Comparison] = {}  # on the questions about the documents of each source
+    places, sources = np.array(about), np.array([sample.documents[at].source for at in about])
+    names = sorted(set(sources.tolist()))
+    if len(names) > 1 and len(outcomes) > 1:
+        for name in names:
+            own = sources == name
+            by_source[name] = compare(recalls[budget][:, own], places[own].tolist(), len(names))
+    exceptions = better_for_sources(by_source, decision.pick)
+    made = [question.text for question in questions if question.origin == "made"]
     facts = Facts(
-        [each.name for each in outcomes],
-        [each.embedded_tokens for each in cuts],
-        [each.asked.prompt_tokens for each in cuts],
-        current,
-        len(questions),
-        sum(question.origin == "made" for question in questions),
-        sum(question.origin == "model" for question in questions),
-        request.budgets[0],
-        outcomes[decision.pick].mode,
-        sum(
-            question.origin == "made" and not question.text.endswith(("?", "？", "؟"))
-            for question in questions
-        ),
+        names=[each.name for each in outcomes],
+        tokens=[each.embedded_tokens for each in cuts],
+        read=[each.asked.prompt_tokens for each in cuts],
+        current=current,
+        questions=len(questions),
+        made=len(made),
+        written=sum(question.origin == "model" for question in questions),
+        budget=budget,
+        search=outcomes[decision.pick].mode,
+        keywords=sum(not text.endswith(("?", "？", "؟")) for text in made),
     )
-    text = describe_verdict(decision, decisive, facts, exceptions)
+    text = describe_verdict(decision, comparisons[budget], facts, exceptions)
     return Evaluation(
         request, sample, questions, texts, refused, outcomes, comparisons, decision, exceptions, text
     )
-
-
-def _by_source(
-    outcomes: Sequence[StrategyOutcome], questions: Sequence[EvalQuestion], sample: Sample, budget: int
-) -> dict[str, Comparison]:
-    """Compare the strategies' recall separately for each source, on the questions about its documents.
-
-    The result is empty if there is only one source, or only one strategy.
-    """
-    about = np.array(same_documents(questions))
-    sources = np.array([sample.documents[at].source for at in about])
-    recall = np.array([each.scores.at[budget] for each in outcomes])
-    names = sorted(set(sources.tolist()))
-    if len(names) < 2 or len(outcomes) < 2:
-        return {}
-    return {
-        name: compare(recall[:, sources == name], about[sources == name].tolist(), len(names))
-        for name in names
-    }

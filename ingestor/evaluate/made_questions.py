@@ -25,6 +25,11 @@ from ingestor.model import Document
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, inside, trim
 
+
+def _split(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _WORD = re.compile(r"\w[\w'’-]*")
 _ADDRESS = re.compile(r"\S*(?:://|@|www\.)\S*")
 _FEWEST, _MOST = 8, 80  # words of an excerpt
@@ -36,8 +41,7 @@ _OWN = 150  # characters of the longest question of a document's own
 _LAST = 2  # rank of questions that are used last
 _LEAST_WORDS = 2  # least number of words of a question that carry meaning
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
-_LIGHT = frozenset(  # words of English that carry no meaning of their own
-    """
+_LIGHT = _split("""
     a about above after again all also although always am among an and another any are as at be because
     been before being below between both but by can could did do does doing down during each either else
     even ever every few first for from further get given had has have having he her here hers him his
@@ -47,32 +51,28 @@ _LIGHT = frozenset(  # words of English that carry no meaning of their own
     the their them then there these they this those though three through thus to too two under until up
     upon us use used uses using very was we well were what when where whether which while who whom whose
     why will with within without would yet you your happens know company come comes go goes early late
-    """.split()  # noqa: SIM905
-)
+""")  # words of English that carry no meaning of their own
 _VAGUE = re.compile(  # words that only the text before explains
     r"\b(?:it|its|this|these|those|they|them|their|he|she|his|her|such|above|below|here|former|latter|"
     r"following|same|aforementioned|thereof|herein|respectively|(?:even|do) that|that case|do so|doing so)\b",
     re.I,
 )
-_FINITE = frozenset(  # verbs and words that no subject contains
-    """
+_FINITE = _split("""
     is are was were has have had can will must that which who may should could would do does did not be
     been when where if and/or
-    """.split()  # noqa: SIM905
-)
-_OPENERS = frozenset(  # words that open a sentence, but no subject
-    """
+""")  # verbs and words that no subject contains
+_OPENERS = _split("""
     also however then thus therefore instead otherwise first second next finally additionally moreover
     there here note so and but or for in on at by with if when while as to see not no what how why
     although because since unless until after before once where which who please
-    """.split()  # noqa: SIM905
-)
+""")  # words that open a sentence, but no subject
 _COUNTS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _NUMBER = (
-    r"(?:about |approximately |nearly |almost |over |more than |up to |at least |at most )?"
+    r"(?:(?:about |approximately |nearly |almost |over |more than |up to |at least |at most )?"
     r"(?:[$€£] ?)?\d[\d.,]*\d?(?: ?(?:%|percent|per cent|million|billion|thousand))?|"
-    rf"(?:{_COUNTS})"
+    rf"(?:{_COUNTS}))"
 )
+_SOME = r"(?P<c>[a-z-]+(?: [a-z-]+)?s)"  # things that are counted
 _ON = r"(?!\w+(?:,| and | or ))"  # a main clause, no list
 _W = r"[\w’'“”\"./+-]+"
 _S = (  # a subject
@@ -123,6 +123,7 @@ _FORMS = (  # a verb's form: the auxiliary that asks with it, and the plain form
     | {verb + ("d" if verb.endswith("e") else "ed"): ("did", verb) for verb in _TRANSITIVE}
     | {past: ("did", verb) for past, verb in _IRREGULAR.items()}
 )
+_FORM = f"(?P<form>{'|'.join(_FORMS)})"
 _PLAIN = "|".join(_TRANSITIVE)
 _ORDERS = "|".join(verb.capitalize() for verb in _TRANSITIVE)
 _OBJECT = (
@@ -136,7 +137,7 @@ _TIME = (
     r"in (?:\w+ )?\d{4}|on \w+ \d{1,2}(?:, \d{4})?|since \d{4}|at \d{1,2}(?::\d\d)? ?(?:a\.?m\.?|p\.?m\.?)|"
     r"(?:before|after|until) \w+ \d{1,2}(?:, \d{4})?"
 )
-_OFTEN = r"every \w+|once an? \w+|twice an? \w+|daily|weekly|monthly|yearly|annually"
+_OFTEN = r"(?:every \w+|once an? \w+|twice an? \w+|daily|weekly|monthly|yearly|annually)"
 _DONE = (
     r"(?:\w+ed|built|bought|sold|made|held|kept|set|paid|sent|taken|written|known|found|begun|opened|shut)"
 )
@@ -150,6 +151,7 @@ _THIRD = "|".join(verb.replace(" ", "s ", 1) if " " in verb else f"{verb}s" for 
 _AGENTS = r"(?P<s>[A-Z][^,;:()]{2,40}?(?:[eo]rs?|members|people|guests|staff|employees|We))"
 _NO_VERB = r"(?!(?:the|an?|our|its|their|all|any|this|these|within|which|whom|date)\b)"
 _NO_PARTICIPLE = r"(?!\w+(?:ing|ed)\b|necessary|needed|possible|required)"
+_AMOUNT = _NUMBER + _PP
 # Questions by the form of a sentence; the first that fits is used. {v} is the verb's plain form.
 _TEMPLATES = [
     (re.compile(pattern), question)
@@ -171,40 +173,24 @@ _TEMPLATES = [
             "How can I {c}?",
         ),
         (rf"^{_S} {_BE} (?P<p>[a-z][^,;:.()]{{3,60}}?),? because ", "Why {be} {s} {p}?"),
+        (rf"^{_S} {_FORM} (?P<c>[^,;:.()]{{4,60}}?),? because ", "Why {aux} {s} {v} {c}?"),
         (
-            rf"^{_S} (?P<form>{'|'.join(_FORMS)}) (?P<c>[^,;:.()]{{4,60}}?),? because ",
-            "Why {aux} {s} {v} {c}?",
-        ),
-        (
-            rf"^{_S} (?:total(?:ed|led)|amounted to|came to|reached) (?:{_NUMBER}){_PP}",
+            rf"^{_S} (?:total(?:ed|led)|amounted to|came to|reached) {_AMOUNT}",
             "How much did {s} amount to{pp}?",
         ),
-        (rf"^{_S} {_BE} (?:{_NUMBER}){_PP}", "What {be} {s}{pp}?"),
-        (
-            rf"^{_S} (?P<moved>{'|'.join(_MOVED)}) (?:by )?(?:{_NUMBER}){_PP}",
-            "By how much did {s} {v}{pp}?",
-        ),
-        (
-            rf"^There {_BE} (?:{_NUMBER}) (?P<c>[a-z-]+(?: [a-z-]+){{0,2}}){_PP}",
-            "How many {c} {be} there{pp}?",
-        ),
-        (
-            rf"^{_S} (?P<has>has|have|had) (?:{_NUMBER}) (?P<c>[a-z-]+(?: [a-z-]+)?s){_PP}",
-            "How many {c} {v} {s} have{pp}?",
-        ),
-        (
-            rf"^{_S} (?P<form>{'|'.join(_FORMS)}) (?:{_NUMBER}) (?!thirds|times)"
-            rf"(?P<c>[a-z-]+(?: [a-z-]+)?s){_PP}",
-            "How many {c} {aux} {s} {v}{pp}?",
-        ),
-        (rf"^{_S} costs? (?:{_NUMBER}){_PP}", "How much does {s} cost{pp}?"),
+        (rf"^{_S} {_BE} {_AMOUNT}", "What {be} {s}{pp}?"),
+        (rf"^{_S} (?P<moved>{'|'.join(_MOVED)}) (?:by )?{_AMOUNT}", "By how much did {s} {v}{pp}?"),
+        (rf"^There {_BE} {_NUMBER} (?P<c>[a-z-]+(?: [a-z-]+){{0,2}}){_PP}", "How many {c} {be} there{pp}?"),
+        (rf"^{_S} (?P<has>has|have|had) {_NUMBER} {_SOME}{_PP}", "How many {c} {v} {s} have{pp}?"),
+        (rf"^{_S} {_FORM} {_NUMBER} (?!thirds|times){_SOME}{_PP}", "How many {c} {aux} {s} {v}{pp}?"),
+        (rf"^{_S} costs? {_AMOUNT}", "How much does {s} cost{pp}?"),
         (rf"^{_S} {_BE} (?P<p>{_DONE}[^,;:.()]{{0,40}}?) (?:{_TIME})\b", "When {be} {s} {p}?"),
         (
-            rf"^{_S} (?P<be>must|should) be (?P<p>{_DONE}[^,;:.()]{{0,30}}?) (?:{_OFTEN})\b",
+            rf"^{_S} (?P<be>must|should) be (?P<p>{_DONE}[^,;:.()]{{0,30}}?) {_OFTEN}\b",
             "How often {be} {s} be {p}?",
         ),
         (
-            rf"^(?P<c>[A-Z][a-z]+ (?:the|your|all|each|every|any|its) [^,;:.()]{{3,50}}?) (?:{_OFTEN})[.,]",
+            rf"^(?P<c>[A-Z][a-z]+ (?:the|your|all|each|every|any|its) [^,;:.()]{{3,50}}?) {_OFTEN}[.,]",
             "How often should I {imperative}?",
         ),
         (rf"^{_S} {_BE} (?P<p>{_KEPT_IN}) (?:in|at|on|under|by|near) ", "Where {be} {s} {p}?"),
@@ -212,16 +198,10 @@ _TEMPLATES = [
         (rf"^{_S} {_BE} (?:an?|one of|used (?:to|for|by|as)|intended (?:to|for)) ", "What {be} {s}?"),
         (rf"^{_S} (?P<verb>{_THIRD}) ", "What does {s} {v}?"),
         (rf"^(?:{_S}|(?P<we>We)) (?P<verb>{_VERBS}) ", "What do {s} {v}?"),
-        (rf"^(?:{_S}|(?P<we>We)) (?P<form>{'|'.join(_FORMS)}) (?={_OBJECT})", "What {aux} {s} {v}?"),
-        (
-            rf"^{_S} (?P<be>can|may|will|must|should) (?P<v>{_PLAIN}) (?={_OBJECT})",
-            "What {be} {s} {v}?",
-        ),
+        (rf"^(?:{_S}|(?P<we>We)) {_FORM} (?={_OBJECT})", "What {aux} {s} {v}?"),
+        (rf"^{_S} (?P<be>can|may|will|must|should) (?P<v>{_PLAIN}) (?={_OBJECT})", "What {be} {s} {v}?"),
         (rf"^{_S} (?P<be>must|should) be {_DONE}", "What {be} be done with {s}?"),
-        (
-            rf"^{_AGENTS} (?P<be>must|should|can|may) (?!be\b|have\b|not\b)[a-z]+",
-            "What {be} {s} do?",
-        ),
+        (rf"^{_AGENTS} (?P<be>must|should|can|may) (?!be\b|have\b|not\b)[a-z]+", "What {be} {s} do?"),
         (
             rf" (?:only )?(?P<w>(?:if|when) {_NO_PARTICIPLE}|(?:before|after|while) (?={_OBJECT}))"
             r"(?P<c>[^,;:.()]{12,80})\.$",
@@ -236,14 +216,12 @@ _NOUNS = re.compile(  # noun phrases: from an article to the end of the phrase
     r"(?=[,;:.()]| (?:in|on|at|to|by|for|from|with|into|over|under|and|or|is|are|was|were|can|must|should"
     r"|may|will|has|have|had|that|which|when|if|as|it|they|you|we|not|so|than|because|while|until)\b)"
 )
-_GENERAL = frozenset(  # nouns without a meaning of their own
-    """
+_GENERAL = _split("""
     advantage amount amounts basis beginning bottom case cases certain course date day days end event
     example extent fact first information kind last latest left level lot majority note notes number
     numbers order other others part parts period purpose range reason rest result results right section
     sections set system systems table time times top type types use variety way ways year years
-    """.split()  # noqa: SIM905
-)
+""")  # nouns without a meaning of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -558,16 +536,13 @@ def _omit_verb(phrase: str) -> str:
 def _keywords(text: str, times: Mapping[str, int]) -> str:
     """Return the rarest words of a sentence, in the sentence's order; "" if the sentence has too few words.
 
-    ``times``: how often each word occurs in all documents. Words of URLs and paths do not count.
+    ``times``: how often each word occurs in all documents. Words of URLs and paths do not count, nor do words
+    with digits and short words of an alphabet.
     """
-    words = [word for word in dict.fromkeys(_WORD.findall(_ADDRESS.sub(" ", text))) if _is_keyword(word)]
+    words = [
+        word
+        for word in dict.fromkeys(_WORD.findall(_ADDRESS.sub(" ", text)))
+        if not re.search(r"\d", word) and (len(word) > 3 or not re.match("[a-zà-ʯͰ-ӿ]", word, re.I))
+    ]
     rarest = sorted(words, key=lambda word: (times[word.casefold()], -len(word)))[:_KEYWORDS]
     return " ".join(word for word in words if word in rarest) if len(words) >= _SHORTEST else ""
-
-
-def _is_keyword(word: str) -> bool:
-    """Return whether a word probably has a meaning of its own.
-
-    Words with digits have none, nor have short words of an alphabet.
-    """
-    return not re.search(r"\d", word) and (len(word) > 3 or not re.match("[a-zà-ʯͰ-ӿ]", word, re.I))

@@ -84,32 +84,22 @@ class Workplace:
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = replace(self.parts, config=other), Parses(self.cache, learns=False)
+        own, roots = self.collection, self.places
         sources = parts.sources(
-            self.collection,
-            _ANYWHERE,
-            self.embedding,
-            answers=self.answers,
-            memory=memory,
-            roots=self.places,
+            own, _ANYWHERE, self.embedding, answers=self.answers, memory=memory, roots=roots
         )
         return read_again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
 
 @contextmanager
-def open_workplace(
-    config: Config,
-    collection: CollectionName,
-    count: int,
-    questions: Path | None,
-    progress: Progress,
-    seed: int = 0,
-) -> Iterator[Workplace]:
+def open_workplace(config: Config, request: EvaluationRequest, progress: Progress) -> Iterator[Workplace]:
     """Open everything that an evaluation of a collection needs, and read a sample of its documents.
 
-    ``count``: number of documents to read. ``questions``: file of questions; the documents that it names are
-    in the sample. Raises NeedsHuman if no document can be read, and the errors of sources and the embedder.
+    Documents that a file of questions names are in the sample. Raises NeedsHuman if no document can be read,
+    and the errors of sources and the embedder.
     """
     files.make(config.state, lambda name: False)
+    collection, questions = request.collection, request.questions
     with journal_or_blank(config) as journal:
         made = embedder_recipes_of(journal)
     with ExitStack() as stack:
@@ -127,7 +117,9 @@ def open_workplace(
             collection, _ANYWHERE, embedding, answers=answers, memory=memory, roots=places
         )
         named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
-        sample = take_sample(sources, count, named, lambda key: progress(f"reading {key}"), seed)
+        sample = take_sample(
+            sources, request.sample, named, lambda key: progress(f"reading {key}"), request.seed
+        )
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(

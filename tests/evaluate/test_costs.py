@@ -80,5 +80,5 @@ def test_each_request_counts_once_and_an_unknown_answer_as_long_as_it_may_be() -
     for key, most in (("old", 50), ("old", 50), ("new", 50), ("new", 5)):
         asked = Prompt((("system", "0123"), ("user", "456789")), key, 1e6, 2e6, most)
         found.answer(asked, lambda: Completion("never asked"))
-    assert found.use_of_answered == ModelUse(1, 10, 4, 10 + 8)
-    assert found.use_of_unanswered == ModelUse(1, 10, 5, 10 + 10)
+    assert found.use(answered=True) == ModelUse(1, 10, 4, 10 + 8)
+    assert found.use(answered=False) == ModelUse(1, 10, 5, 10 + 10)
