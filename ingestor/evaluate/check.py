@@ -106,7 +106,7 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
         (questions,), refused = read_questions(request.questions, [place.sample])
         progress(f"asking {quantity(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
-        numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
+        numbers = {each.item.uri: at for at, each in enumerate(place.sample.documents)}
         rankings = _rank_all(config, request, asked, numbers, place.parts.tokens.counts)
     recalls = [
         score(question.excerpts, list(within(places, request.budget))).recall

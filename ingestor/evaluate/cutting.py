@@ -207,7 +207,7 @@ def cut(
     asking = RecordedAnswers(answers, tokens.counts)
     cutters = _cutters(strategy, tools, recording, tokens, asking)
     documents = [(cutters[each.source], each.document) for each in sample.documents]
-    chunkings = _chunk_all(documents, lambda at: progress(sample.documents[at].key))
+    chunkings = _chunk_all(documents, lambda at: progress(sample.documents[at].item.key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
     lines = [
         contexts(document, chunking.chunks, own.context)

@@ -6,7 +6,7 @@ Colours are CSS variables, which the page's style sets for light and dark screen
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from ingestor.evaluate.comparison import Comparison, Interval
+from ingestor.evaluate.comparison import Comparison
 
 COLOURS = 8
 _WIDTH, _HEIGHT, _LEFT, _TOP = 520, 300, 46, 14
@@ -23,13 +23,47 @@ def curves(names: Sequence[str], comparisons: Mapping[int, Comparison], pick: in
     whose line is thicker and has a band for its 95 % interval.
     """
     budgets = sorted(comparisons)
-    order = [*(at for at in range(len(names)) if at != pick), pick]  # the picked one is drawn last
-    means = {at: [comparisons[budget].means[at] for budget in budgets] for at in order}
-    low, high = _range(means.values())
-    lines = "".join(_line(budgets, means[at], (low, high), at, at == pick) for at in order)
+    rows = [comparisons[budget].means for budget in budgets]
+    means = [each.mean for row in rows for each in row]
+    low, high = max(0, int(10 * min(means) - 0.5)), min(10, int(10 * max(means) + 1.5))  # tenths around all
+
+    def x(budget: int) -> float:
+        first, last = budgets[0], budgets[-1]
+        return _LEFT + 24 + (_WIDTH - 48) * ((budget - first) / (last - first) if last > first else 0.5)
+
+    def y(share: float) -> float:
+        return _TOP + _HEIGHT * (1 - min(1.0, max(0.0, (share - low / 10) / (high / 10 - low / 10))))
+
+    def points(values: Iterable[tuple[int, float]]) -> str:
+        return " ".join(f"{x(budget):.1f},{y(share):.1f}" for budget, share in values)
+
+    levels = "".join(
+        f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y(v / 10):.1f}" y2="{y(v / 10):.1f}" class="rule"/>'
+        f'<text x="{_LEFT - 8}" y="{y(v / 10) + 4:.1f}" text-anchor="end" class="soft">{10 * v}</text>'
+        for v in range(low, high + 1)
+    )
+    below = f'y="{_TOP + _HEIGHT + 20}" text-anchor="middle" class="soft"'
+    lines = "".join(f'<text x="{x(b):.1f}" {below}>{b:,}</text>' for b in budgets)
+    lines += (
+        f'<text x="{_LEFT + _WIDTH / 2}" y="{_TOP + _HEIGHT + 40}" text-anchor="middle"'
+        ' class="soft">tokens retrieved</text>'
+    )
+    for at in [*(at for at in range(len(names)) if at != pick), pick]:  # the picked one is drawn last
+        own = [(budget, row[at]) for budget, row in zip(budgets, rows, strict=True)]
+        around = [(b, m.low) for b, m in own] + [(b, m.high) for b, m in own[::-1]]
+        band = f'<polygon points="{points(around)}" class="band"/>' if at == pick else ""
+        middle = [(b, m.mean) for b, m in own]
+        dots = "".join(
+            f'<circle cx="{x(b):.1f}" cy="{y(mean):.1f}" r="{4 if at == pick else 3}" class="dot"/>'
+            for b, mean in middle
+        )
+        lines += (
+            f'<g style="color:var(--{colour(at)})">{band}'
+            f'<polyline points="{points(middle)}" class="line{" picked" if at == pick else ""}"/>{dots}</g>'
+        )
     return (
         f'<svg viewBox="0 0 {_LEFT + _WIDTH + 12} {_TOP + _HEIGHT + 44}" role="img">'
-        f"<title>Recall against budget</title>{_axes(budgets, (low, high))}{lines}</svg>"
+        f"<title>Recall against budget</title>{levels}{lines}</svg>"
     )
 
 
@@ -101,68 +135,3 @@ def _tick(points: int) -> str:
 
 def _points(share: float) -> str:
     return f"{100 * share:+.1f}".replace("-", "−")
-
-
-def _range(rows: Iterable[Sequence[Interval]]) -> tuple[float, float]:
-    """Return the lowest and highest recall on the vertical axis: the tenths around all means in ``rows``."""
-    means = [each.mean for row in rows for each in row]
-    low = max(0, int(10 * min(means) - 0.5)) / 10
-    high = min(10, int(10 * max(means) + 1.5)) / 10
-    return low, high
-
-
-def _axes(budgets: Sequence[int], ends: tuple[float, float]) -> str:
-    """Draw the horizontal grid lines with their percentages, and the budgets below the chart."""
-    low, high = round(10 * ends[0]), round(10 * ends[1])
-    levels = "".join(
-        f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{_y(v / 10, ends):.1f}" y2="{_y(v / 10, ends):.1f}"'
-        ' class="rule"/>'
-        f'<text x="{_LEFT - 8}" y="{_y(v / 10, ends) + 4:.1f}" text-anchor="end" class="soft">{10 * v}</text>'
-        for v in range(low, high + 1)
-    )
-    below = f'y="{_TOP + _HEIGHT + 20}" text-anchor="middle" class="soft"'
-    marks = "".join(f'<text x="{_x(b, budgets):.1f}" {below}>{b:,}</text>' for b in budgets)
-    return (
-        f'{levels}{marks}<text x="{_LEFT + _WIDTH / 2}" y="{_TOP + _HEIGHT + 40}" text-anchor="middle"'
-        ' class="soft">tokens retrieved</text>'
-    )
-
-
-def _line(
-    budgets: Sequence[int], means: Sequence[Interval], ends: tuple[float, float], at: int, picked: bool
-) -> str:
-    def points(values: Sequence[tuple[int, float]]) -> str:
-        return " ".join(f"{_x(b, budgets):.1f},{_y(v, ends):.1f}" for b, v in values)
-
-    low = [(b, m.low) for b, m in zip(budgets, means, strict=True)]
-    high = [(b, m.high) for b, m in zip(budgets, means, strict=True)]
-    band = f'<polygon points="{points([*low, *high[::-1]])}" class="band"/>' if picked else ""
-    middle = points([(b, m.mean) for b, m in zip(budgets, means, strict=True)])
-    radius = 4 if picked else 3
-    dots = "".join(
-        f'<circle cx="{_x(b, budgets):.1f}" cy="{_y(m.mean, ends):.1f}" r="{radius}" class="dot"/>'
-        for b, m in zip(budgets, means, strict=True)
-    )
-    return (
-        f'<g style="color:var(--{colour(at)})">{band}'
-        f'<polyline points="{middle}" class="line{" picked" if picked else ""}"/>{dots}</g>'
-    )
-
-
-def _x(budget: int, budgets: Sequence[int]) -> float:
-    """Return the horizontal coordinate of a budget.
-
-    ``budgets``: all budgets on the axis, in ascending order.
-    """
-    first, last = min(budgets), max(budgets)
-    share = (budget - first) / (last - first) if last > first else 0.5
-    return _LEFT + 24 + (_WIDTH - 48) * share
-
-
-def _y(share: float, ends: tuple[float, float]) -> float:
-    """Return the vertical coordinate of a recall between 0 and 1.
-
-    ``ends``: recall at the lower and at the upper end of the axis.
-    """
-    low, high = ends
-    return _TOP + _HEIGHT * (1 - min(1.0, max(0.0, (share - low) / (high - low))))

@@ -14,6 +14,8 @@ are paired.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -61,13 +63,13 @@ class Judgement:
 class Agreement:
     """How well two judgements of the same answers agree: for each metric, the share of equal values.
 
-    ``count``: number of answers that were judged twice. ``near``: share of these answers whose two values of
-    correctness differ by at most 1.
+    ``count``: number of answers that were judged twice. ``correctness_within_1``: share of these answers
+    whose two values of correctness differ by at most 1.
     """
 
     count: int
     correctness: float
-    near: float
+    correctness_within_1: float
     relevancy: float
     faithfulness: float
 
@@ -89,11 +91,11 @@ class Judged:
     agreement: Agreement | None
 
 
-_METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
-    CORRECTNESS: lambda one, verdict: verdict.correctness,
-    RELEVANCY: lambda one, verdict: verdict.relevant,
-    FAITHFULNESS: lambda one, verdict: verdict.faithful,
-    SIMILARITY: lambda one, verdict: one.similarity,
+_METRICS: Mapping[str, Callable[[Any], float]] = {  # of a judgement with a verdict
+    CORRECTNESS: attrgetter("verdict.correctness"),
+    RELEVANCY: attrgetter("verdict.relevant"),
+    FAITHFULNESS: attrgetter("verdict.faithful"),
+    SIMILARITY: attrgetter("similarity"),
 }
 
 
@@ -106,7 +108,7 @@ def compare_judgements(rows: Sequence[Sequence[Judgement]], about: Sequence[int]
     whole = [at for at in range(len(about)) if all(row[at].verdict is not None for row in rows)]
     documents = [about[at] for at in whole]
     comparisons = {
-        name: compare(np.array([[_value(row[at], of) for at in whole] for row in rows]), documents)
+        name: compare(np.array([[of(row[at]) for at in whole] for row in rows], np.float64), documents)
         for name, of in _METRICS.items()
         if whole
     }
@@ -136,7 +138,7 @@ def describe_judgements(judged: Judged, names: Sequence[str], pick: int, than: i
     if (twice := judged.agreement) is not None:
         sentence += (
             f" Of {quantity(twice.count, 'answer')} judged twice, {100 * twice.correctness:.0f} % got the "
-            f"same correctness and {100 * twice.near:.0f} % one at most 1 apart, "
+            f"same correctness and {100 * twice.correctness_within_1:.0f} % one at most 1 apart, "
             f"{100 * twice.relevancy:.0f} % the same relevancy, "
             f"and {100 * twice.faithfulness:.0f} % the same faithfulness."
         )
@@ -153,28 +155,17 @@ def describe_judged(judged: Judged, budget: int) -> str:
     )
 
 
-def _value(one: Judgement, of: Callable[[Judgement, JudgedAnswer], float]) -> float:
-    assert one.verdict is not None
-    return float(of(one, one.verdict))
-
-
 def _agreement(rows: Sequence[Sequence[Judgement]]) -> Agreement | None:
     twice = [(each.verdict, each.again) for row in rows for each in row if each.verdict and each.again]
     if not twice:
         return None
-    same = np.array(
-        [
-            (
-                one.correctness == other.correctness,
-                abs(one.correctness - other.correctness) <= 1,
-                one.relevant == other.relevant,
-                one.faithful == other.faithful,
-            )
-            for one, other in twice
-        ],
-        np.float64,
+    ones, others = (
+        np.array([(each.correctness, each.relevant, each.faithful) for each in verdicts])
+        for verdicts in zip(*twice, strict=True)
     )
-    return Agreement(len(twice), *same.mean(axis=0).tolist())
+    correctness, relevancy, faithfulness = (ones == others).mean(axis=0).tolist()
+    near = float((abs(ones - others)[:, 0] <= 1).mean())
+    return Agreement(len(twice), correctness, near, relevancy, faithfulness)
 
 
 _ANSWER = """\
@@ -240,7 +231,7 @@ def read_verdict(answer: str) -> JudgedAnswer:
         raise ValueError(
             "the object must have the keys `correctness`, `relevant` and `faithful`, and no others"
         )
-    correctness, relevant, faithful = fields["correctness"], fields["relevant"], fields["faithful"]
+    correctness, relevant, faithful = (fields[name] for name in _FIELDS)
     if type(correctness) is not int or not 1 <= correctness <= 5:
         raise ValueError("`correctness` must be a whole number from 1 to 5")
     if not (isinstance(relevant, bool) and isinstance(faithful, bool)):

@@ -69,7 +69,14 @@ _COSTS = [
 
 def costs(evaluation: Evaluation) -> Rows:
     """Return the table with the costs of each strategy. Columns without any value are left out."""
-    rows = [_costs(each) for each in evaluation.outcomes]
+    rows = list[list[str]]()
+    for each in evaluation.outcomes:
+        costs, asked = each.costs, each.costs.asked
+        row = [row_head(each), f"{costs.records:,}", f"{costs.disk / 1e6:,.1f}", f"{costs.passes:.1f}"]
+        row += [f"{costs.embedded:,}", f"{costs.seconds:,.0f}"]
+        row += [f"{n:,}" if n else "" for n in (asked.calls, asked.prompt_tokens, asked.answer_tokens)]
+        row.append("" if costs.money is None else price(costs.money))
+        rows.append([*row, "" if each.rerank_seconds is None else f"{each.rerank_seconds:.2g}"])
     kept = [at for at in range(len(_COSTS)) if any(row[at] for row in rows)]
     return [[row[at] for at in kept] for row in (_COSTS, *rows)]
 
@@ -82,26 +89,16 @@ def details(evaluation: Evaluation) -> Rows:
     """
     hits = [f"found@{depth}" for depth in DEPTHS]
     heads = ["strategy", "characters", *hits, "similarity", "recall@5", "IoU@5", "precision@5"]
-    heads += ["recall@5, tokens", "IoU@5, tokens", "context@5", "to settle"]
-    return [heads, *(_details(evaluation, at) for at in range(len(evaluation.outcomes)))]
-
-
-def _details(evaluation: Evaluation, at: int) -> list[str]:
-    outcome = evaluation.outcomes[at]
-    scores, (recall, iou) = outcome.scores, outcome.by_tokens
-    more = questions_to_settle(evaluation, at)
-    return [
-        row_head(outcome),
-        f"{outcome.cut.mean_characters:.0f}",
-        *(f"{100 * scores.hits[depth].mean():.0f}" for depth in DEPTHS),
-        f"{outcome.similarity.mean():.2f}",
-        *(
-            f"{100 * each.mean():.1f} ± {100 * each.std():.1f}"
-            for each in (scores.recall, scores.iou, scores.precision, recall, iou)
-        ),
-        f"{scores.context.mean():,.0f}",
-        "" if more is None else f"{more:,}",
-    ]
+    rows = [[*heads, "recall@5, tokens", "IoU@5, tokens", "context@5", "to settle"]]
+    for at, outcome in enumerate(evaluation.outcomes):
+        scores, more = outcome.scores, questions_to_settle(evaluation, at)
+        row = [row_head(outcome), f"{outcome.cut.mean_characters:.0f}"]
+        row += [f"{100 * scores.hits[depth].mean():.0f}" for depth in DEPTHS]
+        row.append(f"{outcome.similarity.mean():.2f}")
+        spread = (scores.recall, scores.iou, scores.precision, *outcome.by_tokens)
+        row += [f"{100 * each.mean():.1f} ± {100 * each.std():.1f}" for each in spread]
+        rows.append([*row, f"{scores.context.mean():,.0f}", "" if more is None else f"{more:,}"])
+    return rows
 
 
 def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
@@ -122,21 +119,6 @@ def questions_to_settle(evaluation: Evaluation, at: int) -> int | None:
 def row_head(outcome: StrategyOutcome) -> str:
     """Return the name of a strategy for a table's row. The configured strategy is marked."""
     return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
-
-
-def _costs(outcome: StrategyOutcome) -> list[str]:
-    costs, asked = outcome.costs, outcome.costs.asked
-    return [
-        row_head(outcome),
-        f"{costs.records:,}",
-        f"{costs.disk / 1e6:,.1f}",
-        f"{costs.passes:.1f}",
-        f"{costs.embedded:,}",
-        f"{costs.seconds:,.0f}",
-        *(f"{each:,}" if each else "" for each in (asked.calls, asked.prompt_tokens, asked.answer_tokens)),
-        "" if costs.money is None else price(costs.money),
-        "" if outcome.rerank_seconds is None else f"{outcome.rerank_seconds:.2g}",
-    ]
 
 
 _SHOWN = 10  # questions
@@ -200,7 +182,7 @@ def _excerpts_and_chunks(
         document = cut.sample.documents[place.document]
         own = [(e.start, e.end) for e in excerpts if e.document == place.document]
         text = " … ".join(_shorten(document.document.text, span, own) for span in place.spans)
-        yield f'<div class="chunk"><small>{rank}. {_safe(document.key)}</small>\n{text}</div>'
+        yield f'<div class="chunk"><small>{rank}. {_safe(document.item.key)}</small>\n{text}</div>'
 
 
 def _shorten(text: str, span: Span, own: Sequence[Span]) -> str:
@@ -219,13 +201,10 @@ def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) ->
     """
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
-    inside, outside = tags
+    found = [any(low <= a and b <= high for low, high in held) for a, b in pairwise(edges)]
     return "".join(
-        _tag(
-            text[a:b],
-            inside if any(low <= a and b <= high for low, high in held) else outside,
-        )
-        for a, b in pairwise(edges)
+        _tag(text[a:b], tags[0 if inside else 1])
+        for (a, b), inside in zip(pairwise(edges), found, strict=True)
     )
 
 
@@ -243,6 +222,9 @@ def page(evaluation: Evaluation, frame: str) -> str:
     names = [each.name for each in evaluation.outcomes]
     configured = [at for at, each in enumerate(evaluation.outcomes) if each.cut.strategy.configured]
     base = configured[0] if configured else evaluation.verdict.pick  # strategy to compare with
+    further, spent = details(evaluation), costs(evaluation)
+    about = "" if judged is None else describe_judged(judged, budget)
+    judged_note = f'<h2>Judged answers</h2><p class="note">{_safe(about)}</p>' if about else ""
     return Template(frame).substitute(
         collection=_safe(evaluation.request.collection),
         pick=_safe(outcome.name),
@@ -261,12 +243,10 @@ def page(evaluation: Evaluation, frame: str) -> str:
         differences=differences(names, evaluation.comparisons[budget], base),
         table=_table(evaluation),
         whole="" if evaluation.sample.is_whole else ", in proportion to the documents that were read",
-        details=_rows_of(details(evaluation), evaluation),
-        costs=_rows_of(costs(evaluation), evaluation),
+        details=_rows(further[0], map(_cells, further[1:]), evaluation),
+        costs=_rows(spent[0], map(_cells, spent[1:]), evaluation),
         asked=_ASKED if any(each.cut.asked.calls for each in evaluation.outcomes) else "",
-        judged=""
-        if judged is None
-        else f'<h2>Judged answers</h2><p class="note">{_safe(describe_judged(judged, budget))}</p>',
+        judged=judged_note,
         questions="".join(render(evaluation, at) for at in select_questions(evaluation)),
     )
 
@@ -293,11 +273,6 @@ def _table(evaluation: Evaluation) -> str:
         for each, (name, tokens, *scores) in zip(evaluation.outcomes, rows, strict=True)
     )
     return _rows((strategy, "chunks", heads[0], "sizes", *heads[1:]), drawn, evaluation)
-
-
-def _rows_of(table: Rows, evaluation: Evaluation) -> str:
-    heads, *rows = table
-    return _rows(heads, map(_cells, rows), evaluation)
 
 
 def _rows(heads: Iterable[str], rows: Iterable[str], evaluation: Evaluation) -> str:

@@ -28,7 +28,7 @@ from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough,
 from ingestor.evaluate.workplace import Workplace
 from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import ByWords, rank_by_words
+from ingestor.lexical.ranking import rank_by_words
 from ingestor.model import Metadata, Record, RecordId, Vectors
 from ingestor.pipeline.language import identify
 from ingestor.pipeline.metadata import title_of
@@ -74,13 +74,20 @@ def search(
         return nearest(vectors, chunks.vectors, count)
     with _words(chunks) as (db, number):
         by_words = [rank_by_words(db, number, question, max(DEPTH, count)) for question in questions]
-        if mode == "lexical":
-            return [[_place(id_) for id_, _ in each.order[:count]] for each in by_words]
-        ids = chunks.ids
-        return [
-            _fuse(vector, chunks.vectors, ids, words, count)
-            for vector, words in zip(vectors, by_words, strict=True)
-        ]
+    if mode == "lexical":
+        return [[_place(id_) for id_, _ in each.order[:count]] for each in by_words]
+    ids, fused = chunks.ids, list[list[int]]()
+    for vector, words in zip(vectors, by_words, strict=True):
+        cosines = chunks.vectors @ vector
+        best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
+        dense = [(ids[at], float(cosines[at])) for at in best]
+        others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
+        if words.named:
+            named = ((at, id_) for at, id_ in enumerate(ids) if document_of(id_) in words.named)
+            others |= {id_: float(cosines[at]) for at, id_ in named}
+        order = fuse(dense, words.order, others, words.most, count, named=words.named, scores=words.scores)
+        fused.append([_place(one.id) for one in order])
+    return fused
 
 
 def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
@@ -117,24 +124,6 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
             file.close()
         with open_for_reading(path) as db:
             yield db, number
-
-
-def _fuse(
-    vector: Vectors, vectors: Vectors, ids: Sequence[RecordId], words: ByWords, count: int
-) -> list[int]:
-    """Combine the rankings of chunks by vectors and by words for one question.
-
-    Return chunk numbers, best first. ``vector``: vector of the question. ``vectors``: vectors of the chunks.
-    ``words``: the ranking by words.
-    """
-    cosines = vectors @ vector
-    best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
-    dense = [(ids[at], float(cosines[at])) for at in best]
-    others = {id_: float(cosines[_place(id_)]) for id_, _ in words.order}
-    if words.named:
-        others |= {id_: float(cosines[at]) for at, id_ in enumerate(ids) if document_of(id_) in words.named}
-    fused = fuse(dense, words.order, others, words.most, count, named=words.named, scores=words.scores)
-    return [_place(one.id) for one in fused]
 
 
 def _place(id_: RecordId) -> int:
@@ -184,8 +173,7 @@ def _rate(
     Cached scores are returned with the seconds that they took originally. ``name``: identifies the reranker.
     """
     key = text_digest(json.dumps(["rerank", name, question, *texts]))
-    known = cache.get_answer(key)
-    if known is not None:
+    if (known := cache.get_answer(key)) is not None:
         kept = json.loads(known)
         return kept["scores"], kept["seconds"]
     begun = perf_counter()

@@ -6,8 +6,8 @@ from typing import Any
 
 from ingestor.evaluate.asking import AskingEstimate
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.comparison import BetterForSource, Interval
-from ingestor.evaluate.cutting import ModelUse, StrategyCosts
+from ingestor.evaluate.comparison import BetterForSource, Difference, Interval
+from ingestor.evaluate.cutting import ModelUse
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.judging import CORRECTNESS, Judged
 from ingestor.evaluate.page import questions_to_settle
@@ -18,13 +18,14 @@ from ingestor.evaluate.scores import EvalQuestion
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the fields of ``evaluate --json``. Keys are stable; more may be added."""
-    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
+    outcome, sample = evaluation.outcomes[evaluation.verdict.pick], evaluation.sample
+    pick, asked, names = outcome.cut.strategy, evaluation.asked, [each.name for each in evaluation.outcomes]
     return {
         "collection": evaluation.request.collection,
         "documents": {
-            "count": len(evaluation.sample.documents),
-            "listed": evaluation.sample.listed,
-            "unread": [{"document": key, "reason": reason} for key, reason in evaluation.sample.unread],
+            "count": len(sample.documents),
+            "listed": sample.listed,
+            "unread": [{"document": key, "reason": reason} for key, reason in sample.unread],
         },
         "questions": {
             "count": len(evaluation.questions),
@@ -32,19 +33,19 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
             "refused": _refusals(evaluation.refused),
         },
         "strategies": [_strategy(evaluation, at, each) for at, each in enumerate(evaluation.outcomes)],
-        "differences": _differences(evaluation),
+        "differences": [
+            {**_pair(names, each), "budget": budget, "clear": each.clear, "needed": each.needed}
+            | _interval(each.interval)
+            for budget, comparison in evaluation.comparisons.items()
+            for each in comparison.differences
+        ],
         "judged": None if evaluation.judged is None else _judgements(evaluation, evaluation.judged),
-        "language_model": None
-        if (asked := evaluation.asked) is None
-        else {
-            "model": asked.expected.model,
-            **_use(asked.use),
-            "expected": estimate_as_json(asked.expected),
-        },
+        "language_model": asked
+        and {"model": asked.expected.model, **_use(asked.use), "expected": estimate_as_json(asked.expected)},
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
-            "search": evaluation.outcomes[evaluation.verdict.pick].mode,
+            "search": outcome.mode,
             "yaml": pick.yaml,
             "sure": evaluation.verdict.sure,
             "text": evaluation.text,
@@ -93,7 +94,8 @@ def percent(value: float) -> float:
 
 
 def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str, Any]:
-    cut, scores, by_tokens = outcome.cut, outcome.scores, outcome.by_tokens
+    cut, scores, costs, judged = outcome.cut, outcome.scores, outcome.costs, evaluation.judged
+    recall, iou = outcome.by_tokens
     return {
         "name": cut.strategy.choice.plugin.kind,
         "options": cut.strategy.options,
@@ -109,15 +111,13 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "iou_n5": percent(scores.iou.mean()),
         "ndcg_n5": percent(scores.ndcg.mean()),
         "deviations_n5": {
-            "recall": percent(scores.recall.std()),
-            "precision": percent(scores.precision.std()),
-            "iou": percent(scores.iou.std()),
+            name: percent(getattr(scores, name).std()) for name in ("recall", "precision", "iou")
         },
         "tokens_n5": {
-            "recall": percent(by_tokens[0].mean()),
-            "recall_deviation": percent(by_tokens[0].std()),
-            "iou": percent(by_tokens[1].mean()),
-            "iou_deviation": percent(by_tokens[1].std()),
+            "recall": percent(recall.mean()),
+            "recall_deviation": percent(recall.std()),
+            "iou": percent(iou.mean()),
+            "iou_deviation": percent(iou.std()),
         },
         "found": {str(depth): percent(each.mean()) for depth, each in scores.hits.items()},
         "similarity": round(float(outcome.similarity.mean()), 4),
@@ -127,78 +127,53 @@ def _strategy(evaluation: Evaluation, at: int, outcome: StrategyOutcome) -> dict
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
-        "passes": round(outcome.costs.passes, 2),
+        "passes": round(costs.passes, 2),
         "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
-        "collection": _collection_costs(outcome.costs),
-        "judged": None if evaluation.judged is None else _means_of_judgements(evaluation.judged, at),
-    }
-
-
-def _collection_costs(costs: StrategyCosts) -> dict[str, Any]:
-    return {
-        "records": costs.records,
-        "embedded_tokens": costs.embedded,
-        "seconds": round(costs.seconds, 1),
-        "cost": None if costs.money is None else round(costs.money, 4),
-        "disk": costs.disk,
-        "language_model": _use(costs.asked) if costs.asked.calls else None,
+        "collection": {
+            "records": costs.records,
+            "embedded_tokens": costs.embedded,
+            "seconds": round(costs.seconds, 1),
+            "cost": None if costs.money is None else round(costs.money, 4),
+            "disk": costs.disk,
+            "language_model": _use(costs.asked) if costs.asked.calls else None,
+        },
+        "judged": judged
+        and {
+            **{metric: _in_unit(metric, each.means[at]) for metric, each in judged.comparisons.items()},
+            "unjudged": judged.unjudged[at],
+        },
     }
 
 
 def _judgements(evaluation: Evaluation, judged: Judged) -> dict[str, Any]:
     names = [each.name for each in evaluation.outcomes]
-    agreement = judged.agreement
     return {
         "questions": judged.questions,
         "compared": judged.compared,
         "unjudged": sum(judged.unjudged),
         "budget": evaluation.request.budgets[0],
-        "agreement": None
-        if agreement is None
-        else {
-            "count": agreement.count,
-            "correctness": percent(agreement.correctness),
-            "correctness_within_1": percent(agreement.near),
-            "relevancy": percent(agreement.relevancy),
-            "faithfulness": percent(agreement.faithfulness),
+        "agreement": judged.agreement
+        and {
+            name: value if name == "count" else percent(value)
+            for name, value in asdict(judged.agreement).items()
         },
         "differences": [
-            {"a": names[each.a], "b": names[each.b], "metric": metric, "clear": each.clear}
-            | _in_unit(metric, each.interval)
+            {**_pair(names, each), "metric": metric, "clear": each.clear} | _in_unit(metric, each.interval)
             for metric, comparison in judged.comparisons.items()
             for each in comparison.differences
         ],
     }
 
 
-def _means_of_judgements(judged: Judged, at: int) -> dict[str, Any]:
-    means = {
-        metric: _in_unit(metric, comparison.means[at]) for metric, comparison in judged.comparisons.items()
-    }
-    return {**means, "unjudged": judged.unjudged[at]}
-
-
 def _in_unit(metric: str, interval: Interval) -> dict[str, float]:
     """Return the mean and the ends of an interval, in percent. Correctness is not converted: it is 1 to 5."""
     if metric != CORRECTNESS:
         return _interval(interval)
-    return {"mean": round(interval.mean, 3), "low": round(interval.low, 3), "high": round(interval.high, 3)}
+    return {name: round(value, 3) for name, value in asdict(interval).items()}
 
 
-def _differences(evaluation: Evaluation) -> list[dict[str, Any]]:
-    names = [each.name for each in evaluation.outcomes]
-    return [
-        {
-            "a": names[each.a],
-            "b": names[each.b],
-            "budget": budget,
-            "clear": each.clear,
-            "needed": each.needed,
-            **_interval(each.interval),
-        }
-        for budget, comparison in evaluation.comparisons.items()
-        for each in comparison.differences
-    ]
+def _pair(names: Sequence[str], difference: Difference) -> dict[str, Any]:
+    return {"a": names[difference.a], "b": names[difference.b]}
 
 
 def _better_for(evaluation: Evaluation, each: BetterForSource) -> dict[str, Any]:
@@ -212,4 +187,4 @@ def _refusals(rows: Sequence[RefusedQuestion]) -> list[dict[str, Any]]:
 
 
 def _interval(interval: Interval) -> dict[str, float]:
-    return {"mean": percent(interval.mean), "low": percent(interval.low), "high": percent(interval.high)}
+    return {name: percent(value) for name, value in asdict(interval).items()}

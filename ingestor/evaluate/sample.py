@@ -28,14 +28,6 @@ class SampledDocument:
     item: Item
     document: Document
 
-    @property
-    def key(self) -> str:
-        return self.item.key
-
-    @property
-    def uri(self) -> str:
-        return self.item.uri
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -69,15 +61,16 @@ class Sample:
 
         A name that several documents share is left out.
         """
-        names = [{each.uri, each.key, f"{each.source}:{each.key}"} for each in self.documents]
+        names = [{each.item.uri, each.item.key, f"{each.source}:{each.item.key}"} for each in self.documents]
         uses = Counter(name for each in names for name in each)
         return {name: number for number, each in enumerate(names) for name in each if uses[name] == 1}
 
     @property
     def names(self) -> list[str]:
         """Return a name for each document: its key, preceded by the source if several share the key."""
-        keys = Counter(each.key for each in self.documents)
-        return [each.key if keys[each.key] == 1 else f"{each.source}:{each.key}" for each in self.documents]
+        named = [(each.source, each.item.key) for each in self.documents]
+        keys = Counter(key for _, key in named)
+        return [key if keys[key] == 1 else f"{source}:{key}" for source, key in named]
 
 
 def take_sample(
@@ -103,7 +96,7 @@ def take_sample(
         if len(taken) >= max(count, sum(is_named)):
             break
         progress(item.key)
-        document = _read(by_name[name], (name, item), unread, until)
+        document = _read(by_name[name], item, unread, until)
         if document is not None:
             taken.append(SampledDocument(name, item, document))
     return Sample(tuple(taken), len(listed), tuple(unread))
@@ -119,8 +112,8 @@ def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[st
     until = monotonic() + limits.PATIENCE
     taken: list[SampledDocument] = []
     for each in sample.documents:
-        progress(each.key)
-        document = _read(by_name[each.source], (each.source, each.item), unread, until)
+        progress(each.item.key)
+        document = _read(by_name[each.source], each.item, unread, until)
         taken.append(replace(each, document=document or Document("")))
     return Sample(tuple(taken), sample.listed, tuple(unread))
 
@@ -141,13 +134,12 @@ def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> I
         yield from ((source.name, item) for item in scan.changes[0].differences())
 
 
-def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:
+def _read(source: Source, item: Item, unread: list[tuple[str, str]], until: float) -> Document | None:
     """Read a document. Transient errors are retried until ``until`` (monotonic seconds).
 
     If the document has no text or cannot be read, append its name and the reason to ``unread``, and return
     None.
     """
-    _, item = listed
     try:
         document = until_readable(lambda: source.tools.reader.read(item).document(), until)
     except (BadDocument, Transient, OSError) as error:

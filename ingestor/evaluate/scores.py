@@ -194,7 +194,9 @@ def scores(
     ``ranked``: each question's retrieved chunks, best first, as indices of ``places``. ``places``: all
     chunks. ``budgets``: numbers of tokens at which recall is computed.
     """
-    near = _by_document(places)
+    near: defaultdict[int, list[ChunkPlace]] = defaultdict(list)  # by document
+    for place in places:
+        near[place.document].append(place)
     rows = [_score_question(question, [places[at] for at in best], near, budgets)
             for question, best in zip(questions, ranked, strict=True)]  # fmt: skip
     columns = np.array(rows, np.float64).T
@@ -261,10 +263,3 @@ def _score_question(
         *(common(excerpts, best[:depth]) >= _HALF * length(excerpts) for depth in DEPTHS),
         *(score(excerpts, list(within(best, budget))).recall for budget in budgets),
     ]
-
-
-def _by_document(places: Iterable[ChunkPlace]) -> Mapping[int, Sequence[ChunkPlace]]:
-    by_number: defaultdict[int, list[ChunkPlace]] = defaultdict(list)
-    for place in places:
-        by_number[place.document].append(place)
-    return by_number

@@ -4,14 +4,16 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ingestor.core.document_state import PENDING
 from ingestor.core.entries import SourceRow
 from ingestor.core.errors import kind_of
 from ingestor.service.situation import UNLISTED, Situation, obstacles
-from ingestor.state.run_status import RunningListing
 from ingestor.units import quantity
+
+if TYPE_CHECKING:
+    from ingestor.state.run_status import RunningListing
 
 MOST_REASONS = 12  # groups of failures that are shown
 
@@ -66,7 +68,7 @@ class ShownSource:
     warning: str
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
-    listing: RunningListing | None
+    listing: "RunningListing | None"
     in_flight: int
     configured: bool
 

@@ -108,7 +108,7 @@ def test_agreement_of_the_judge_with_itself() -> None:
     row = [Judgement(JudgedAnswer(*one), JudgedAnswer(*other)) for one, other in pairs]
     found = compare_judgements([row, rows([2, 2, 2])[0]], [0, 1, 2])
     assert found.agreement is not None
-    shares = (found.agreement.correctness, found.agreement.near, found.agreement.relevancy)
+    shares = (found.agreement.correctness, found.agreement.correctness_within_1, found.agreement.relevancy)
     assert found.agreement.count == 3
     assert (*shares, found.agreement.faithfulness) == pytest.approx((1 / 3, 2 / 3, 2 / 3, 2 / 3))
 
