@@ -51,22 +51,18 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], frame: str, style
         (min(tokens, default=1), max(tokens, default=1)),
         next((cut for cut in cuts if cut.seen), None),
     )
+    lines = quantity(document.text.count("\n") + 1, "line")
+    length = f"{quantity(len(document.text), 'character')} · {lines}"
+    title = f"{document.title} · " if document.title else ""
     return Template(frame).substitute(
         name=safe(name),
-        facts=_facts(document),
+        facts=safe(f"{title}{document.content_type} · {length}"),
         style=style,
         script=script,
         script_digest=b64encode(sha256(script.encode()).digest()).decode(),
         strategies="\n".join(_strategy(at, sheet, cut) for at, cut in enumerate(cuts)),
         several="several" if len(cuts) > 1 else "alone",
     )
-
-
-def _facts(document: Document) -> str:
-    lines = document.text.count("\n") + 1
-    title = f"{document.title} · " if document.title else ""
-    length = f"{quantity(len(document.text), 'character')} · {quantity(lines, 'line')}"
-    return safe(f"{title}{document.content_type} · {length}")
 
 
 def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
@@ -90,6 +86,10 @@ def _strategy(at: int, sheet: _Sheet, cut: "Cut") -> str:
 
 
 def _head(at: int, cut: "Cut", share: float) -> str:
+    """Render the head of a column: figures, and options.
+
+    Options that differ from their defaults are always shown, all options after a click.
+    """
     tokens = cut.tokens or [0]
     spent = f" ({cut.embedding:.2f} embedding)" if cut.embedding else ""
     facts = {
@@ -98,24 +98,16 @@ def _head(at: int, cut: "Cut", share: float) -> str:
         "seconds": f"{cut.seconds:.2f}{spent}",
     }
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    mixed = (
-        f"<p>Each vector includes {share:g} of either neighbour, and {share / 2:g} of the next ones.</p>"
-        if share
-        else ""
-    )
-    return f'<h2 id="name{at}">{safe(cut.strategy)}</h2><dl>{rows}</dl>{_options(cut)}{mixed}'
-
-
-def _options(cut: "Cut") -> str:
-    """Render the options of a strategy.
-
-    Options that differ from their defaults are always shown, all options after a click.
-    """
     values = cut.choice.options.model_dump(mode="json")
     changed = cut.choice.options.model_dump(mode="json", exclude_defaults=True)
     glance = " · ".join(f"{key} {value}" for key, value in changed.items()) or "default options"
-    rows = "".join(f"<dt>{safe(key)}</dt><dd>{safe(value)}</dd>" for key, value in values.items())
-    return f"<details><summary>{safe(glance)}</summary><dl>{rows}</dl></details>"
+    options = "".join(f"<dt>{safe(key)}</dt><dd>{safe(value)}</dd>" for key, value in values.items())
+    shown = f"<details><summary>{safe(glance)}</summary><dl>{options}</dl></details>"
+    if share:
+        shown += (
+            f"<p>Each vector includes {share:g} of either neighbour, and {share / 2:g} of the next ones.</p>"
+        )
+    return f'<h2 id="name{at}">{safe(cut.strategy)}</h2><dl>{rows}</dl>{shown}'
 
 
 def _list_chunks(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
@@ -128,10 +120,7 @@ def _list_chunks(sheet: _Sheet, cut: "Cut", units: Sequence[Sequence[Run]], alik
         item(number, beside(chunk, meta), text, sheet.aligned, chunk_spans(chunk), where, near)
         for number, (chunk, meta, text, where, near) in enumerate(islice(rows, count), start=1)
     )
-    left = len(cut.chunks) - count
-    note = (
-        f'<p class="note">{quantity(left, "more chunk")} not shown; the figures are of all.</p>'
-        if left
-        else ""
-    )
+    left, note = len(cut.chunks) - count, ""
+    if left:
+        note = f'<p class="note">{quantity(left, "more chunk")} not shown; the figures are of all.</p>'
     return f"<ol>{items}</ol>{note}"

@@ -7,7 +7,7 @@ bounded: many units share a pixel or a point, and finer details are omitted.
 
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -41,8 +41,7 @@ def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
     squares.
     """
     count = len(vectors)
-    each = share(count, PIXELS)
-    shades, low, high = _alike(vectors, each)
+    each, shades, low, high = alike(vectors)
     side = len(shades) * each
     squares = "".join(
         f"M{a} {a}H{b}V{b}H{a}z" for runs in chunks for a, b in runs if (b - a) * 2 * PIXELS >= count
@@ -55,12 +54,6 @@ def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
     )
 
 
-def contrast(vectors: Fixed) -> tuple[float, float]:
-    """Return the similarities that the matrix shows in its lightest and in its darkest shade."""
-    _, low, high = _alike(vectors, share(len(vectors), PIXELS))
-    return low, high
-
-
 def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Run]]) -> str:
     """Draw a curve of the distance between each unit and the next one.
 
@@ -70,9 +63,15 @@ def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Ru
     count = len(distances) + 1
     low, high = scale(distances, bounds)
     each = share(len(distances), POINTS)
-    line = _line(_peaks(distances, each), each, low, high)
+    peaks = np.maximum.reduceat(distances, np.arange(0, len(distances), each)) if count > 1 else distances
+    line = _line(peaks, each, low, high)
     bound = "" if bounds is None else _steps(bounds, each, low, high)
-    bands = [_bands(chunks[parity::2], count) for parity in (0, 1)]
+    bands = [  # those too narrow to see are omitted
+        "".join(
+            f"M{a} 0H{b}V100H{a}z" for runs in chunks[parity::2] for a, b in runs if (b - a) * POINTS >= count
+        )
+        for parity in (0, 1)
+    ]
     return (
         f'<svg class="curve {_density(count)}" viewBox="0 0 {count} 100" {_IMAGE}>'
         f"<title>Distances from {low:.2f} to {high:.2f}, in the order of the text</title>"
@@ -117,18 +116,19 @@ def _density(count: int) -> str:
     return "few" if count <= FEW else "many"
 
 
-def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
+def alike(vectors: Fixed) -> tuple[int, Floats, float, float]:
     """Return the shades of the matrix, from 0 to 1, and the similarities that the shades 0 and 1 stand for.
 
-    Each shade is the mean similarity of two groups of ``each`` consecutive units.
+    Each shade is the mean similarity of two groups of consecutive units. Their size is returned first.
     """
+    each = share(len(vectors), PIXELS)
     starts = np.arange(0, len(vectors), each)
     sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
     means = sums / np.diff(np.append(starts, len(vectors)))[:, None]
     products = means @ means.T
     others = products[~np.eye(len(products), dtype=bool)] if len(products) > 1 else products.ravel()
     low, high = (float(value) for value in np.percentile(others, [2, 99]))
-    return np.clip((products - low) / max(high - low, 1e-6), 0, 1), low, high
+    return each, np.clip((products - low) / max(high - low, 1e-6), 0, 1), low, high
 
 
 def _png(values: Floats) -> str:
@@ -151,11 +151,6 @@ def _png(values: Floats) -> str:
         len(body).to_bytes(4) + kind + body + crc32(kind + body).to_bytes(4) for kind, body in parts
     )
     return "data:image/png;base64," + b64encode(data).decode()
-
-
-def _peaks(values: Floats, each: int) -> Floats:
-    """Return the greatest value in each group of ``each`` consecutive values."""
-    return np.maximum.reduceat(values, np.arange(0, len(values), each)) if len(values) else values
 
 
 def _line(values: Floats, each: int, low: float, high: float) -> str:
@@ -191,14 +186,6 @@ def _heights(values: Floats, low: float, high: float) -> list[float]:
     return heights
 
 
-def _bands(chunks: Iterable[Sequence[Run]], count: int) -> str:
-    """Return the SVG path of vertical bands, one for each run of units.
-
-    Bands too narrow to see are omitted.
-    """
-    return "".join(f"M{a} 0H{b}V100H{a}z" for runs in chunks for a, b in runs if (b - a) * POINTS >= count)
-
-
 _LARGER = '<button type="button" class="larger" aria-pressed="false" title="larger or smaller">⤢</button>'
 
 
@@ -218,17 +205,15 @@ def views(saw: "Seen", units: Sequence[Sequence[Run]], lent_by: str | None) -> t
     ``saw``: the units and vectors to draw. ``units``: the runs of units of each chunk. ``lent_by``: name of
     the strategy that compared the vectors, if the strategy of this column compares none; else None.
     """
-    low, high = contrast(saw.vectors)
+    _, _, low, high = alike(saw.vectors)
     ramp = f'<span>{low:.2f}</span><span class="ramp"></span><span>{high:.2f}</span>'
     bounds = saw.bounds if lent_by is None else None
     lowest, highest = scale(saw.distances, bounds)
     ends = f'<span class="high">{highest:.2f}</span><span class="low">{lowest:.2f}</span>'
     plot = f'<div class="plot">{curve(saw.distances, bounds, units)}{ends}</div>'
     borrowed = f"This strategy compares no vectors: the figures show those that {lent_by} compared."
-    caption = _explain(saw) if lent_by is None else borrowed
-    return _figure("alike", matrix(saw.vectors, units), ramp + _LARGER), _figure(
-        "course", plot, escape(caption)
-    )
+    caption = escape(_explain(saw) if lent_by is None else borrowed)
+    return _figure("alike", matrix(saw.vectors, units), ramp + _LARGER), _figure("course", plot, caption)
 
 
 def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
@@ -238,9 +223,7 @@ def units_of(spans: Sequence[Run], chunks: Iterable[Chunk]) -> list[list[Run]]:
     """
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return [
-        list(
-            _join((bisect_right(ends, start), bisect_left(starts, end)) for start, end in chunk_spans(chunk))
-        )
+        _join((bisect_right(ends, start), bisect_left(starts, end)) for start, end in chunk_spans(chunk))
         for chunk in chunks
     ]
 
@@ -256,24 +239,15 @@ def alikeness(saw: "Seen", units: Sequence[Sequence[Run]]) -> list[str]:
     """
     scaled = saw.vectors.astype(np.float64) / SCALE
     rows = [scaled[[at for first, end in runs for at in range(first, end)]] for runs in units]
-    following = [*rows[1:], rows[0][:0]] if rows else []
-    return [
-        " · ".join(filter(None, [_inside(own), _towards(own, after)]))
-        for own, after in zip(rows, following, strict=True)
-    ]
-
-
-def _inside(own: Floats) -> str:
-    size, total = len(own), own.sum(axis=0)
-    if size < 2:
-        return ""
-    return f"inside {(total @ total - (own * own).sum()) / (size * (size - 1)):.2f}"
-
-
-def _towards(own: Floats, after: Floats) -> str:
-    if not (len(own) and len(after)):
-        return ""
-    return f"next {own.mean(axis=0) @ after.mean(axis=0):.2f}"
+    described = list[str]()
+    for own, after in zip(rows, [*rows[1:], scaled[:0]], strict=False):
+        size, total, words = len(own), own.sum(axis=0), list[str]()
+        if size > 1:
+            words.append(f"inside {(total @ total - (own * own).sum()) / (size * (size - 1)):.2f}")
+        if size and len(after):
+            words.append(f"next {own.mean(axis=0) @ after.mean(axis=0):.2f}")
+        described.append(" · ".join(words))
+    return described
 
 
 def _explain(saw: "Seen") -> str:
@@ -294,15 +268,12 @@ def _figure(kind: str, drawn: str, caption: str) -> str:
     return f'<figure class="{kind}">{drawn}<figcaption>{caption}</figcaption></figure>'
 
 
-def _join(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield runs in ascending order. Runs that touch are joined, and empty runs omitted."""
-    now = (0, 0)
+def _join(runs: Iterable[Run]) -> list[Run]:
+    """Join runs that touch, and omit empty runs. ``runs``: in ascending order."""
+    joined = list[Run]()
     for first, end in runs:
-        if now[1] > now[0] and first <= now[1]:
-            now = (now[0], max(now[1], end))
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         elif end > first:
-            if now[1] > now[0]:
-                yield now
-            now = (first, end)
-    if now[1] > now[0]:
-        yield now
+            joined.append((first, end))
+    return joined

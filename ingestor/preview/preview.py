@@ -9,7 +9,7 @@ would have, except the recipe, ids, and keys that contain ids.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
@@ -43,14 +43,8 @@ Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 _LANGUAGE_SECONDS = 10  # processor time for a file whose language is identified
 
 NAMED_BY_THE_INDEX = (
-    "source_name",
-    "document_id",
-    "doc_id",
-    "ref_doc_id",
-    "relationships",
-    "_node_content",
-    "recipe",
-)
+    "source_name", "document_id", "doc_id", "ref_doc_id", "relationships", "_node_content", "recipe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,10 @@ def read(
     file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
 ) -> Document:
     """Parse a file as a sync would, within the limits of the config. Raises BadDocument, and OSError."""
-    with closing(Isolation(_limits(config))) as isolation:
+    limits = Limits(processes=1)
+    if config is not None:
+        limits = replace(limits, memory=config.parsing.memory, seconds=config.parsing.seconds)
+    with closing(Isolation(limits)) as isolation:
         try:
             return _parse(file, parsing, types, isolation)
         except BadDocument as error:
@@ -131,12 +128,6 @@ def _parse(file: Path, parsing: Iterable[Choice], types: detect.Types, isolation
     kind = detect.parser_of(blob)
     chosen = {choice.plugin.kind: choice for choice in parsing}
     return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
-
-
-def _limits(config: Config | None) -> Limits:
-    if config is None:
-        return Limits(processes=1)
-    return Limits(config.parsing.memory, config.parsing.seconds, processes=1)
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
@@ -212,20 +203,15 @@ class CountedEmbedding:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed texts, and measure the time. Texts that were embedded before are not embedded again."""
         begun = perf_counter()
-        self._make([text for text in dict.fromkeys(texts) if text not in self._vectors])
+        if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
+            model, started = self._embedder, perf_counter()
+            self._vectors |= zip(new, model.embed(new), strict=True)
+            each = (perf_counter() - started) / sum(map(len, new))
+            self._took |= {text: each * len(text) for text in new}
         self._asked.update(texts)
         rows = [self._vectors[text] for text in texts]
         self.waited += perf_counter() - begun
         return np.array(rows, np.float32).reshape(-1, self._embedder.dimensions)
-
-    def _make(self, texts: list[str]) -> None:
-        if not texts:
-            return
-        model = self._embedder
-        begun = perf_counter()
-        self._vectors |= zip(texts, model.embed(texts), strict=True)
-        each = (perf_counter() - begun) / sum(map(len, texts))
-        self._took |= {text: each * len(text) for text in texts}
 
     @cached_property
     def _embedder(self) -> Embedder:

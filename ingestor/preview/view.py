@@ -2,9 +2,10 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import takewhile
 from operator import itemgetter
 from typing import Literal
 
@@ -112,12 +113,12 @@ def beside(chunk: Chunk, meta: Metadata) -> Beside:
         tokens=f"{count} token{'' if count == 1 else 's'}",
         lines=", ".join(filter(None, (f"page {line(str(page))}" if page is not None else "", lines))),
         headings=tuple(line(str(path)).split(" > ")) if path else (),
-        notes=tuple(line(f"{key}: {value}") for key, value in chunk.extra if _is_short(value)),
+        notes=tuple(
+            line(f"{key}: {value}")
+            for key, value in chunk.extra
+            if value is not None and len(str(value)) <= 40
+        ),
     )
-
-
-def _is_short(value: object) -> bool:
-    return value is not None and len(str(value)) <= 40
 
 
 def show_controls(text: str) -> str:
@@ -164,35 +165,26 @@ def _pairs(spans: Sequence[Run]) -> str:
     return " ".join(f"{start}-{end}" for start, end in spans)
 
 
+_TAGS: Mapping[Role, tuple[str, str]] = {
+    "own": ("", ""),
+    "before": ('<mark title="also in the chunk before">', "</mark>"),
+    "after": ('<mark title="also in the next chunk">', "</mark>"),
+    "gap": ('<span class="gap">', "</span>"),
+}
+
+
 def _part_html(part: Part, aligned: Sequence[Run]) -> str:
-    text = _align(part, aligned)
-    match part.role:
-        case "before":
-            return f'<mark title="also in the chunk before">{text}</mark>'
-        case "after":
-            return f'<mark title="also in the next chunk">{text}</mark>'
-        case "gap":
-            return f'<span class="gap">{text}</span>'
-    return text
-
-
-def _align(part: Part, aligned: Sequence[Run]) -> str:
-    """Render a part, with its tables and code in a fixed-width font.
-
-    ``aligned``: spans of tables and code.
-    """
-    if part.start is None:
-        return safe(part.text)
-    start, end = part.start, part.start + len(part.text)
-    made, at = "", start
-    for first, last in aligned[bisect_right(aligned, start, key=itemgetter(1)) :]:
-        if first >= end:
-            break
+    """Render a part, with its tables and code in a fixed-width font. ``aligned``: spans of these."""
+    start = part.start or 0
+    inside = () if part.start is None else aligned[bisect_right(aligned, start, key=itemgetter(1)) :]
+    made, at, end = "", start, start + len(part.text)
+    for first, last in takewhile(lambda span: span[0] < end, inside):
         a, b = max(first, at), min(last, end)
         made += safe(part.text[at - start : a - start])
         made += f"<code>{safe(part.text[a - start : b - start])}</code>"
         at = b
-    return made + safe(part.text[at - start :])
+    opening, closing = _TAGS[part.role]
+    return f"{opening}{made}{safe(part.text[at - start :])}{closing}"
 
 
 def safe(value: object) -> str:
