@@ -12,19 +12,24 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
+from ingestor.config.file import load
 from ingestor.core.errors import describe
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman, Stop
+from ingestor.queries.access import BadRequest, collection_of, collections_of, is_running, journal_of
+from ingestor.state.editions import Editions
+from ingestor.state.files import journal_path
+from ingestor.state.run_status import config_file_in_use, in_force
 
 if TYPE_CHECKING:
-    from ingestor.app.daemon import Loop, Signals
+    from ingestor.app.daemon import Loop
     from ingestor.config.models import Config
     from ingestor.queries.inventory import CollectionInfo
     from ingestor.queries.plan import SyncPlan
@@ -125,7 +130,6 @@ class Project:
         progress in words.
         """
         from ingestor.queries.plan import Sampling, make_plan, silently
-        from ingestor.state.run_status import config_file_in_use, in_force
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
@@ -158,7 +162,7 @@ class Project:
         begun, signals = time.monotonic(), Signals(stop)
         with (
             self._alone(),
-            _handle_signals(signals, handle_signals),
+            signals.handle() if handle_signals else nullcontext(),
             open_state(config, serve=False) as running,
         ):
             loop, before = Loop(running, signals, _watcher(progress)), documents_not_in_config(running)
@@ -185,10 +189,8 @@ class Project:
         """
         from ingestor.app.daemon import Loop, Reloader, Signals, stamp
         from ingestor.app.wiring import open_state
-        from ingestor.config.file import load
         from ingestor.page.opening import pages_of
         from ingestor.service.port import open_service
-        from ingestor.state.files import journal_path
 
         seen = stamp(self.path)
         config = load(self.path, self._env)
@@ -196,7 +198,7 @@ class Project:
         reloader = Reloader(self.path, self._env, signals, config, seen)
         with (
             self._alone(),
-            _handle_signals(signals, handle_signals),
+            signals.handle() if handle_signals else nullcontext(),
             open_state(config, serve=True) as running,
         ):
             address = running.collections.connection.address
@@ -232,7 +234,6 @@ class Project:
         Return whether that change was itself a rollback, which is now undone. ``collection``: optional if the
         config has one.
         """
-        from ingestor.queries.access import collection_of
         from ingestor.queries.changes import roll_back
 
         config = self._config()
@@ -244,7 +245,6 @@ class Project:
 
         ``rebuild``: with ``repair``, move Chroma's folder aside first, and write all records again.
         """
-        from ingestor.queries.access import BadRequest
         from ingestor.queries.verification import verify
 
         if rebuild and not repair:
@@ -257,8 +257,6 @@ class Project:
 
     def is_running(self) -> bool:
         """Return whether a daemon or a sync runs with this state, in this process or in another one."""
-        from ingestor.queries.access import is_running
-
         return is_running(self._in_force().config)
 
     def status(self) -> Status:
@@ -286,7 +284,6 @@ class Project:
         number of passages. ``budget_tokens``: tokens of all passages together, in place of ``n``.
         ``distinct``: whether to return only one of several passages that are nearly equal.
         """
-        from ingestor.queries.access import collection_of
         from ingestor.queries.reading import Searching, search
         from ingestor.search.values import Question
 
@@ -311,9 +308,7 @@ class Project:
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return at most ``number`` example queries that a collection can answer, taken from its headings."""
-        from ingestor.queries.access import collection_of, collections_of, journal_of
         from ingestor.queries.reading import suggest
-        from ingestor.state.editions import Editions
 
         config = self._in_force().config
         name = collection_of(config, collection)
@@ -333,18 +328,16 @@ class Project:
         ``source``, ``collection``, ``state``: select documents; None selects all. ``pattern``: a shell
         pattern for the key, or a part of the key.
         """
-        from ingestor.queries.access import journal_of
-        from ingestor.queries.reading import Wanted, select_documents
+        from ingestor.queries.reading import select_documents
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
-            yield select_documents(journal, Wanted(source, collection, state, pattern))
+            yield select_documents(journal, source, collection, state, pattern or "")
 
     def history(self, source: str | None = None, document: str | None = None, n: int = 50) -> list[Event]:
         """Return the last ``n`` events of the history, newest first.
 
         ``source``, ``document``: the only source or document whose events are returned; None for all.
         """
-        from ingestor.queries.access import journal_of
         from ingestor.queries.reading import history
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
@@ -373,7 +366,6 @@ class Project:
 
         ``document``: its key, path, id or file name. Return how many documents are retried.
         """
-        from ingestor.queries.access import journal_of
         from ingestor.queries.reading import find_documents
 
         with _explain_errors(), journal_of(self._in_force().config) as journal:
@@ -446,14 +438,10 @@ class Project:
 
     def _config(self) -> Config:
         """Return the config in the file. Raises ConfigError if the file has an error."""
-        from ingestor.config.file import load
-
         return load(self.path, self._env) if self._given is None else self._given.config
 
     def _in_force(self) -> InForce:
         """Return the config in force: that of the file, or of the running daemon if the file has an error."""
-        from ingestor.state.run_status import in_force
-
         return in_force(self.path, self._env) if self._given is None else self._given
 
 
@@ -467,15 +455,6 @@ def _explain_errors() -> Iterator[None]:
         raise NeedsHuman(describe(error)) from error
 
 
-@contextmanager
-def _handle_signals(signals: Signals, handle: bool) -> Iterator[None]:
-    if not handle:
-        yield
-        return
-    with signals.handle():
-        yield
-
-
 def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live], None]:
     from ingestor.state.run_status import Meter
 
@@ -484,7 +463,6 @@ def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live]
 
 def _ready(live: Live, loop: Loop) -> Ready:
     from ingestor.queries.reading import suggest
-    from ingestor.state.editions import Editions
     from ingestor.state.reports import Reports, failures
     from ingestor.state.sources import SourceRows
 

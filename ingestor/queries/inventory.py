@@ -9,7 +9,6 @@ from typing import Literal
 
 from ingestor.app.parts import here
 from ingestor.chroma.backend import Collections, model_of
-from ingestor.chroma.client import DescribedCollection
 from ingestor.config.models import Config
 from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, shard_names, shard_of
@@ -150,70 +149,57 @@ def _find_named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
 
 
 def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
+    """Describe every collection in Chroma for a person."""
     shards = {
         uuid: (edition, number)
         for edition in Editions(journal).all()
         for number, (uuid, _) in enumerate(edition.places)
     }
-    return [
-        _info(config, journal, collections, collection, mark, shards.get(str(collection.id)))
-        for collection, mark in collections.describe_all()
-    ]
+    infos = list[CollectionInfo]()
+    for collection, mark in collections.describe_all():  # mark: of the state that wrote it
+        ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
+        edition, number = shards.get(uuid, (None, 0)) if ours else (None, 0)
+        role = edition.role if edition is not None else None
+        documents, records, trouble = 0, None, None
+        strategies, model = tuple[str, ...](), model_of(collection)
+        if edition is not None:
+            ids = Editions(journal).documents(edition.name)
+            documents = sum(shard_of(document, edition.shards) == number for _, document in ids)
+            if edition.choices is not None:
+                strategies, chosen = strategies_and_model(edition.choices)
+                model = chosen or model
+        try:
+            records, sample = collections.index(uuid).count(), collections.index(uuid).select(None, 1)
+            named = (each.metadata.get("strategy") for each in sample)
+            strategies = strategies or tuple(str(strategy) for strategy in named if strategy is not None)
+        except (Gone, Torn, Transient) as error:
+            trouble = str(error)
+        fed = edition.serves in config.collections if edition else collection.name in _names(config)
+        away = ours and home is not None and not here(config).is_home_of(home)
+        infos.append(
+            CollectionInfo(
+                name=collection.name,
+                owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
+                state=mark,
+                role=None if role == "deleted" else "building" if role == "staging" else role,
+                in_config=fed,
+                documents=documents,
+                records=records,
+                strategies=strategies,
+                model=model,
+                dimensions=collection.dimension,
+                trouble=trouble,
+                uuid=uuid,
+                elsewhere=str(home) if away else None,
+            )
+        )
+    return infos
 
 
 def _names(config: Config) -> list[str]:
     """Return the names that all collections of the config and their shards have in Chroma."""
     fed = dict.fromkeys((source.collection, source.shards) for source in config.sources)
     return [name for whole, shards in fed for name in shard_names(whole, shards)]
-
-
-def _info(
-    config: Config,
-    journal: Journal,
-    collections: Collections,
-    collection: DescribedCollection,
-    mark: str | None,
-    shard: tuple[Edition, int] | None,
-) -> CollectionInfo:
-    """Describe a collection in Chroma for a person.
-
-    ``mark``: identifies the state that wrote it. ``shard``: if it is ours, its edition and its number among
-    the shards.
-    """
-    ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
-    edition, number = shard if ours and shard is not None else (None, 0)
-    documents, role = 0, edition.role if edition is not None else None
-    records: int | None = None
-    trouble: str | None = None
-    strategies: tuple[str, ...] = ()
-    model = model_of(collection)
-    if edition is not None:
-        ids = Editions(journal).documents(edition.name)
-        documents = sum(shard_of(document, edition.shards) == number for _, document in ids)
-        if edition.choices is not None:
-            strategies, chosen = strategies_and_model(edition.choices)
-            model = chosen or model
-    try:
-        records, sample = collections.index(uuid).count(), collections.index(uuid).select(None, 1)
-        named = (each.metadata.get("strategy") for each in sample)
-        strategies = strategies or tuple(str(strategy) for strategy in named if strategy is not None)
-    except (Gone, Torn, Transient) as error:
-        trouble = str(error)
-    return CollectionInfo(
-        name=collection.name,
-        owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
-        state=mark,
-        role=None if role == "deleted" else "building" if role == "staging" else role,
-        in_config=edition.serves in config.collections if edition else collection.name in _names(config),
-        documents=documents,
-        records=records,
-        strategies=strategies,
-        model=model,
-        dimensions=collection.dimension,
-        trouble=trouble,
-        uuid=uuid,
-        elsewhere=str(home) if ours and home is not None and not here(config).is_home_of(home) else None,
-    )
 
 
 @contextmanager

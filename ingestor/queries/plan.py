@@ -22,7 +22,7 @@ from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.decisions import Scope, after_failure
-from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings import Hold, Observe, reconcile
@@ -349,7 +349,11 @@ class Rehearsal:
         for number, entry in enumerate(unsettled.due_at(source.feed, places)):
             self.note(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
-            job = Job(entry, self._others(entry, source.tools.statistic))
+            statistic = source.tools.statistic
+            others = None if statistic is None else self.journal.total(entry.collection, statistic)
+            if others is not None and entry.sums is not None and entry.statistic == statistic:
+                others = others - entry.sums  # the chunker needs the sums without this document
+            job = Job(entry, others)
             find_former = partial(predecessor, self.journal, source.is_moved)
             try:
                 prepared = until_readable(partial(prepare, job, tools, find_former), self.until)
@@ -385,16 +389,6 @@ class Rehearsal:
         del whole.documents["unchanged"]  # of those that were read
         whole.documents["unchanged"] = listed - whole.documents.total()
         return whole
-
-    def _others(self, entry: Entry, statistic: str | None) -> Sums | None:
-        """Return the statistic's sums over the collection without this document. The chunker needs them.
-
-        ``statistic``: None if the chunker uses none; then None is returned.
-        """
-        total = None if statistic is None else self.journal.total(entry.collection, statistic)
-        if total is None or entry.sums is None or entry.statistic != statistic:
-            return total
-        return total - entry.sums
 
     def _remove(self, name: SourceName) -> None:
         """Count the documents of a source that vanished and were not recognised under another name."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition, EditionName, Entry
@@ -206,12 +206,6 @@ def rank(titles: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-if TYPE_CHECKING:
-    from ingestor.chroma.backend import Collections
-
-T = TypeVar("T")
-
-
 _SUGGESTING = 50_000  # documents whose names are compared with a misspelt one
 # Metadata and addresses have "!/" between a container and its member, where a key has INSIDE.
 _MEMBER = re.compile("(?<!/)!/")
@@ -234,6 +228,7 @@ def show_document(config: Config, document: str) -> Shown:
 
     Raises BadRequest if no document has this name, or several do.
     """
+    from ingestor.chroma.client import Unreachable
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
@@ -241,26 +236,17 @@ def show_document(config: Config, document: str) -> Shown:
         document_row, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
 
-        def read(collections: Collections) -> list[Record]:
-            index = collections.edition(Editions(journal).of_name(entry.collection))
-            return index.read(ids) if index is not None and ids else []
+        def read() -> list[Record]:
+            with collections_of(config, journal) as collections:
+                index = collections.edition(Editions(journal).of_name(entry.collection))
+                return index.read(ids) if index is not None and ids else []
 
-        records = _answer(config, journal, read)
+        try:
+            records = read()
+        except Unreachable:  # the daemon whose server was used may have ended
+            records = read()
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
         return Shown(document_row, in_order, tuple(fitting))
-
-
-def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
-    """Call ``ask`` with Chroma opened, and return its result.
-
-    It is retried once if Chroma cannot be reached, because the daemon whose server was used may have ended.
-    """
-    from ingestor.chroma.client import Unreachable
-
-    with suppress(Unreachable), collections_of(config, journal) as collections:
-        return ask(collections)
-    with collections_of(config, journal) as collections:
-        return ask(collections)
 
 
 def history(journal: Journal, source: str | None, document: str | None, n: int) -> list[Event]:
@@ -286,9 +272,8 @@ def explain(one: Event) -> Event:
     """
     if one.after is None:
         return one
-    old, new = one.before, one.after
-    differences = [] if old is None or new is None else [*changes(old, new)]
-    described = None if old is None or new is None else metadata_change(old, new)
+    differences = [] if one.before is None else [*changes(one.before, one.after)]
+    described = None if one.before is None else metadata_change(one.before, one.after)
     reasons = [str(each) for each in (one.why, *differences, described) if each is not None]
     return replace(one, why="; ".join(reasons) or "other sources or recipes", before=None, after=None)
 
@@ -329,40 +314,19 @@ def _spellings(wanted: str) -> Iterator[str]:
         yield str(Path(text.replace(INSIDE, "!/")).absolute())
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Conditions that select documents. A condition that is None selects all documents.
-
-    ``pattern``: a shell pattern for the whole key. Without ``*``, ``?`` and ``[`` it is a part of the key.
-    """
-
-    source: str | None = None
-    collection: str | None = None
-    state: str | None = None
-    pattern: str | None = None
-
-    def selects(self, one: Listed) -> bool:
-        """Return whether a document meets the conditions on collection, state and key.
-
-        The source is not compared, since the query for documents already selects by source.
-        """
-        if self.collection not in (None, one.collection) or self.state not in (None, one.state):
-            return False
-        pattern = self.pattern or ""
-        whole = any(mark in pattern for mark in "*?[")
-        return fnmatchcase(one.document, pattern) if whole else pattern in one.document
-
-
-def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceName], Iterator[Listed]]:
+def select_documents(
+    journal: Journal, source: str | None, collection: str | None, state: str | None, pattern: str
+) -> tuple[Sequence[SourceName], Iterator[Listed]]:
     """Return the selected sources, and an iterator over the selected documents of these sources.
 
-    Raises BadRequest if the source or the collection has no documents.
+    A condition that is None selects all documents. ``pattern``: a shell pattern for the whole key; without
+    ``*``, ``?`` and ``[`` a part of the key. Raises BadRequest if the source or the collection has no
+    documents.
     """
-    source = wanted.source
     serves = {each.name: each.serves for each in Editions(journal).all()}
-    if wanted.collection is not None and wanted.collection not in serves.values():
+    if collection is not None and collection not in serves.values():
         known = ", ".join(sorted({*serves.values()})) or "none yet"
-        raise BadRequest(f"no collection {wanted.collection!r}; known: {known}")
+        raise BadRequest(f"no collection {collection!r}; known: {known}")
     names = sources_of(journal)
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
@@ -370,4 +334,11 @@ def select_documents(journal: Journal, wanted: Wanted) -> tuple[Sequence[SourceN
     named = (
         replace(one, collection=str(serves.get(EditionName(one.collection), one.collection))) for one in every
     )
-    return names if source is None else [SourceName(source)], filter(wanted.selects, named)
+    is_whole = any(mark in pattern for mark in "*?[")
+    return names if source is None else [SourceName(source)], (
+        one
+        for one in named
+        if collection in (None, one.collection)
+        and state in (None, one.state)
+        and (fnmatchcase(one.document, pattern) if is_whole else pattern in one.document)
+    )

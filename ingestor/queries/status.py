@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.queries.access import collections_of, has_file, is_running, journal_of
+from ingestor.queries.access import collections_of, has_file, is_running, journal_or_blank
 from ingestor.rechunk.policy import fingerprint_of, strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
@@ -170,35 +169,33 @@ def _sources(
 ) -> dict[str, SourceStatus]:
     """Return the status of each source that is in the config or has documents."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
-    known = {str(source.name): SourceStatus() for source in config.sources}
     renames, notices = source_renames(config, journal), Notices(journal)
     languages, tokens = notices.all("language"), notices.all("tokens")
+    configured = dict.fromkeys(str(source.name) for source in config.sources)
+    former = dict[str, str]()  # old names of renamed sources
+    numbers = defaultdict[str, Counter[str]](Counter)
+    unsupported = defaultdict[str, dict[str, int]](dict)
 
-    def with_new_name(name: str) -> tuple[str, SourceStatus]:
-        called = renames.get(SourceName(name), name)
-        return called, known.get(called) or SourceStatus(configured=False)
+    def new_name(name: str) -> str:
+        return renames.get(SourceName(name), name)
 
     for name, collection, state, documents in Reports(journal).counts():
-        if collection in unseen or state == "unsupported":
-            continue
-        called, source = with_new_name(name)
-        counted = "due" if state in PENDING else visible_state(state)
-        numbers = {counted: getattr(source, counted) + documents}
-        if state == "waiting":
-            numbers["waiting"] = source.waiting + documents
-        old = name if called != name else source.renamed_from
-        known[called] = replace(source, renamed_from=old, **numbers)
+        if collection not in unseen and state != "unsupported":
+            called = new_name(name)
+            numbers[called]["due" if state in PENDING else visible_state(state)] += documents
+            numbers[called]["waiting"] += documents if state == "waiting" else 0
+            former |= {called: name} if called != name else {}
     for kind in skipped:
-        called, source = with_new_name(kind.source)
-        known[called] = replace(source, unsupported={**source.unsupported, kind.kind: kind.documents})
+        unsupported[new_name(kind.source)][kind.kind] = kind.documents
     for short in shortfalls:
-        called, source = with_new_name(short.source)
-        known[called] = replace(source, **{short.state: getattr(source, short.state) + 1})
-    for called, source in known.items():
-        name = SourceName(source.renamed_from or called)
+        numbers[new_name(short.source)][short.state] += 1
+    known = dict[str, SourceStatus]()
+    for called in dict.fromkeys((*configured, *numbers, *unsupported)):
+        name = SourceName(former.get(called, called))
         row = SourceRows(journal).of(name)
-        known[called] = replace(
-            source,
+        known[called] = SourceStatus(
+            **numbers[called],
+            unsupported=unsupported[called],
             last_scan=row.last_scan,
             held=row.held or Withdrawals(journal).of(name).kept,
             trouble=row.trouble,
@@ -207,6 +204,8 @@ def _sources(
             paused=row.paused,
             in_flight=live.in_flight.get(called, 0),
             listing=live.listing.get(called),
+            configured=called in configured,
+            renamed_from=former.get(called),
         )
     return known
 
@@ -293,23 +292,19 @@ def current_status(in_force: InForce) -> Status:
     live = run_status.read_live(config.state)
     if running and str(live.pid) not in read_note(lock_path(config))[:1]:
         live = Live()  # an earlier process wrote the file
-    status = _status(config, live, running)
+    with journal_or_blank(config) as journal:
+        if not has_file(journal_path(config)):  # nothing was indexed: no Chroma server is started for that
+            status = gather(config, journal, live, running, None)
+        else:
+            try:
+                with collections_of(config, journal, 0.0 if running else None) as collections:
+                    status = gather(config, journal, live, running, collections.probe)
+            except (NeedsHuman, Transient) as error:
+                reason = str(error)
+                status = gather(config, journal, live, running, lambda name: reason)
     return replace(
         status, config_error=in_force.error, config_since=in_force.since, config_restart=in_force.restart
     )
-
-
-def _status(config: Config, live: Live, running: bool) -> Status:
-    if not has_file(journal_path(config)):  # nothing was indexed: no Chroma server is started for that
-        with closing(Journal.blank()) as journal:
-            return gather(config, journal, live, running, None)
-    with journal_of(config) as journal:
-        try:
-            with collections_of(config, journal, 0.0 if running else None) as collections:
-                return gather(config, journal, live, running, collections.probe)
-        except (NeedsHuman, Transient) as error:
-            reason = str(error)
-            return gather(config, journal, live, running, lambda name: reason)
 
 
 @dataclass(frozen=True, slots=True)
