@@ -24,9 +24,8 @@ from ingestor.config.options import Check
 from ingestor.config.servers import Rerank
 from ingestor.config.yaml_tree import ConfigTree
 from ingestor.evaluate import stored_report
-from ingestor.evaluate.adopt import adopt, recommend
 from ingestor.evaluate.check import CheckRequest, check
-from ingestor.evaluate.evaluation import estimate_requests, evaluate
+from ingestor.evaluate.evaluation import adopt, estimate_requests, evaluate, recommend
 from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json

@@ -11,24 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ingestor.cli.usage import (
-    CONFIG,
-    FAILED,
-    INTERRUPTED,
-    QUARANTINED,
-    SETTLED,
-    USAGE,
-    CollectionArgument,
-    ConfigOption,
-    DocumentArgument,
-    JsonOption,
-    VerboseOption,
-    command,
-    fail,
-    open_to_read,
-    open_to_write,
-    read_config,
-)
+from ingestor.cli import usage
+from ingestor.cli.usage import CONFIG, ConfigOption, JsonOption, VerboseOption, command, fail
 
 if TYPE_CHECKING:
     from ingestor.config.servers import Http
@@ -56,15 +40,14 @@ def plan(
     Exit codes: 0 if everything could be examined, 3 if documents are quarantined or would be. Exit code 4: a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
-    from ingestor.cli.output import progress
-    from ingestor.cli.output.plan import show_plan
+    from ingestor.cli.output import overview, progress
 
-    project, _ = open_to_write(config, "warning")
+    project, _ = usage.open_to_write(config, "warning")
     with progress.busy("Reading what is new", as_json) as note:
         estimate = project.plan(sample=sample, everything=everything, progress=note)
-    show_plan(estimate, as_json, config, machines)
-    quarantined = QUARANTINED if estimate.documents.quarantined else SETTLED
-    raise typer.Exit(quarantined if estimate.complete else FAILED)
+    overview.show_plan(estimate, as_json, config, machines)
+    quarantined = usage.QUARANTINED if estimate.documents.quarantined else usage.SETTLED
+    raise typer.Exit(quarantined if estimate.complete else usage.FAILED)
 
 
 def status(
@@ -79,10 +62,10 @@ def status(
     """Show the state of every source and collection."""
     from ingestor.cli.output import overview
 
-    state = open_to_read(config, shown=True)[0].status()
+    state = usage.open_to_read(config, shown=True)[0].status()
     overview.show_status(state, as_json, config, verbose=verbose)
     if check and not state.sound:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(usage.FAILED)
 
 
 def query(
@@ -122,13 +105,13 @@ def query(
     from ingestor.cli.output import excerpt, progress
     from ingestor.search import values
 
-    project, _ = open_to_read(config, "error")
+    project, _ = usage.open_to_read(config, "error")
     try:
         filter_ = None if where is None else json.loads(where)
     except (ValueError, RecursionError):
         filter_ = where
     if filter_ is not None and not isinstance(filter_, dict):
-        fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}", USAGE)
+        fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}")
     name = collection[0] if collection is not None and len(collection) == 1 else collection
     alone = "Starting Chroma and searching (a running daemon is faster)"
     question = " ".join(text)
@@ -162,11 +145,11 @@ def verify(
     """
     from ingestor.cli.output import console, progress
 
-    project, _ = open_to_write(config, "warning") if repair else open_to_read(config, "warning")
+    project, _ = usage.open_to_write(config, "warning") if repair else usage.open_to_read(config, "warning")
     with progress.busy("Comparing", as_json):
         report = project.verify(repair=repair, rebuild=rebuild)
     console.show_verify(report, as_json, config)
-    raise typer.Exit(SETTLED if report.clean else FAILED)
+    raise typer.Exit(usage.SETTLED if report.clean else usage.FAILED)
 
 
 def list_documents(
@@ -189,13 +172,13 @@ def list_documents(
     """List the documents with their states and records."""
     from ingestor.cli.output import console
 
-    with open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
+    with usage.open_to_read(config)[0].documents(source, collection, state, pattern) as documents:
         chosen = any((pattern, source, collection, state))
         console.show_documents(*documents, as_json, chosen=chosen)
 
 
 def history(
-    document: DocumentArgument = None,
+    document: usage.DocumentArgument = None,
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show changes of this source only.")
     ] = None,
@@ -206,7 +189,7 @@ def history(
     """Show which documents changed and why, newest first."""
     from ingestor.cli.output import console
 
-    console.show_history(open_to_read(config)[0].history(source, document, n), as_json)
+    console.show_history(usage.open_to_read(config)[0].history(source, document, n), as_json)
 
 
 def show(
@@ -217,7 +200,7 @@ def show(
     """Show the chunks of a document as they are stored in Chroma."""
     from ingestor.cli.output import excerpt
 
-    project, _ = open_to_read(config, "error")
+    project, _ = usage.open_to_read(config, "error")
     excerpt.show_chunks(project.document(document), as_json, config)
 
 
@@ -230,10 +213,12 @@ def mcp(config: ConfigOption = CONFIG) -> None:
     from ingestor.service.assistants import MISSING, is_installed
 
     if not is_installed():
-        fail(MISSING, FAILED)
-    http = open_to_read(config)[1].http
+        fail(MISSING, usage.FAILED)
+    http = usage.open_to_read(config)[1].http
     if http is None:
-        fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", USAGE)
+        fail(
+            f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", usage.USAGE
+        )
     from ingestor.service.assistant_tools import server
 
     server(_ask(config, http)).run("stdio")
@@ -249,7 +234,7 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
 
     @cache
     def client() -> DaemonClient:
-        with journal_of(open_to_read(config)[1]) as journal:
+        with journal_of(usage.open_to_read(config)[1]) as journal:
             return DaemonClient(http, journal.owner)
 
     def ask_daemon(method: str, path: str, body: object) -> tuple[int, Any]:
@@ -300,7 +285,7 @@ def chunk(
 
 
 def evaluate(
-    collection: CollectionArgument = None,
+    collection: usage.CollectionArgument = None,
     strategies: Annotated[
         list[str],
         typer.Option(
@@ -391,11 +376,11 @@ def evaluate(
     """
     from ingestor.cli.evaluate_command import read_models, request_of, run, run_check, run_estimate
 
-    checked = read_config(config, "error")
+    checked = usage.read_config(config, "error")
     if check is not None:
         asked = {"questions": check, "sample": sample, "tolerance": tolerance / 100, "accept": accept}
         passed = run_check(checked, collection, budget, as_json=as_json, **asked)
-        raise typer.Exit(SETTLED if passed else FAILED)
+        raise typer.Exit(usage.SETTLED if passed else usage.FAILED)
     request = request_of(
         checked, collection, strategies, budget, search, questions=questions, keep=keep_questions,
         sample=sample, make=make, ask_model=ask_model, judge=judge, seed=seed,
@@ -403,11 +388,11 @@ def evaluate(
     )  # fmt: skip
     if estimate:
         run_estimate(checked, request, as_json=as_json)
-        raise typer.Exit(SETTLED)
+        raise typer.Exit(usage.SETTLED)
     if models and write:
-        fail("--models and --write exclude each other: set embedding.model yourself", USAGE)
+        fail("--models and --write exclude each other: set embedding.model yourself")
     try:
         run(checked, request, html, write=write, as_json=as_json)
     except KeyboardInterrupt:
-        fail("interrupted: run the same command again to resume", INTERRUPTED)
-    raise typer.Exit(SETTLED)
+        fail("interrupted: run the same command again to resume", usage.INTERRUPTED)
+    raise typer.Exit(usage.SETTLED)

@@ -13,11 +13,21 @@ import typer
 from typer.core import TyperGroup
 
 from ingestor import __version__
-from ingestor.cli.control import accept, apply, collections, pause, resume, retry, rollback
 from ingestor.cli.look import chunk, evaluate, history, list_documents, mcp, plan, query, show, status, verify
-from ingestor.cli.run import init, run, sync
+from ingestor.cli.run import (
+    accept,
+    apply,
+    collections,
+    init,
+    pause,
+    resume,
+    retry,
+    rollback,
+    run,
+    sync,
+)
 from ingestor.cli.trial import try_folder
-from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
+from ingestor.cli.usage import FAILED, INTERRUPTED, fail
 
 _ALLOCATIONS = 20_000  # allocations between two garbage collections; Python's default slows imports down
 
@@ -77,7 +87,7 @@ def _explain(error: Exception) -> None:
             remedy = "raise its limits (ulimit -v and -u), or set fewer `workers`"
             fail(f"the system refuses memory or threads: {remedy}", FAILED)
         case ConfigError() | BadRequest():
-            fail(str(error), USAGE)
+            fail(str(error))
         case Torn():
             fail(f"{describe(error)}; `ingestor sync` writes the collection again, without embedding", FAILED)
         case IngestorError() | OSError():
@@ -98,7 +108,7 @@ def show_help(context: typer.Context, name: Annotated[str, typer.Argument(help="
     assert above is not None
     known = above.command.get_command(above, name) if name else None  # type: ignore[attr-defined]
     if name and known is None:
-        fail(f"there is no command {name!r}; `ingestor help` lists them", USAGE)
+        fail(f"there is no command {name!r}; `ingestor help` lists them")
     shown = above if known is None else known.make_context(name, [], above, resilient_parsing=True)
     print(shown.get_help())
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingestor.cli.usage import FAILED, USAGE, JsonOption, command, fail, hide_secrets, quote
+from ingestor.cli.usage import FAILED, JsonOption, command, fail, hide_secrets, quote
 
 if TYPE_CHECKING:
     from ingestor.model import Item
@@ -81,9 +81,9 @@ def try_folder(
     """
     hide_secrets()
     if not folder.is_dir():
-        fail(f"{str(folder)!r} is no folder: name one with documents, such as ~/notes", USAGE)
+        fail(f"{str(folder)!r} is no folder: name one with documents, such as ~/notes")
     if ask is not None and not ask.strip():
-        fail("--ask needs a question", USAGE)
+        fail("--ask needs a question")
     with _temporary_folder() as place:
         _run(folder.resolve(), place, ask, as_json)
 

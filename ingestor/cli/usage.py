@@ -60,7 +60,7 @@ def at_once_or(words: str, config: Path, *, running: bool) -> str:
     return "at once" if running else f"by: {command(words, config)}"
 
 
-def fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int = USAGE) -> NoReturn:
     """Print a message on standard error, and exit with a code. If the log is JSON, the message is, too."""
     if "ingestor.cli.log" in sys.modules and sys.modules["ingestor.cli.log"].is_json():
         logging.getLogger("ingestor").critical(message, extra=event("ended", code=code))
@@ -75,7 +75,7 @@ def log_level(configured: str, verbose: bool, quiet: bool) -> str:
     Exit with a message if both are given.
     """
     if verbose and quiet:
-        fail("--verbose and --quiet exclude each other: choose one", USAGE)
+        fail("--verbose and --quiet exclude each other: choose one")
     if quiet:
         return configured if configured == "error" else "warning"
     return "debug" if verbose else configured

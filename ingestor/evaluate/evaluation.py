@@ -1,15 +1,21 @@
 """Evaluates strategies: cuts sampled documents by each strategy, and searches the chunks for each question.
 
-An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
-cached, so an interrupted run resumes.
+``recommend`` and ``adopt`` write the recommended strategies into the config file, for ``--write``. An
+evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are cached,
+so an interrupted run resumes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import environ
+from pathlib import Path
+from shutil import copymode
 
 import numpy as np
 
-from ingestor.config.models import Choice, Config
+from ingestor.config.file import check_text
+from ingestor.config.models import Choice, Config, ConfigError
+from ingestor.config.rewrite import NotRewritable, places, with_chunking
 from ingestor.evaluate import asking, strategies
 from ingestor.evaluate.asking import AskingEstimate, AskingUsage
 from ingestor.evaluate.comparison import (
@@ -39,8 +45,9 @@ from ingestor.evaluate.workplace import (
     same_documents,
 )
 from ingestor.llm.options import Endpoint
+from ingestor.model import SourceName
 from ingestor.pipeline.language import identify
-from ingestor.ports import BadDocument
+from ingestor.ports import BadDocument, NeedsHuman
 from ingestor.queries.access import BadRequest
 
 
@@ -263,12 +270,12 @@ def _conclude(
     current = next((at for at, each in enumerate(cuts) if each.strategy.configured), None)
     decision = verdict(comparisons[budget], current)
     by_source: dict[str, Comparison] = {}  # on the questions about the documents of each source
-    places, sources = np.array(about), np.array([sample.documents[at].source for at in about])
+    numbers, sources = np.array(about), np.array([sample.documents[at].source for at in about])
     names = sorted(set(sources.tolist()))
     if len(names) > 1 and len(outcomes) > 1:
         for name in names:
             own = sources == name
-            by_source[name] = compare(recalls[budget][:, own], places[own].tolist(), len(names))
+            by_source[name] = compare(recalls[budget][:, own], numbers[own].tolist(), len(names))
     exceptions = better_for_sources(by_source, decision.pick)
     made = [question.text for question in questions if question.origin == "made"]
     facts = Facts(
@@ -287,3 +294,71 @@ def _conclude(
     return Evaluation(
         request, sample, questions, texts, refused, outcomes, comparisons, decision, exceptions, text
     )
+
+
+def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strategy]:
+    """Return the sources whose chunking should change, each with its recommended strategy.
+
+    Raises NeedsHuman if the recommendation has settings besides the chunking: these cannot be written into
+    the config.
+    """
+    pick = evaluation.outcomes[evaluation.verdict.pick].cut.strategy
+    if pick.extras:
+        raise NeedsHuman(
+            f"the config file is unchanged, because {pick.name} sets more than "
+            "chunking: copy the printed YAML into it"
+        )
+    own = {
+        each.name: each.chunking
+        for each in config.sources
+        if each.collection == evaluation.request.collection
+    }
+    wanted = {name: pick for name, choice in own.items() if not is_same_choice(choice, pick.of(name))}
+    return wanted | {
+        SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.better_for
+    }
+
+
+def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
+    """Write new chunkings into the config file, and change nothing else. Return the file's path.
+
+    ``wanted``: the strategy of each source whose chunking changes. ``comment``: a comment above the new
+    lines. Raises NeedsHuman if the file cannot be changed line by line, or if somebody edited the file
+    meanwhile.
+    """
+    file, text = config.origin.file.resolve(), config.origin.text
+    try:
+        blocks: dict[
+            str, str
+        ] = {}  # YAML by place; a strategy that sources share is written once if possible
+        for strategy in {each.name: each for each in wanted.values()}.values():
+            sharing = [name for name, each in wanted.items() if each.name == strategy.name]
+            blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)
+        changed = with_chunking(text, blocks, comment)
+        _check(config, check_text(file, changed, environ), wanted)
+    except (NotRewritable, ConfigError) as error:
+        raise NeedsHuman(f"{file} is not changed: {error}; paste the printed YAML yourself") from error
+    if file.read_text("utf-8-sig") != text:
+        raise NeedsHuman(
+            f"{file} is not changed: somebody edited it during the evaluation; "
+            "paste the printed YAML yourself"
+        )
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(changed, "utf-8")
+    copymode(file, fresh)
+    fresh.replace(file)
+    return file
+
+
+def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
+    """Raise NotRewritable unless the new config is the old config with the wanted chunkings."""
+    own = {source.name: source.chunking for source in old.sources}
+    for source in new.sources:
+        expected = wanted[source.name].choice if source.name in wanted else own[source.name]
+        if not is_same_choice(expected, source.chunking):
+            raise NotRewritable(f"the chunking of source {source.name!r} would not be as recommended")
+    sources = tuple(
+        replace(ours, chunking=theirs.chunking) for ours, theirs in zip(old.sources, new.sources, strict=True)
+    )
+    if replace(old, chunking=new.chunking, sources=sources, warnings=new.warnings) != new:
+        raise NotRewritable("more than the chunking would change")

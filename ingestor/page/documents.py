@@ -20,17 +20,9 @@ from ingestor.preview.view import beside, item, parts
 from ingestor.search.values import title_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
+from ingestor.state import reports
 from ingestor.state.editions import all_editions
-from ingestor.state.reports import (
-    DocumentQuery,
-    DocumentRow,
-    Place,
-    Which,
-    first_slots,
-    last_events,
-    one_of,
-    page_of,
-)
+from ingestor.state.reports import DocumentQuery, DocumentRow, Place, Which
 from ingestor.text.spans import Span
 
 PAGE = 100  # documents
@@ -49,7 +41,7 @@ def documents(daemon: DaemonView, situation: Situation, request: Request) -> Map
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
     wanted = _read_query(given, editions)
     total = counts_of(situation, chosen["source"] or None, chosen["collection"] or None).all
-    rows = page_of(daemon.journal, wanted, PAGE + 1, naturally=total <= NATURALLY)
+    rows = reports.page_of(daemon.journal, wanted, PAGE + 1, naturally=total <= NATURALLY)
     back = wanted.before is not None
     more = len(rows) > PAGE
     shown = rows[-PAGE:] if back else rows[:PAGE]
@@ -83,7 +75,7 @@ def titles_of(daemon: DaemonView, rows: Sequence[DocumentRow]) -> dict[str, str]
     titles = dict[str, str]()
     for edition in {row.collection for row in rows if row.records} & uuids.keys():
         ids = [one.document_id for one in rows if one.collection == edition and one.records]
-        slots = first_slots(daemon.journal, edition, ids)
+        slots = reports.first_slots(daemon.journal, edition, ids)
         wanted = [record_id(DocumentId(of), slot) for of, slot in slots.items()]
         try:
             records = daemon.collection(uuids[edition]).read(wanted)
@@ -145,7 +137,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     Raises RequestProblem, and the errors of Chroma and the journal.
     """
     id_ = request.path_params["document"]
-    row = one_of(daemon.journal, id_)
+    row = reports.one_of(daemon.journal, id_)
     if row is None:
         raise RequestProblem.at("document", 404, "there is no document with this id now")
     given = request.query_params.get("from", "0")
@@ -158,7 +150,7 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     count = _number(records[0].metadata, "chunk_count") or 0 if records else 0
     return {
         "now": situation.at,
-        "history": last_events(daemon.journal, document_id=id_, n=20),
+        "history": reports.last_events(daemon.journal, document_id=id_, n=20),
         "row": row,
         "collection": edition.serves if edition else row.collection,
         "title": next(filter(None, (title_of(one.metadata) for one in records)), None),
@@ -177,8 +169,8 @@ def list_chunks(records: Sequence[Record], first: int) -> Markup:
 
     ``first``: number of the document's chunks that precede them.
     """
-    chunks, items = chunks_of(records), list[str]()
-    shown = zip(chunks, records, parts(text_of(records), chunks), strict=True)
+    (text, chunks), items = rebuild(records), list[str]()
+    shown = zip(chunks, records, parts(text, chunks), strict=True)
     for number, (chunk, record, marked) in enumerate(shown, first + 1):
         spans, about = chunk.spans or ((chunk.start, chunk.end),), beside(chunk, record.metadata)
         items.append(item(number, about, marked, (), spans, anchor=f"chunk-{number}"))
@@ -198,39 +190,26 @@ def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> 
     return sorted(records, key=lambda record: _number(record.metadata, "chunk_index") or 0)
 
 
-def chunks_of(records: Sequence[Record]) -> list[Chunk]:
-    """Convert records of a document to chunks, in the same order.
+def rebuild(records: Sequence[Record]) -> tuple[str, list[Chunk]]:
+    """Rebuild the text of a document from its records, from the first to the last. Return also their chunks.
 
-    Offsets count from the start of the first record. A chunk counts as rewritten if its text is longer or
-    shorter than its span. Such a chunk was written by a language model, or consists of several spans.
+    Offsets count from the start of the first record. Characters between chunks are not in any record, and are
+    replaced by spaces. A chunk counts as rewritten if its text is longer or shorter than its span. Such a
+    chunk was written by a language model, or consists of several spans.
     """
-    base, chunks = _base(records), list[Chunk]()
-    for record in records:
-        span = _span(record)
-        if span is None:
-            chunks.append(Chunk(0, 0, record.text, rewritten=True))
-        else:
-            chunks.append(Chunk(span[0] - base, span[1] - base, record.text))
-    return chunks
-
-
-def text_of(records: Sequence[Record]) -> str:
-    """Join the texts of records to the document's text, from the first record to the last.
-
-    Characters between chunks are not in any record, and are replaced by spaces.
-    """
-    base = _base(records)
-    exact = [(span[0] - base, record.text) for record in records if (span := _span(record)) is not None]
+    spans = [_span(record) for record in records]
+    base = min((span[0] for span in spans if span is not None), default=0)
+    chunks = [
+        Chunk(0, 0, record.text, rewritten=True)
+        if span is None
+        else Chunk(span[0] - base, span[1] - base, record.text)
+        for record, span in zip(records, spans, strict=True)
+    ]
     pieces, at = list[str](), 0
-    for start, text in sorted(exact):
+    for start, text in sorted((chunk.start, chunk.text) for chunk in chunks if not chunk.rewritten):
         pieces += [" " * (start - at), text[max(0, at - start) :]]
         at = max(at, start + len(text))
-    return "".join(pieces)
-
-
-def _base(records: Sequence[Record]) -> int:
-    """Return the offset in the document at which the first of the records starts."""
-    return min((span[0] for record in records if (span := _span(record)) is not None), default=0)
+    return "".join(pieces), chunks
 
 
 def _span(record: Record) -> Span | None:

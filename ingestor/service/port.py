@@ -22,7 +22,7 @@ from ingestor.core.events import event
 from ingestor.http_server.access import rules
 from ingestor.http_server.requests import Bounded, Guarded, RequestRefused, ServerLimits
 from ingestor.http_server.server import Server
-from ingestor.service import assistants, documents, embeddings, health, metrics, openapi, searching
+from ingestor.service import assistants, documents, embeddings, metrics, openapi, searching
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Kept, Situation, gather
 from ingestor.state.journal import JournalReader
@@ -69,8 +69,8 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
     daemon, situation, turns, http = shared.daemon, shared.situation, shared.turns, shared.http
     registry = metrics.registry_of(situation)
     groups = [
-        health.routes(daemon, situation),
-        metrics.routes(registry),
+        metrics.state_routes(daemon, situation),
+        metrics.metrics_routes(registry),
         embeddings.routes(daemon),
         searching.routes(daemon, turns),
         documents.routes(daemon, turns),
@@ -83,7 +83,7 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
     origins = [f"{proxy.scheme}://{proxy.netloc}"] if http.public_url else []
     ours = rules([http.host, *http.hosts], token, "service port", "http", origins)
     app = _route(list(chain(*groups)), pages.routes)
-    guarded = Guarded(app, ours, lambda path: path in health.PATHS or pages.judges(path))
+    guarded = Guarded(app, ours, lambda path: path in metrics.PATHS or pages.judges(path))
     return metrics.RequestMetrics(registry).measure(guarded)
 
 
@@ -128,7 +128,7 @@ def open_service(
         return
     journal = JournalReader(journal_path)
     shared = common(view(journal), http)
-    pages, limits = paging(shared), ServerLimits(always=health.PATHS)
+    pages, limits = paging(shared), ServerLimits(always=metrics.PATHS)
     try:
         server = Server(application(shared, pages), http.host, http.port, limits)
     except OSError as error:

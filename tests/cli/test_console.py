@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
-from ingestor.cli.output.plan import show_plan
+from ingestor.cli.output.overview import show_plan
 from ingestor.cli.usage import CONFIG
 from ingestor.queries.plan import EmbeddingPlan, SyncPlan
 from ingestor.queries.status import DocumentCounts, RecordCounts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ingestor.lexical.terms import places, question_words
 from ingestor.model import Record, RecordId
-from ingestor.page.documents import chunks_of, text_of
+from ingestor.page.documents import rebuild
 from ingestor.page.figures import (
     MOST_REASONS,
     ShownCounts,
@@ -45,7 +45,7 @@ def record(start: int, end: int, text: str) -> Record:
 )
 def test_records_give_back_the_chunks_of_their_text(text: str, spans: list[tuple[int, int]]) -> None:
     records = [record(a, a + n, text[a : a + n]) for a, n in sorted(set(spans))]
-    rebuilt, chunks = text_of(records), chunks_of(records)
+    rebuilt, chunks = rebuild(records)
     base = records[0].metadata["start_index"]
     assert isinstance(base, int)
     for chunk, one in zip(chunks, records, strict=True):
@@ -58,13 +58,13 @@ def test_records_give_back_the_chunks_of_their_text(text: str, spans: list[tuple
 
 def test_text_without_a_span_is_shown_alone() -> None:
     records = [record(0, 4, "Four"), record(5, 9, "written anew"), record(10, 14, "More")]
-    chunks = chunks_of(records)
+    text, chunks = rebuild(records)
     assert [chunk.rewritten for chunk in chunks] == [False, True, False]
-    shown = ["".join(part.text for part in each) for each in parts(text_of(records), chunks)]
+    shown = ["".join(part.text for part in each) for each in parts(text, chunks)]
     assert shown == ["Four", "written anew", "More"]
     alone = Record(RecordId("x"), "no span", {}, np.zeros(0, np.float32))
-    assert [part.text for part in parts(text_of([alone]), chunks_of([alone]))[0]] == ["no span"]
-    assert chunks_of([]) == []
+    assert [part.text for part in parts(*rebuild([alone]))[0]] == ["no span"]
+    assert rebuild([]) == ("", [])
 
 
 @pytest.mark.parametrize(

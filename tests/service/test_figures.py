@@ -8,9 +8,8 @@ from prometheus_client.registry import Collector
 
 from ingestor.engine.embedding import Counts
 from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
-from ingestor.service.health import obstacles
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
-from ingestor.service.situation import CollectionFigures, Situation, SourceFigures
+from ingestor.service.situation import CollectionFigures, Situation, SourceFigures, obstacles
 from ingestor.state.run_status import CheckResult, Live, RunningListing
 
 FOUND = Situation(

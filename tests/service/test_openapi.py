@@ -9,8 +9,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from ingestor.service.health import PATHS
-from ingestor.service.metrics import metrics
+from ingestor.service.metrics import PATHS, metrics
 from ingestor.service.openapi import description
 from ingestor.service.situation import Situation
 from tests.service.world import Daemon, served
