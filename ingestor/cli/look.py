@@ -216,9 +216,7 @@ def mcp(config: ConfigOption = CONFIG) -> None:
         fail(MISSING, usage.FAILED)
     http = usage.open_to_read(config)[1].http
     if http is None:
-        fail(
-            f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`", usage.USAGE
-        )
+        fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`")
     from ingestor.service.assistant_tools import server
 
     server(_ask(config, http)).run("stdio")

@@ -14,18 +14,7 @@ from typer.core import TyperGroup
 
 from ingestor import __version__
 from ingestor.cli.look import chunk, evaluate, history, list_documents, mcp, plan, query, show, status, verify
-from ingestor.cli.run import (
-    accept,
-    apply,
-    collections,
-    init,
-    pause,
-    resume,
-    retry,
-    rollback,
-    run,
-    sync,
-)
+from ingestor.cli.run import accept, apply, collections, init, pause, resume, retry, rollback, run, sync
 from ingestor.cli.trial import try_folder
 from ingestor.cli.usage import FAILED, INTERRUPTED, fail
 

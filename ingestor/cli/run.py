@@ -51,10 +51,7 @@ def init(
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away")
     if documents is None and path.suffix not in (".yaml", ".yml"):
-        fail(
-            f"{path} is neither a folder nor a config file, which ends in .yaml: name one of the two",
-            usage.USAGE,
-        )
+        fail(f"{path} is neither a folder nor a config file, which ends in .yaml: name one of the two")
     if not path.parent.exists():
         make = f"mkdir -p {shlex.quote(str(path.parent))}"
         fail(f"{path} cannot be written: there is no folder {path.parent}; to make it: {make}", usage.FAILED)
@@ -170,13 +167,8 @@ def end_sync(report: "SyncReport", as_json: bool, config: Path, *, quiet: bool =
     """Print the report of a sync, and exit with the code for its result."""
     from ingestor.cli.output import console
 
-    code = (
-        usage.FAILED
-        if not report.complete
-        else usage.QUARANTINED
-        if report.documents.quarantined
-        else usage.SETTLED
-    )
+    code = usage.QUARANTINED if report.documents.quarantined else usage.SETTLED
+    code = code if report.complete else usage.FAILED
     if as_json or not quiet or code != usage.SETTLED:
         console.show_sync(report, as_json, config)
     if report.interrupted:

@@ -1,8 +1,7 @@
 """Evaluates strategies: cuts sampled documents by each strategy, and searches the chunks for each question.
 
-``recommend`` and ``adopt`` write the recommended strategies into the config file, for ``--write``. An
-evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are cached,
-so an interrupted run resumes.
+An evaluation writes neither to a collection nor to the journal, so it may run beside a daemon. Vectors are
+cached, so an interrupted run resumes. ``adopt`` writes the recommended strategies into the config file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
