@@ -4,7 +4,7 @@ On a terminal, neighbouring chunks have different colours. In a file or pipe, li
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from os import environ
 from pathlib import Path
@@ -55,9 +55,13 @@ def show(
     elif option:
         main = choice(main.plugin.kind, option, "--option", as_written(main.options))
     document, cuts = read(file, where.parsing, loaded, where.types), list[Cut]()
+    compared = [main]
+    for word in filter(None, ",".join(compare).split(",")):
+        name, *options = word.split(":")
+        compared.append(choice(name, options, f"--compare {name}"))
     with answers(loaded) as asked:
         reading = CountedEmbedding(where.embedding, asked)
-        for each in [main, *_parse_choices(compare)]:
+        for each in compared:
             with err.status(f"cutting by {each.plugin.kind}"):
                 cuts.append(cut(file, document, each, reading, html is not None))
     if html is not None:
@@ -81,13 +85,6 @@ def as_written(options: Options) -> dict[str, Any]:
         if hasattr(value, "strategy")
     }
     return values | picks
-
-
-def _parse_choices(lists: Iterable[str]) -> Iterator[Choice]:
-    for each in ",".join(lists).split(","):
-        if each:
-            name, *options = each.split(":")
-            yield choice(name, options, f"--compare {name}")
 
 
 def choice(

@@ -15,16 +15,9 @@ from typing import Any
 from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
 
-_LIBRARIES = [
-    "chromadb",
-    "httpcore",
-    "httpx",
-    "mcp",
-    "watchdog",
-    "sentence_transformers",
-    "transformers",
-    "urllib3",
-]
+_LIBRARIES = (
+    "chromadb", "httpcore", "httpx", "mcp", "watchdog", "sentence_transformers", "transformers", "urllib3",
+)  # fmt: skip
 _PLAIN = r"[^\s\"=]+"  # a value that needs no quotes
 _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 

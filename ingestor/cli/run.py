@@ -228,7 +228,7 @@ def retry(
         fail("name a document, or use --all")
     project, _ = usage.open_to_read(config)
     count = project.retry(document)
-    when = usage.at_once_or("sync", config, running=project.is_running())
+    when = usage.at_once_or_by_sync(project, config)
     words = f"{quantity(count, 'document')} will be retried {when}"
     console.print_answer({"retried": count}, words if count else "no documents to retry", as_json)
 
@@ -279,7 +279,7 @@ def resume(
 
     project, _ = usage.open_to_read(config)
     names = project.resume(source)
-    when = usage.at_once_or("sync", config, running=project.is_running())
+    when = usage.at_once_or_by_sync(project, config)
     words = f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
     console.print_answer({"resumed": names}, words if names else "no source was paused", as_json)
 
@@ -320,7 +320,7 @@ def collections(
         console.print_answer({"deleted": gone.name, "records": gone.records}, words, as_json)
     elif adopt is not None:
         taken = project.adopt_collection(adopt)
-        when = usage.at_once_or("sync", config, running=project.is_running())
+        when = usage.at_once_or_by_sync(project, config)
         records = quantity(taken.records or 0, "record")
         words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         if taken.elsewhere is not None:

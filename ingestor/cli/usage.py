@@ -51,13 +51,12 @@ def quote(text: str) -> str:
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
 
-def at_once_or(words: str, config: Path, *, running: bool) -> str:
+def at_once_or_by_sync(project: "Project", config: Path) -> str:
     """Return words that tell when requested work will be done.
 
     A running daemon does the work "at once". Otherwise the words are "by: " and the command to run.
-    ``words``: the command that does the work. ``running``: whether a daemon runs.
     """
-    return "at once" if running else f"by: {command(words, config)}"
+    return "at once" if project.is_running() else f"by: {command('sync', config)}"
 
 
 def fail(message: str, code: int = USAGE) -> NoReturn:

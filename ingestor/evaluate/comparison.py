@@ -85,15 +85,13 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
     """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
-    means = tuple(_clip(draws.interval(row, 1), row) for row in scores)
+    means = list[Interval]()
+    for row in scores:  # the estimate for few documents may exceed the range of the scores, such as 100 %
+        each = draws.interval(row, 1)
+        low, high = max(each.low, float(row.min())), min(each.high, float(row.max()))
+        means.append(Interval(each.mean, min(low, each.mean), max(high, each.mean)))
     differences = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
-    return Comparison(means, differences)
-
-
-def _clip(interval: Interval, values: Floats) -> Interval:
-    """Limit an interval to the range of the scores: the estimate for few documents may exceed 100 %."""
-    low, high = max(interval.low, float(values.min())), min(interval.high, float(values.max()))
-    return Interval(interval.mean, min(low, interval.mean), max(high, interval.mean))
+    return Comparison(tuple(means), differences)
 
 
 class _Draws:

@@ -359,14 +359,10 @@ def _definitions(document: Document) -> Iterator[_Candidate]:
     for block, body in pairwise(document.blocks):
         term = " ".join(document.text[block.start : block.end].split()).rstrip(":")
         if block.kind == "definition" != body.kind and 0 < len(term) <= _TERM and not term.endswith("?"):
-            yield _Candidate(0, _ask_for_term(term), (block.start, block.end), (block.start, body.end))
-
-
-def _ask_for_term(term: str) -> str:
-    """Return a question that asks for the meaning of a term, of a command-line option or of a path."""
-    if term.startswith("-"):
-        return f"What does {term} do?" if "," not in term else f"What does the option {term} do?"
-    return f"What is {term} for?" if term.startswith(("/", "$", "~")) else f"What is {term}?"
+            asked = f"What is {term} for?" if term.startswith(("/", "$", "~")) else f"What is {term}?"
+            if term.startswith("-"):
+                asked = f"What does {'the option ' if ',' in term else ''}{term} do?"
+            yield _Candidate(0, asked, (block.start, block.end), (block.start, body.end))
 
 
 def _widen(spans: Sequence[Span], at: int) -> Span:
@@ -481,19 +477,23 @@ def _turn_person(question: str) -> str:
         (r"\bour\b", "the company’s"),
     ):  # fmt: skip
         question = re.sub(pattern, other, question, flags=re.I)
-    return re.sub(r"\bwe (\w+)", lambda match: f"the company {_third_person(match[1])}", question, flags=re.I)
 
+    def third_person(match: re.Match[str]) -> str:
+        is_fixed = match[1] in _FINITE or match[1].endswith(("ed", "ly", "s"))
+        known = {"are": "is", "have": "has", "do": "does", "were": "was"}
+        return f"the company {known.get(match[1]) or match[1] + ('' if is_fixed else 's')}"
 
-def _third_person(verb: str) -> str:
-    """Return the third person of a verb: "measure" becomes "measures"; other verb forms stay unchanged."""
-    known = {"are": "is", "have": "has", "do": "does", "were": "was"}
-    is_fixed = verb in _FINITE or verb.endswith(("ed", "ly", "s"))
-    return known.get(verb) or (verb if is_fixed else f"{verb}s")
+    return re.sub(r"\bwe (\w+)", third_person, question, flags=re.I)
 
 
 def _relate(text: str, lower: set[str]) -> str:
     """Return a question about how two noun phrases of a sentence are related; "" if it has fewer than two."""
-    phrases = dict.fromkeys(_as_object(_omit_verb(match["np"]), lower) for match in _NOUNS.finditer(text))
+    phrases = dict[str, None]()
+    for match in _NOUNS.finditer(text):
+        words = match["np"].split()
+        verb = re.search(r"^an? (?!.* of ).*[^sui]s$", match["np"], re.I)
+        kept = words[:-1] if verb and len(words) > 2 else words  # "a rock asks" is "a rock"
+        phrases[_as_object(" ".join(kept), lower)] = None
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
     heaviest = {
@@ -524,13 +524,6 @@ def _is_plain_phrase(phrase: str) -> bool:
         and not words[-1][0].isdigit()
         and not (len(words) > 2 and re.search(r"[^su]s$", words[-1]) and " of " not in phrase)
     )
-
-
-def _omit_verb(phrase: str) -> str:
-    """Omit a verb at the end of a phrase that begins with ``a`` or ``an``: "a rock asks" becomes "a rock"."""
-    words = phrase.split()
-    is_verb = words[0].lower() in ("a", "an") and re.search(r"[^sui]s$", words[-1]) and " of " not in phrase
-    return " ".join(words[:-1] if is_verb and len(words) > 2 else words)
 
 
 def _keywords(text: str, times: Mapping[str, int]) -> str:

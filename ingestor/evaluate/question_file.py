@@ -125,17 +125,12 @@ def to_rows(
 
     ``quoted``: texts of each question's excerpts. ``names``: names of the documents, by their number.
     """
-    return [
-        CsvRow(
-            0,
-            question.text,
-            text,
-            names[excerpt.document],
-            question.origin if question.origin in _NOTED else "",
-        )
-        for question, texts in zip(questions, quoted, strict=True)
-        for excerpt, text in zip(question.excerpts, texts, strict=True)
-    ]
+    rows = list[CsvRow]()
+    for question, texts in zip(questions, quoted, strict=True):
+        origin = question.origin if question.origin in _NOTED else ""
+        for excerpt, text in zip(question.excerpts, texts, strict=True):
+            rows.append(CsvRow(0, question.text, text, names[excerpt.document], origin))
+    return rows
 
 
 def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
@@ -158,7 +153,14 @@ def resolve(
     by_question: dict[str, list[Excerpt]] = {}
     refused: dict[str, RefusedQuestion] = {}
     for row in rows:
-        where = _locate_row(row, numbers, searched)
+        number = numbers.get(row.document)
+        among = list(enumerate(searched)) if number is None else [(number, searched[number])]
+        if not row.question:
+            where: Excerpt | str = "the question is empty"
+        elif row.document and number is None:
+            where = f"document {row.document!r} is not among those that were read"
+        else:
+            where = locate_excerpt(row.excerpt, among)
         if isinstance(where, Excerpt):
             by_question.setdefault(row.question, []).append(where)
         else:
@@ -170,17 +172,6 @@ def resolve(
         if text not in refused
     ]
     return questions, sorted(refused.values(), key=lambda each: each.line)
-
-
-def _locate_row(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
-    if not row.question:
-        return "the question is empty"
-    if not row.document:
-        return locate_excerpt(row.excerpt, list(enumerate(searched)))
-    number = numbers.get(row.document)
-    if number is None:
-        return f"document {row.document!r} is not among those that were read"
-    return locate_excerpt(row.excerpt, [(number, searched[number])])
 
 
 def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:

@@ -37,10 +37,16 @@ class StrategyExtras:
     rerank: Rerank | None = None
 
     def read(self, source: SourceConfig) -> SourceConfig:
-        """Return a source's config with the settings of parsers replaced by those of the strategy."""
+        """Return a source's config, in which the strategy's settings of parsers replace those of the source.
+
+        Options of a parser that the strategy does not set are kept.
+        """
         parsers = {choice.plugin.kind: choice for choice in source.parsing}
-        for choice in self.parsing:
-            parsers[choice.plugin.kind] = _over(parsers.get(choice.plugin.kind), choice)
+        for given in self.parsing:
+            values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
+            own = parsers.get(given.plugin.kind)
+            changed = own and Choice(own.plugin, own.options.model_copy(update=values))
+            parsers[given.plugin.kind] = changed or given
         return replace(source, parsing=tuple(parsers.values()), types=(*self.types, *source.types))
 
 
@@ -101,7 +107,16 @@ class Strategy:
     @property
     def extras(self) -> dict[str, Any]:
         """Return the settings besides the chunking as nested mappings, as a config has them."""
-        return _nest(self.beside.words)
+        tree: dict[str, Any] = {}
+        for each in self.beside.words:  # rerank.hits=50 is {"search": {"rerank": {"hits": 50}}}
+            key, _, value = each.partition("=")
+            *path, last = ["search", *key.split(".")] if key.startswith("rerank.") else key.split(".")
+            inner = tree
+            for step in path:
+                inner = inner.setdefault(step, {})
+            if path:
+                inner[last] = yaml.safe_load(value)
+        return tree
 
     @property
     def yaml(self) -> str:
@@ -165,34 +180,6 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
         ):
             kept.append(each)
     return kept
-
-
-def _over(own: Choice | None, given: Choice) -> Choice:
-    """Return a parser's options for a source, with the given options in place of those of the same name.
-
-    ``own``: the options that the source sets; None if it sets none.
-    """
-    if own is None:
-        return given
-    values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
-    return Choice(own.plugin, own.options.model_copy(update=values))
-
-
-def _nest(words: Iterable[str]) -> dict[str, Any]:
-    """Convert settings KEY=VALUE to the nested mappings of a config.
-
-    For example, ``rerank.hits=50`` becomes ``{"search": {"rerank": {"hits": 50}}}``.
-    """
-    tree: dict[str, Any] = {}
-    for each in words:
-        key, _, value = each.partition("=")
-        *path, last = ["search", *key.split(".")] if key.startswith("rerank.") else key.split(".")
-        inner = tree
-        for step in path:
-            inner = inner.setdefault(step, {})
-        if path:
-            inner[last] = yaml.safe_load(value)
-    return tree
 
 
 def _list_implied(options: Options) -> set[str]:

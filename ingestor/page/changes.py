@@ -21,7 +21,7 @@ from ingestor.confinement.python_child import PythonChild, python_child
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
 from ingestor.page.overview import collections_now, sources_now
-from ingestor.page.site import Action, Form, FormResult, keep_local
+from ingestor.page.site import Action, Form
 from ingestor.queries.access import BadRequest, journal_of
 from ingestor.queries.changes import accept_loss, approve, pause_sources, resume_sources, roll_back
 from ingestor.queries.reading import history
@@ -125,7 +125,6 @@ def planner(config: Path) -> Planner:
     return Planner(python_child(*words, secrets=True, variables=_PLAIN))
 
 
-HERE = "/page/changes"
 PLAN = "/page/plan"  # changes nothing
 
 
@@ -151,12 +150,12 @@ def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]
     ``config``: returns the config in force.
     """
 
-    def plan(form: Form) -> FormResult:
+    def plan(form: Form) -> str:
         planner.begin()
-        return FormResult(HERE)
+        return ""
 
-    def bind(do: Callable[[Config, Form], FormResult]) -> Action:
-        def act(form: Form) -> FormResult:
+    def bind(do: Callable[[Config, Form], str]) -> Action:
+        def act(form: Form) -> str:
             try:
                 return do(config(), form)
             except BadRequest as error:
@@ -168,7 +167,7 @@ def actions(config: Callable[[], Config], planner: Planner) -> dict[str, Action]
     return {PLAN: plan, **{f"/page/{do.__name__}": bind(do) for do in changing}}
 
 
-def retry(config: Config, form: Form) -> FormResult:
+def retry(config: Config, form: Form) -> str:
     """Retry documents that failed, as a form of the page requests.
 
     Its field ``document`` names one document, or is empty for all. If the form has the field ``reason``, the
@@ -190,42 +189,32 @@ def retry(config: Config, form: Form) -> FormResult:
         elif wanted:
             rows = [entry.row for entry in find_named(journal, wanted)]
         count = journal.retry(rows)
-    message = f"{quantity(count, 'document')} will be retried now" if count else "No documents to retry"
-    return FormResult(_back(form), message)
+    return f"{quantity(count, 'document')} will be retried now" if count else "No documents to retry"
 
 
-def apply(config: Config, form: Form) -> FormResult:
+def apply(config: Config, form: Form) -> str:
     applied = approve(config)
-    message = f"Applied: {'; '.join(applied)}" if applied else "No change waits for approval"
-    return FormResult(_back(form), message)
+    return f"Applied: {'; '.join(applied)}" if applied else "No change waits for approval"
 
 
-def rollback(config: Config, form: Form) -> FormResult:
+def rollback(config: Config, form: Form) -> str:
     name = form.get("collection", "")
     if roll_back(config, name):
-        return FormResult(HERE, f"The last rollback of {name} is undone")
-    message = f"Rolled back {name}; the config still has the change: revert it, or apply it again"
-    return FormResult(HERE, message)
+        return f"The last rollback of {name} is undone"
+    return f"Rolled back {name}; the config still has the change: revert it, or apply it again"
 
 
-def accept(config: Config, form: Form) -> FormResult:
+def accept(config: Config, form: Form) -> str:
     name = form.get("source", "")
     accept_loss(config, name)
-    message = f"The loss in {name} is accepted: its documents are removed at the next pass"
-    return FormResult(_back(form), message)
+    return f"The loss in {name} is accepted: its documents are removed at the next pass"
 
 
-def pause(config: Config, form: Form) -> FormResult:
+def pause(config: Config, form: Form) -> str:
     (name,) = pause_sources(config, form.get("source", ""))
-    return FormResult(_back(form), f"{name} is paused")
+    return f"{name} is paused"
 
 
-def resume(config: Config, form: Form) -> FormResult:
+def resume(config: Config, form: Form) -> str:
     name = form.get("source", "")
-    was_paused = resume_sources(config, name)
-    return FormResult(_back(form), f"{name} is resumed" if was_paused else f"{name} was not paused")
-
-
-def _back(form: Form) -> str:
-    """Return the address of the page that sent the form, to which the browser returns afterwards."""
-    return keep_local(form.get("back", HERE)).partition("?")[0]
+    return f"{name} is resumed" if resume_sources(config, name) else f"{name} was not paused"

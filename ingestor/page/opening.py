@@ -19,12 +19,12 @@ from starlette.routing import BaseRoute, Route
 from ingestor.config.models import Config
 from ingestor.http_server.peers import PeerUsers
 from ingestor.http_server.requests import RequestRefused
-from ingestor.page.changes import HERE, PLAN, actions, changes, planner
+from ingestor.page.changes import PLAN, actions, changes, planner
 from ingestor.page.documents import document, documents
 from ingestor.page.overview import HERE as EVALUATION
 from ingestor.page.overview import History, evaluation, overview
 from ingestor.page.search import search
-from ingestor.page.site import HEADERS, Sessions, Site, render, static
+from ingestor.page.site import CHANGES, HEADERS, Sessions, Site, render, static
 from ingestor.service.port import Common, Pages
 
 MOST = 12  # listeners
@@ -143,7 +143,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         ),
         site.page("/page/search", "search.html", lambda request: search(daemon, request)),
         site.page(
-            HERE, "changes.html", lambda request: changes(daemon, now(), config(), plans)
+            CHANGES, "changes.html", lambda request: changes(daemon, now(), config(), plans)
         ),
         site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
         *(site.action(path, do, changes=path != PLAN) for path, do in actions(config, plans).items()),

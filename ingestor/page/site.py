@@ -7,7 +7,6 @@ the pages, so that the server's event loop is not delayed.
 import hmac
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -160,18 +159,8 @@ Values = Mapping[str, Any]
 Show = Callable[[Request], Values]  # returns the values of a page
 
 
-@dataclass(frozen=True, slots=True)
-class FormResult:
-    """Result of a form.
-
-    ``address``: the page that the browser opens next. ``message``: shown on that page.
-    """
-
-    address: str
-    message: str = ""
-
-
-Action = Callable[[Form], FormResult]
+Action = Callable[[Form], str]  # handles a form, and returns a message for the page that opens next
+CHANGES = "/page/changes"  # the page that opens after a form that names none
 
 
 class Site:
@@ -221,14 +210,15 @@ class Site:
                 form = await read_form(request, MOST_BYTES)
                 if not self.sessions.is_our_form(form.get("form_token", "")):
                     raise RequestRefused(403, _OLD_FORM)
-                done = await self._turns.run(partial(do, form))
-                if not done.message:
-                    return RedirectResponse(done.address, 303, HEADERS)
-                name = token_urlsafe(8)
-                self._messages[name] = done.message
-                while len(self._messages) > MOST_MESSAGES:
-                    del self._messages[next(iter(self._messages))]
-                return RedirectResponse(f"{done.address}?done={name}", 303, HEADERS)
+                message = await self._turns.run(partial(do, form))
+                address = keep_local(form.get("back", CHANGES)).partition("?")[0]
+                if message:
+                    name = token_urlsafe(8)
+                    self._messages[name] = message
+                    while len(self._messages) > MOST_MESSAGES:
+                        del self._messages[next(iter(self._messages))]
+                    address += f"?done={name}"
+                return RedirectResponse(address, 303, HEADERS)
             except RequestRefused as refused:
                 return self.refusal(request, refused)
 

@@ -77,7 +77,14 @@ def _parts(text: str, chunk: Chunk, before: Chunk | None, after: Chunk | None) -
     if chunk.rewritten:
         yield Part(chunk.text, "own")
     elif chunk.spans:
-        yield from _parts_with_gaps(text, chunk.spans)
+        reached = chunk.spans[0][0]
+        for start, end in chunk.spans:
+            if text[reached:start].strip():
+                yield Part("\n⋯\n", "gap")
+            else:
+                yield from _part(text, reached, start, "own")
+            yield from _part(text, start, end, "own")
+            reached = end
     else:
         head = min(max(before.end, chunk.start), chunk.end) if before else chunk.start
         tail = min(max(after.start, head), chunk.end) if after else chunk.end
@@ -89,17 +96,6 @@ def _parts(text: str, chunk: Chunk, before: Chunk | None, after: Chunk | None) -
 def _part(text: str, start: int, end: int, role: Role) -> Iterator[Part]:
     if end > start:
         yield Part(text[start:end], role, start)
-
-
-def _parts_with_gaps(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Part]:
-    reached = spans[0][0]
-    for start, end in spans:
-        if text[reached:start].strip():
-            yield Part("\n⋯\n", "gap")
-        else:
-            yield from _part(text, reached, start, "own")
-        yield from _part(text, start, end, "own")
-        reached = end
 
 
 def beside(chunk: Chunk, meta: Metadata) -> Beside:

@@ -133,7 +133,10 @@ def gather(
     healthy, or None. If ``probe`` itself is None, Chroma is not asked.
     """
     now, seconds, reports = live if running else Live(), live.embedding_seconds, Reports(journal)
-    skipped, short = tuple(reports.count_skipped()), tuple(reports.short())
+    skipped, short, failed = tuple(reports.count_skipped()), tuple(reports.short()), list[FailedDocument]()
+    for row in failures(journal):
+        next_try, is_bad = None if row.retry_at == NEVER else row.retry_at, row.state == "quarantined"
+        failed.append(FailedDocument(row.source, row.key, row.reason or "", row.attempts, next_try, is_bad))
     return Status(
         running,
         started=now.started or None,
@@ -146,17 +149,7 @@ def gather(
         collections=_collections(config, journal, probe),
         skipped=skipped,
         short=short,
-        failures=tuple(
-            FailedDocument(
-                row.source,
-                row.key,
-                row.reason or "",
-                row.attempts,
-                None if row.retry_at == NEVER else row.retry_at,
-                row.state == "quarantined",
-            )
-            for row in failures(journal)
-        ),
+        failures=tuple(failed),
         embedded_texts=live.texts,
         embedded_tokens=live.tokens,
         embedding_cost=live.embedding_cost,

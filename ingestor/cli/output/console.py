@@ -39,7 +39,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 UNREAD_KINDS = ("quarantined", "unsupported", "failed")
 DOCUMENTS = ("added", "changed", "moved", "rebuilt", "recut", "removed", "unchanged", *UNREAD_KINDS)
-RECORDS = ("added", "replaced", "patched", "dropped")
+
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
 GAP = "   "
 
@@ -168,17 +168,13 @@ def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> No
     if not collections:
         print("Chroma has no collections yet", file=sys.stderr)
         return
-    rows: list[tuple[str | Text, ...]] = [
-        (
-            each.name,
-            Text(each.owner, "" if each.owner == "this ingestor" else "yellow"),
-            "unused" if each.is_unused else each.role or "",
-            "?" if each.records is None else f"{each.records:,}",
-            ", ".join(each.strategies),
-            each.model or (f"{each.dimensions} dimensions" if each.dimensions else ""),
-        )
-        for each in collections
-    ]
+    rows = list[tuple[str | Text, ...]]()
+    for each in collections:
+        owner = Text(each.owner, "" if each.owner == "this ingestor" else "yellow")
+        role = "unused" if each.is_unused else each.role or ""
+        records = "?" if each.records is None else f"{each.records:,}"
+        model = each.model or (f"{each.dimensions} dimensions" if each.dimensions else "")
+        rows.append((each.name, owner, role, records, ", ".join(each.strategies), model))
     print_table(("collection", "owner", "role", "records", "strategy", "model"), rows)
     for collection in collections:
         if collection.trouble is not None:
@@ -206,15 +202,8 @@ def show_documents(
         return
     documents = chain([first], documents)
     if out.is_terminal:
-        rows = (
-            (
-                one.source,
-                Text(one.state, "green" if one.settled else "yellow"),
-                f"{one.records:,}",
-                one.document,
-            )
-            for one in documents
-        )
+        listed = [(one, Text(one.state, "green" if one.settled else "yellow")) for one in documents]
+        rows = [(one.source, state, f"{one.records:,}", one.document) for one, state in listed]
         print_table(("source", "state", "records", "document"), rows)
         return
     width = max(map(len, sources))

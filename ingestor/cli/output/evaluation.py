@@ -9,7 +9,6 @@ from rich.text import Text
 
 from ingestor.cli.output.console import err, out, print_table
 from ingestor.core.escape import escape_invisible
-from ingestor.evaluate.asking import AskingUsage
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.cutting import price
 from ingestor.evaluate.evaluation import Evaluation
@@ -107,7 +106,13 @@ def _facts(evaluation: Evaluation) -> Iterator[str]:
         yield f"not read: {len(sample.unread) - 3:,} more (--json lists them)"
     yield from _refusals(evaluation.refused)
     if evaluation.asked is not None:
-        yield _describe_requests(evaluation.asked)
+        use, model = evaluation.asked.use, evaluation.asked.expected.model
+        cost = f", for {price(use.cost)}" if use.cost else ""
+        yield (
+            f"Language model {model}: {quantity(use.calls, 'request')}, "
+            f"{quantity(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
+            "earlier answers come from the cache."
+        )
     if evaluation.judged is not None:
         yield describe_judged(evaluation.judged, evaluation.request.budgets[0])
     yield (
@@ -130,13 +135,3 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
     reasons = Counter(each.reason for each in refused if not each.line)
     for reason, number in reasons.most_common(5):
         yield f"refused: {quantity(number, 'question')}: {reason}"
-
-
-def _describe_requests(usage: AskingUsage) -> str:
-    use = usage.use
-    cost = f", for {price(use.cost)}" if use.cost else ""
-    return (
-        f"Language model {usage.expected.model}: {quantity(use.calls, 'request')}, "
-        f"{quantity(use.prompt_tokens, 'token')} read and {use.answer_tokens:,} written{cost}; "
-        "earlier answers come from the cache."
-    )

@@ -192,29 +192,17 @@ def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:
     """
     lines = _lines(text, width)
     if len(lines) > LINES and len(_lines(text[: match[1]], width)) > LINES:
-        lines = _lines_from(text, match[0], width)
+        above, rest = text[: match[0]], text[match[0] :]
+        if _OWN_LINE.match(rest):
+            table = [*takewhile(_is_row, reversed(above.splitlines()))][::-1]
+            is_headed = len(table) > 1 and _RULE.fullmatch(table[1]) and _is_row(rest.partition("\n")[0])
+            lines = ["…", *_lines("\n".join([*(table[:2] if is_headed else ()), rest]), width)]
+        else:
+            lines = _lines(f"… {rest}", width)
     if len(lines) <= LINES:
         return lines
     *first, last = lines[:LINES]
     return [*first, f"{_wrap(last, width - 2)[0]} …"]
-
-
-def _lines_from(text: str, start: int, width: int) -> list[str]:
-    """Lay out a text from an offset on. A mark stands for the omitted beginning."""
-    above, rest = text[:start], text[start:]
-    if not _OWN_LINE.match(rest):
-        return _lines(f"… {rest}", width)
-    header = _table_header(above) if _is_row(rest.partition("\n")[0]) else []
-    return ["…", *_lines("\n".join([*header, rest]), width)]
-
-
-def _table_header(text: str) -> list[str]:
-    """Return the first two lines of the table at the end of a text: its header and the line below.
-
-    Return an empty list if the text does not end in a table with a header.
-    """
-    table = [*takewhile(_is_row, reversed(text.splitlines()))][::-1]
-    return table[:2] if len(table) > 1 and _RULE.fullmatch(table[1]) else []
 
 
 def _lines(text: str, width: int) -> list[str]:

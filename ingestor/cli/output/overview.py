@@ -49,27 +49,17 @@ def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = 
     for trouble in _troubles(status, now, config):
         print_wrapped(trouble)
     out.print()
-    sources: list[tuple[str | Text, ...]] = [
-        (
-            name,
-            *(f"{number:,}" for number in (s.settled, s.due, s.waiting)),
-            Text(f"{s.quarantined:,}", "yellow" if s.quarantined else ""),
-            f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
-        )
-        for name, s in status.sources.items()
-    ]
+    sources = list[tuple[str | Text, ...]]()
+    for name, s in status.sources.items():
+        bad = Text(f"{s.quarantined:,}", "yellow" if s.quarantined else "")
+        last = f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never"
+        sources.append((name, f"{s.settled:,}", f"{s.due:,}", f"{s.waiting:,}", bad, last))
     print_table(("source", "settled", "due", "waiting", "quarantined", "last scan"), sources)
     out.print()
-    collections = [
-        (
-            name if c.shards == 1 else f"{name} ({c.shards} shards)",
-            f"{c.records:,}",
-            c.strategy or "-",
-            c.model or "-",
-            HEALTH[c.healthy].copy(),
-        )
-        for name, c in status.collections.items()
-    ]
+    collections = list[tuple[str | Text, ...]]()
+    for name, c in status.collections.items():
+        named, health = name if c.shards == 1 else f"{name} ({c.shards} shards)", HEALTH[c.healthy].copy()
+        collections.append((named, f"{c.records:,}", c.strategy or "-", c.model or "-", health))
     print_table(("collection", "records", "strategy", "model", "in Chroma"), collections)
     if run := "\n".join(_describe_run(status, verbose)):
         out.print(Text(f"\n{run}"))
