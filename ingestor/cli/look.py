@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
 from ingestor.cli import usage
 from ingestor.cli.usage import CONFIG, ConfigOption, JsonOption, VerboseOption, command, fail
@@ -23,16 +23,16 @@ def plan(
     as_json: JsonOption = False,
     sample: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             metavar="N",
             help="Read this many documents of each source and estimate the others. "
             "Default: all, or 2,000 of a source with over 20,000 new documents.",
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Read all new documents, not a sample.")] = False,
+    everything: Annotated[bool, Option("--all", help="Read all new documents, not a sample.")] = False,
     machines: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Estimate the time on this many machines, too.")
+        int, Option(min=1, metavar="N", help="Estimate the time on this many machines, too.")
     ] = 1,
 ) -> None:
     """Show what a sync would do and cost; change nothing.
@@ -47,15 +47,14 @@ def plan(
         estimate = project.plan(sample=sample, everything=everything, progress=note)
     overview.show_plan(estimate, as_json, config, machines)
     quarantined = usage.QUARANTINED if estimate.documents.quarantined else usage.SETTLED
-    raise typer.Exit(quarantined if estimate.complete else usage.FAILED)
+    raise Exit(quarantined if estimate.complete else usage.FAILED)
 
 
 def status(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Exit with code 4 unless the daemon runs and everything is healthy."),
+        bool, Option("--check", help="Exit with code 4 unless the daemon runs and everything is healthy.")
     ] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -65,35 +64,35 @@ def status(
     state = usage.open_to_read(config, shown=True)[0].status()
     overview.show_status(state, as_json, config, verbose=verbose)
     if check and not state.sound:
-        raise typer.Exit(usage.FAILED)
+        raise Exit(usage.FAILED)
 
 
 def query(
-    text: Annotated[list[str], typer.Argument(help="The text to search for; quotes are optional.")],
-    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of results.")] = 5,
+    text: Annotated[list[str], Argument(help="The text to search for; quotes are optional.")],
+    n: Annotated[int, Option("-n", min=1, metavar="N", help="Number of results.")] = 5,
     collection: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="A collection; repeat the option for several, or use '*' for all; "
             "optional if there is only one.",
         ),
     ] = None,
-    where: Annotated[str | None, typer.Option(metavar="JSON", help="A Chroma metadata filter.")] = None,
+    where: Annotated[str | None, Option(metavar="JSON", help="A Chroma metadata filter.")] = None,
     mode: Annotated[
         Literal["hybrid", "dense", "lexical"],
-        typer.Option(help="Search by vectors and words (hybrid), by vectors (dense), or by words (lexical)."),
+        Option(help="Search by vectors and words (hybrid), by vectors (dense), or by words (lexical)."),
     ] = "hybrid",
     expand: Annotated[
         Literal["none", "neighbours", "section", "parent", "document"],
-        typer.Option(help="Context to add around each hit."),
+        Option(help="Context to add around each hit."),
     ] = "none",
     budget: Annotated[
-        int | None, typer.Option(min=1, metavar="TOKENS", help="Token budget of all passages, instead of -n.")
+        int | None, Option(min=1, metavar="TOKENS", help="Token budget of all passages, instead of -n.")
     ] = None,
     distinct: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--distinct/--all",
             help="Show one hit of several near-duplicates; the default with --budget and --expand.",
         ),
@@ -131,10 +130,10 @@ def query(
 def verify(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair differences from cached vectors.")] = False,
+    repair: Annotated[bool, Option("--repair", help="Repair differences from cached vectors.")] = False,
     rebuild: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--rebuild", help="With --repair: move Chroma's folder aside first, and write everything again."
         ),
     ] = False,
@@ -149,22 +148,22 @@ def verify(
     with progress.busy("Comparing", as_json):
         report = project.verify(repair=repair, rebuild=rebuild)
     console.show_verify(report, as_json, config)
-    raise typer.Exit(usage.SETTLED if report.clean else usage.FAILED)
+    raise Exit(usage.SETTLED if report.clean else usage.FAILED)
 
 
 def list_documents(
     pattern: Annotated[
-        str | None, typer.Argument(help="A part of the key, or a shell pattern such as 'ref/*.md'.")
+        str | None, Argument(help="A part of the key, or a shell pattern such as 'ref/*.md'.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="List the documents of this source only.")
+        str | None, Option(metavar="NAME", help="List the documents of this source only.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="List the documents of this collection only.")
+        str | None, Option(metavar="NAME", help="List the documents of this collection only.")
     ] = None,
     state: Annotated[
         Literal["settled", "due", "waiting", "quarantined", "unsupported", "empty", "incomplete"] | None,
-        typer.Option(help="List the documents in this state only."),
+        Option(help="List the documents in this state only."),
     ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
@@ -179,10 +178,8 @@ def list_documents(
 
 def history(
     document: usage.DocumentArgument = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show changes of this source only.")
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=20_000, metavar="N", help="Number of changes.")] = 50,
+    source: Annotated[str | None, Option(metavar="NAME", help="Show changes of this source only.")] = None,
+    n: Annotated[int, Option("-n", min=1, max=20_000, metavar="N", help="Number of changes.")] = 50,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -193,7 +190,7 @@ def history(
 
 
 def show(
-    document: Annotated[str, typer.Argument(help="A document: its key, path or id.")],
+    document: Annotated[str, Argument(help="A document: its key, path or id.")],
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -253,23 +250,20 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
 
 
 def chunk(
-    file: Annotated[Path, typer.Argument(help="File to chunk, in any supported format.")],
-    strategy: Annotated[str | None, typer.Option(help="Chunking strategy; default: the config's.")] = None,
+    file: Annotated[Path, Argument(help="File to chunk, in any supported format.")],
+    strategy: Annotated[str | None, Option(help="Chunking strategy; default: the config's.")] = None,
     option: Annotated[
-        list[str], typer.Option(metavar="KEY=VALUE", help="Option of the strategy; may be repeated.")
+        list[str], Option(metavar="KEY=VALUE", help="Option of the strategy; may be repeated.")
     ] = [],  # noqa: B006
     compare: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME[:KEY=VALUE...],...", help="Strategies to compare with, each with its options."
-        ),
+        Option(metavar="NAME[:KEY=VALUE...],...", help="Strategies to compare with, each with its options."),
     ] = [],  # noqa: B006
     html: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write an HTML page that shows all strategies.")
+        Path | None, Option(metavar="OUT", help="Write an HTML page that shows all strategies.")
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="The config file; default: config.yaml, if it exists."),
+        Path | None, Option("--config", "-c", help="The config file; default: config.yaml, if it exists.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -286,7 +280,7 @@ def evaluate(
     collection: usage.CollectionArgument = None,
     strategies: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="NAME[:KEY=VALUE...],...",
             help="Chunkings to compare, instead of the configured one and its usual alternatives. KEY: an "
             "option, search, rerank or parsing.KIND.OPTION. NAME: a strategy, or configured.",
@@ -294,20 +288,18 @@ def evaluate(
     ] = [],  # noqa: B006
     questions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="CSV file with the columns question, excerpt and, if known, document."
-        ),
+        Option(metavar="FILE", help="CSV file with the columns question, excerpt and, if known, document."),
     ] = None,
     keep_questions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the questions to a CSV file for reuse.")
+        Path | None, Option(metavar="FILE", help="Write the questions to a CSV file for reuse.")
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of documents to read.")] = 100,
+    sample: Annotated[int, Option(min=1, metavar="N", help="Number of documents to read.")] = 100,
     make: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
+        int, Option(min=1, metavar="N", help="Number of questions to generate if no file has them.")
     ] = 240,
     seed: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             metavar="N",
             help="Seed of the sample: another number chooses other documents and questions.",
@@ -315,23 +307,23 @@ def evaluate(
     ] = 0,
     models: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAME,...", help="Embedders to compare with the same questions: names, or KIND:KEY=VALUE."
         ),
     ] = "",
     search: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="MODE,...",
             help="Search mode of strategies without their own: dense, lexical, hybrid, or several.",
         ),
     ] = "dense",
     ask_model: Annotated[
-        bool, typer.Option("--ask-model", help="Generate the questions with language_model of the config.")
+        bool, Option("--ask-model", help="Generate the questions with language_model of the config.")
     ] = False,
     judge: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             metavar="QUESTIONS",
             help="Number of questions that language_model answers from each strategy's passages; it also "
@@ -339,31 +331,26 @@ def evaluate(
         ),
     ] = 0,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print the number and cost of model calls; send none.")
+        bool, Option("--estimate", help="Print the number and cost of model calls; send none.")
     ] = False,
     budget: Annotated[
         str,
-        typer.Option(
-            metavar="TOKENS,...", help="Token budgets of retrieval; strategies are ranked at the first."
-        ),
+        Option(metavar="TOKENS,...", help="Token budgets of retrieval; strategies are ranked at the first."),
     ] = "500,1000,2000",
-    write: Annotated[
-        bool, typer.Option("--write", help="Write the recommendation into the config file.")
-    ] = False,
+    write: Annotated[bool, Option("--write", help="Write the recommendation into the config file.")] = False,
     check: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE", help="Measure recall of the live collection; exit with code 4 if recall fell."
         ),
     ] = None,
     tolerance: Annotated[
-        float,
-        typer.Option(min=0, max=100, metavar="POINTS", help="Largest accepted fall of recall, with --check."),
+        float, Option(min=0, max=100, metavar="POINTS", help="Largest accepted fall of recall, with --check.")
     ] = 2.0,
     accept: Annotated[
-        bool, typer.Option("--accept", help="With --check: store this recall as the baseline.")
+        bool, Option("--accept", help="With --check: store this recall as the baseline.")
     ] = False,
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write an HTML report.")] = None,
+    html: Annotated[Path | None, Option(metavar="OUT", help="Write an HTML report.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -378,7 +365,7 @@ def evaluate(
     if check is not None:
         asked = {"questions": check, "sample": sample, "tolerance": tolerance / 100, "accept": accept}
         passed = run_check(checked, collection, budget, as_json=as_json, **asked)
-        raise typer.Exit(usage.SETTLED if passed else usage.FAILED)
+        raise Exit(usage.SETTLED if passed else usage.FAILED)
     request = request_of(
         checked, collection, strategies, budget, search, questions=questions, keep=keep_questions,
         sample=sample, make=make, ask_model=ask_model, judge=judge, seed=seed,
@@ -386,11 +373,11 @@ def evaluate(
     )  # fmt: skip
     if estimate:
         run_estimate(checked, request, as_json=as_json)
-        raise typer.Exit(usage.SETTLED)
+        raise Exit(usage.SETTLED)
     if models and write:
         fail("--models and --write exclude each other: set embedding.model yourself")
     try:
         run(checked, request, html, write=write, as_json=as_json)
     except KeyboardInterrupt:
         fail("interrupted: run the same command again to resume", usage.INTERRUPTED)
-    raise typer.Exit(usage.SETTLED)
+    raise Exit(usage.SETTLED)

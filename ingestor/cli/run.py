@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
+from typer import Argument, Exit, Option
 
 from ingestor.cli import usage
 from ingestor.cli.usage import CONFIG, ConfigOption, JsonOption, VerboseOption, command, fail
@@ -35,7 +35,7 @@ _MULTILINGUAL = """\
 
 def init(
     path: Annotated[
-        Path, typer.Argument(help="Path of the new file, or a folder whose documents are to be indexed.")
+        Path, Argument(help="Path of the new file, or a folder whose documents are to be indexed.")
     ] = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -173,7 +173,7 @@ def end_sync(report: "SyncReport", as_json: bool, config: Path, *, quiet: bool =
         console.show_sync(report, as_json, config)
     if report.interrupted:
         fail("interrupted: run sync again to resume", usage.INTERRUPTED)
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
@@ -216,7 +216,7 @@ def rollback(
 
 def retry(
     document: usage.DocumentArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Retry every failed or quarantined document.")] = False,
+    every: Annotated[bool, Option("--all", help="Retry every failed or quarantined document.")] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -234,7 +234,7 @@ def retry(
 
 
 def accept(
-    source: Annotated[str, typer.Argument(help="Name of the held source.")],
+    source: Annotated[str, Argument(help="Name of the held source.")],
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -250,7 +250,7 @@ def accept(
 
 
 def pause(
-    source: Annotated[str | None, typer.Argument(help="Name of the source; default: all sources.")] = None,
+    source: Annotated[str | None, Argument(help="Name of the source; default: all sources.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -268,9 +268,7 @@ def pause(
 
 
 def resume(
-    source: Annotated[
-        str | None, typer.Argument(help="Name of the source; default: all paused sources.")
-    ] = None,
+    source: Annotated[str | None, Argument(help="Name of the source; default: all paused sources.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -286,19 +284,18 @@ def resume(
 
 def collections(
     delete: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Delete an unused collection that ingestor wrote.")
+        str | None, Option(metavar="NAME", help="Delete an unused collection that ingestor wrote.")
     ] = None,
     adopt: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Continue a collection that another state folder wrote. Its records stay if this state "
             "folder is a copy of that one, and are written again otherwise.",
         ),
     ] = None,
     not_ours: Annotated[
-        bool,
-        typer.Option("--not-ours", help="With --delete: delete a collection that another program wrote."),
+        bool, Option("--not-ours", help="With --delete: delete a collection that another program wrote.")
     ] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ingestor.cli.usage import FAILED, JsonOption, command, fail, hide_secrets, quote
 
@@ -68,9 +68,9 @@ class Trial:
 
 
 def try_folder(
-    folder: Annotated[Path, typer.Argument(help="Folder with documents.")],
+    folder: Annotated[Path, Argument(help="Folder with documents.")],
     ask: Annotated[
-        str | None, typer.Option(metavar="QUESTION", help="Question to answer; default: from a heading.")
+        str | None, Option(metavar="QUESTION", help="Question to answer; default: from a heading.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

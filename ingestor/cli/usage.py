@@ -9,7 +9,7 @@ from os import environ, umask
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
+from typer import Argument, Option
 
 from ingestor.core.escape import escape_invisible
 from ingestor.core.events import event
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 CONFIG = Path("config.yaml")
 
 
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more details.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors.")]
-DocumentArgument = Annotated[str | None, typer.Argument(help="A document: its key, path or id.")]
-CollectionArgument = Annotated[
-    str | None, typer.Argument(help="The collection; optional if there is only one.")
-]
+ConfigOption = Annotated[Path, Option("--config", "-c", help="The config file.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON, for programs.")]
+VerboseOption = Annotated[bool, Option("--verbose", "-v", help="Show more details.")]
+QuietOption = Annotated[bool, Option("--quiet", "-q", help="Show only warnings and errors.")]
+DocumentArgument = Annotated[str | None, Argument(help="A document: its key, path or id.")]
+CollectionArgument = Annotated[str | None, Argument(help="The collection; optional if there is only one.")]
 
 SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
