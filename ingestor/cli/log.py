@@ -46,9 +46,8 @@ def is_json() -> bool:
 
 def _log_defect(error: BaseException | None) -> None:
     """Log an error that ends the program or a thread, with its traceback."""
-    logging.getLogger("ingestor").critical(
-        "unexpected error: %s", error, exc_info=error, extra=event("ended")
-    )
+    log = logging.getLogger("ingestor")
+    log.critical("unexpected error: %s", error, exc_info=error, extra=event("ended"))
 
 
 class Stderr(logging.Handler):

@@ -60,10 +60,8 @@ def init(
         foreign = _foreign_languages(documents)
         if foreign is not None:
             text = text.replace("embedding:\n", f"# {foreign}\nembedding:\n{_MULTILINGUAL}")
-            print(
-                f"{foreign[0].upper()}{foreign[1:]}.\n{path} names a model to choose instead.",
-                file=sys.stderr,
-            )
+            found = f"{foreign[0].upper()}{foreign[1:]}"
+            print(f"{found}.\n{path} names a model to choose instead.", file=sys.stderr)
         path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
         words = f"Wrote {path} for the documents in {documents}. To index them: "
     else:
@@ -71,9 +69,8 @@ def init(
         documents = path.parent / "documents"
         documents.mkdir(exist_ok=True)
         words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
-    console.print_answer(
-        {"config": str(path), "documents": str(documents)}, words + command("run", path), as_json
-    )
+    written = {"config": str(path), "documents": str(documents)}
+    console.print_answer(written, words + command("run", path), as_json)
 
 
 def _foreign_languages(folder: Path) -> str | None:

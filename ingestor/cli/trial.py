@@ -278,10 +278,8 @@ def _temporary_folder() -> Iterator[Path]:
     before, tempfile.tempdir = (tempfile.tempdir, os.environ.get("TMPDIR")), str(place)
     os.environ["TMPDIR"] = str(place)  # where libraries keep files that outlive the process
     # both end the trial as Ctrl-C does, so that the folder is removed
-    handlers = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.signal(number, signal.default_int_handler) for number in ends}
     try:
         yield place
     finally:

@@ -225,20 +225,18 @@ class BetterForSource:
     difference: Difference
 
 
-def better_for_sources(by_source: Mapping[str, Comparison], picked: int) -> list[BetterForSource]:
-    """Return the sources for which some strategy is clearly better than ``picked``, with the best of these.
+def better_for_sources(by_source: Mapping[str, Comparison], pick: int) -> list[BetterForSource]:
+    """Return the sources for which some strategy is clearly better than ``pick``, with the best of these.
 
-    ``by_source``: for each source, the comparison on the questions about its documents. ``picked``: number of
+    ``by_source``: for each source, the comparison on the questions about its documents. ``pick``: number of
     the strategy that is recommended for all documents.
     """
     exceptions: list[BetterForSource] = []
     for source, comparison in by_source.items():
-        better = [
-            at for at in range(len(comparison.means)) if at != picked and _beats(comparison, at, picked)
-        ]
+        better = [at for at in range(len(comparison.means)) if at != pick and _beats(comparison, at, pick)]
         if better:
             best = max(better, key=lambda at: comparison.means[at].mean)
-            exceptions.append(BetterForSource(source, best, comparison.difference(best, picked)))
+            exceptions.append(BetterForSource(source, best, comparison.difference(best, pick)))
     return exceptions
 
 

@@ -207,7 +207,7 @@ def cut(
     asking = RecordedAnswers(answers, tokens.counts)
     cutters = _cutters(strategy, tools, recording, tokens, asking)
     documents = [(cutters[each.source], each.document) for each in sample.documents]
-    chunkings = _chunk_all(documents, lambda at: progress(sample.documents[at].item.key))
+    chunkings = _chunk(documents, lambda at: progress(sample.documents[at].item.key))
     chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
     lines = [
         contexts(document, chunking.chunks, own.context)
@@ -247,9 +247,7 @@ def _cutters(
     return cutters
 
 
-def _chunk_all(
-    documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]
-) -> list[Chunking]:
+def _chunk(documents: Sequence[tuple[Tools, Document]], progress: Callable[[int], None]) -> list[Chunking]:
     """Chunk the documents as if they were all documents of a collection.
 
     Some chunkers use statistics of the collection. They cut each document twice: first to compute its sums,

@@ -109,9 +109,8 @@ def evaluate(
                 cuts = [replace(each, strategy=replace(each.strategy, configured=False)) for each in cuts]
             made = score_cuts(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
             outcomes += [replace(each, model=model, embedding=embedding) for each in made]
-            evaluation = _conclude(
-                request, samples, quotations(questions, samples), refused, questions[0], outcomes
-            )
+            texts = quotations(questions, samples)
+            evaluation = _conclude(request, samples, texts, refused, questions[0], outcomes)
             if endpoint is not None and request.judge:
                 evaluation = _with_judgements(evaluation, place, endpoint)
             sent = place.answers
@@ -151,9 +150,8 @@ def _with_judgements(evaluation: Evaluation, place: Workplace, endpoint: Endpoin
     request = evaluation.request
     ranked = [(each.cut, each.scores.ranked) for each in evaluation.outcomes]
     references = ["\n\n".join(each) for each in evaluation.quoted]
-    judged = judge(
-        place, endpoint, evaluation.questions, references, ranked, request.judge, request.budgets[0]
-    )
+    questions, budget = evaluation.questions, request.budgets[0]
+    judged = judge(place, endpoint, questions, references, ranked, request.judge, budget)
     names = [each.name for each in evaluation.outcomes]
     sentence = describe_judgements(judged, names, evaluation.verdict.pick, evaluation.verdict.than)
     return replace(evaluation, judged=judged, text=f"{evaluation.text} {sentence}")
@@ -187,9 +185,8 @@ def _questions(
         if request.ask_model and endpoint is not None:
             own, refused = asking.ask_questions(place, endpoint, request.make)
         else:
-            own = make_questions(
-                [identify(each.document) for each in place.sample.documents], request.make, request.seed
-            )
+            documents = [identify(each.document) for each in place.sample.documents]
+            own = make_questions(documents, request.make, request.seed)
         questions = [own]
         if len(samples) > 1:  # only questions that fit all samples
             rows = to_rows(own, quotations([own], samples[:1]), samples[0].names)
@@ -307,11 +304,7 @@ def recommend(config: Config, evaluation: Evaluation) -> dict[SourceName, Strate
             f"the config file is unchanged, because {pick.name} sets more than "
             "chunking: copy the printed YAML into it"
         )
-    own = {
-        each.name: each.chunking
-        for each in config.sources
-        if each.collection == evaluation.request.collection
-    }
+    own = {s.name: s.chunking for s in config.sources if s.collection == evaluation.request.collection}
     wanted = {name: pick for name, choice in own.items() if not is_same_choice(choice, pick.of(name))}
     return wanted | {
         SourceName(each.source): evaluation.outcomes[each.pick].cut.strategy for each in evaluation.better_for
@@ -327,9 +320,7 @@ def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -
     """
     file, text = config.origin.file.resolve(), config.origin.text
     try:
-        blocks: dict[
-            str, str
-        ] = {}  # YAML by place; a strategy that sources share is written once if possible
+        blocks = dict[str, str]()  # YAML by place; a strategy of several sources is written once if possible
         for strategy in {each.name: each for each in wanted.values()}.values():
             sharing = [name for name, each in wanted.items() if each.name == strategy.name]
             blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)

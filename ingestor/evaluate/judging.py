@@ -212,13 +212,9 @@ def judge_request(question: str, reference: str, context: str, answer: str, *, t
     ``reference``: the excerpts that answer the question. ``turned``: whether to give the parts after the
     question in reverse order, which shows how much the verdict depends on the order.
     """
-    parts = [
-        f"Question: {question}",
-        f"Reference:\n{reference}",
-        f"Context:\n{context}",
-        f"Answer to judge:\n{answer}",
-    ]
-    return ("system", _JUDGE), ("user", "\n\n".join(parts[:1] + parts[:0:-1] if turned else parts))
+    parts = [f"Reference:\n{reference}", f"Context:\n{context}", f"Answer to judge:\n{answer}"]
+    shown = "\n\n".join([f"Question: {question}", *(reversed(parts) if turned else parts)])
+    return ("system", _JUDGE), ("user", shown)
 
 
 def read_verdict(answer: str) -> JudgedAnswer:

@@ -246,15 +246,10 @@ def make_questions(documents: Sequence[Document], count: int, seed: int = 0) -> 
     """
     texts = [document.text for document in documents]
     whole, salt = "\n".join(texts), f"{seed} " if seed else ""
-    candidates = [
-        (number, each) for number, document in enumerate(documents) for each in _candidates(document)
-    ]
+    candidates = [(at, each) for at, document in enumerate(documents) for each in _candidates(document)]
     times = Counter(each.asked.casefold() for _, each in candidates)
-    words = (
-        Counter[str]()
-        if all(each.asked for _, each in candidates)
-        else Counter(_WORD.findall(whole.casefold()))
-    )
+    is_composed = not all(each.asked for _, each in candidates)
+    words = Counter(_WORD.findall(whole.casefold()) if is_composed else ())
 
     def digest(number: int, each: _Candidate) -> str:
         return text_digest(f"{salt}{number} {texts[number][slice(*each.span)]}")
@@ -407,14 +402,12 @@ def _fill(question: str, match: "re.Match[str]", lead: str, lower: set[str]) -> 
             return ""
         question = "Who {be} {s}?" if re.match(r"(?:Mr|Mrs|Ms|Dr|Prof)\b", subject) else question
     groups |= _verb(groups)
-    if (question.startswith("What do {s}") or groups.get("aux") == "do") and not re.search(
-        "s$|^We$", subject
-    ):
+    is_plural = re.search("s$|^We$", subject)
+    if (question.startswith("What do {s}") or groups.get("aux") == "do") and not is_plural:
         return ""
     imperative = clause[:1].lower() + clause[1:]
-    asked = question.format_map(
-        {"pp": "", **groups, "s": _as_object(subject, lower), "imperative": imperative}
-    )
+    parts = {"pp": "", **groups, "s": _as_object(subject, lower), "imperative": imperative}
+    asked = question.format_map(parts)
     asked = _turn_person(f"{asked[:-1].rstrip()}{lead if not groups.get('pp') else ''}?")
     meaningful = [word for word in _WORD.findall(asked) if word.lower() not in _LIGHT]
     if (
@@ -496,9 +489,7 @@ def _relate(text: str, lower: set[str]) -> str:
         phrases[_as_object(" ".join(kept), lower)] = None
     weights = {each: sum(word not in _LIGHT for word in each.lower().split()) for each in phrases}
     plain = [each for each in phrases if weights[each] and _is_plain_phrase(each)]
-    heaviest = {
-        each.partition(" of ")[0].split()[-1]: each for each in sorted(plain, key=weights.__getitem__)
-    }
+    heaviest = {e.partition(" of ")[0].split()[-1]: e for e in sorted(plain, key=weights.__getitem__)}
     if len(heaviest) < 2:
         return ""
     first, second = sorted(sorted(heaviest.values(), key=lambda e: -weights[e])[:2], key=list(phrases).index)

@@ -151,7 +151,7 @@ def render(evaluation: Evaluation, at: int) -> str:
     strategies = "".join(
         f'<section><h4><i style="background:var(--{colour(number)})"></i>{_safe(each.name)}: '
         f"{100 * each.scores.at[budget][at]:.0f} %</h4>"
-        f"{''.join(_excerpts_and_chunks(each, at, budget, evaluation.quoted[at]))}</section>"
+        f"{''.join(_evidence(each, at, budget, evaluation.quoted[at]))}</section>"
         for number, each in enumerate(evaluation.outcomes)
     )
     return (
@@ -160,9 +160,7 @@ def render(evaluation: Evaluation, at: int) -> str:
     )
 
 
-def _excerpts_and_chunks(
-    outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]
-) -> Iterator[str]:
+def _evidence(outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]) -> Iterator[str]:
     """Yield the excerpts of a question with their missed parts marked, then the best chunks with hits marked.
 
     ``at``: number of the question. ``quoted``: texts of its excerpts.

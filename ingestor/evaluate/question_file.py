@@ -204,9 +204,8 @@ def locate(
     resolved = [resolve(rows, each.numbers, each.texts) for each in samples]
     known = [{question.text: question for question in questions} for questions, _ in resolved]
     enough = all if everywhere else any
-    asked = [
-        text for text in dict.fromkeys(row.question for row in rows) if enough(text in one for one in known)
-    ]
+    texts = dict.fromkeys(row.question for row in rows)
+    asked = [text for text in texts if enough(text in one for one in known)]
     anywhere = {text: question for one in reversed(known) for text, question in one.items()}
     by_sample = [
         [one.get(text) or _beyond(anywhere[text], sample) for text in asked]
@@ -217,12 +216,10 @@ def locate(
     return by_sample, [*refused, *(RefusedQuestion(0, text, _LOST) for text in known[0] if text in left)]
 
 
-def quotations(
-    readings: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]
-) -> list[tuple[str, ...]]:
+def quotations(asked: Sequence[Sequence[EvalQuestion]], samples: Sequence[Sample]) -> list[tuple[str, ...]]:
     """Return the texts of each question's excerpts, from the first sample that contains them.
 
-    ``readings``: for each sample, the questions with their excerpts in its documents.
+    ``asked``: for each sample, the questions with their excerpts in its documents.
     """
 
     def quote(question: EvalQuestion, sample: Sample) -> tuple[str, ...]:
@@ -231,7 +228,7 @@ def quotations(
         texts = sample.texts
         return tuple(texts[each.document][each.start : each.end] for each in question.excerpts)
 
-    return [next(filter(None, map(quote, same, samples))) for same in zip(*readings, strict=True)]
+    return [next(filter(None, map(quote, same, samples))) for same in zip(*asked, strict=True)]
 
 
 def has(sample: Sample, excerpt: Excerpt) -> bool:

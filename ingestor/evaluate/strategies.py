@@ -175,9 +175,8 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
     """Return the strategies without repetitions. Strategies with equal chunks and settings count as equal."""
     kept: list[Strategy] = []
     for each in strategies:
-        if not any(
-            each.cuts_as(other) and sorted(each.beside.words) == sorted(other.beside.words) for other in kept
-        ):
+        words = sorted(each.beside.words)
+        if not any(each.cuts_as(other) and words == sorted(other.beside.words) for other in kept):
             kept.append(each)
     return kept
 
@@ -204,9 +203,8 @@ def _dump_tuning(options: Options) -> dict[str, Any]:
 
     Each secret is replaced by the name of an environment variable.
     """
-    given = {
-        name: value for name, value in options_of_speed(options).items() if name in options.model_fields_set
-    }
+    speed, known = options_of_speed(options), options.model_fields_set
+    given = {name: value for name, value in speed.items() if name in known}
     plain = {name: f"${{{name.upper()}}}" for name, value in given.items() if isinstance(value, SecretStr)}
     return options.model_dump(mode="json", include=set(given)) | plain
 

@@ -111,22 +111,18 @@ def open_workplace(config: Config, request: EvaluationRequest, progress: Progres
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        places: SourceRoots = {}
+        roots: SourceRoots = {}
         memory = Parses(cache, learns=False)
-        sources = parts.sources(
-            collection, _ANYWHERE, embedding, answers=answers, memory=memory, roots=places
-        )
+        sources = parts.sources(collection, _ANYWHERE, embedding, answers=answers, memory=memory, roots=roots)
         named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
-        sample = take_sample(
-            sources, request.sample, named, lambda key: progress(f"reading {key}"), request.seed
-        )
+        sample = take_sample(sources, request.sample, named, lambda k: progress(f"reading {k}"), request.seed)
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(
                 f"no document of collection {collection!r} could be read, so nothing can be evaluated{why}"
             )
         tools = {source.name: source.tools for source in sources}
-        yield Workplace(collection, parts, places, tools, sample, embedding, answers, cache, progress)
+        yield Workplace(collection, parts, roots, tools, sample, embedding, answers, cache, progress)
 
 
 def read_questions(

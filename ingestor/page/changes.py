@@ -6,12 +6,12 @@ in a process of low priority, because reading every new document would delay the
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -68,7 +68,7 @@ class Planner:
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._plan: ShownPlan | None = None
 
@@ -78,9 +78,7 @@ class Planner:
             return
         self.close()
         self._output = TemporaryFile()  # noqa: SIM115 - closed by ``close``
-        self._process = self._child.start(
-            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
-        )
+        self._process = self._child.start(stdin=DEVNULL, stdout=self._output, stderr=STDOUT)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
         self._plan = ShownPlan(time.time())

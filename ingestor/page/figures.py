@@ -107,11 +107,9 @@ def counts_of(situation: Situation, source: str | None = None, collection: str |
 
     ``source``, ``collection``: count only documents of this source or collection; None for all.
     """
-    states = situation.count(source, collection)
-    due = sum(states[state] for state in (*PENDING, "gone"))
-    return ShownCounts(
-        states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"]
-    )
+    of = situation.count(source, collection)
+    due = sum(of[state] for state in (*PENDING, "gone"))
+    return ShownCounts(of["settled"], due, of["waiting"], of["quarantined"], of["unsupported"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,9 +221,7 @@ class History:
             with suppress(Error):
                 now = self._gather()
                 lag = max((now.lag(name) or 0.0 for name in now.sources), default=0.0)
-                documents, records = (
-                    sum(now.live.tally.get(kind, 0) for kind in kinds) for kinds in _TALLIED
-                )
+                documents, records = (sum(now.live.tally.get(k, 0) for k in kinds) for kinds in _TALLIED)
                 self._samples.append(ChartPoint(now.at, lag, documents, records))
 
 

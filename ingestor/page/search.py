@@ -114,13 +114,11 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Values:
         return {**named, "results": (), "seconds": None, "note": str(refused)}
     known = rows_of(daemon.journal, [_document(hit) for hit in answer.hits])
     several = len({hit.collection for hit in answer.hits}) > 1
-    results = [_result(hit, known, wanted, several=several) for hit in answer.hits]
+    results = [_result(hit, known, wanted, several) for hit in answer.hits]
     return {**named, "results": results, "seconds": answer.seconds, "note": answer.fallback}
 
 
-def _result(
-    hit: SearchHit, known: Mapping[str, tuple[str, str]], wanted: set[str], *, several: bool
-) -> Values:
+def _result(hit: SearchHit, known: Mapping[str, tuple[str, str]], wanted: set[str], several: bool) -> Values:
     """Return a hit as the page shows it.
 
     ``chunk``: number of the chunk in its document, from 1. ``part``: number of chunks to skip on the
@@ -264,9 +262,8 @@ def _element(name: str, about: Any, head: bool) -> tuple[Markup, str]:
     The tags are empty if only the content of the element is shown.
     """
     if name == "Table":
-        return Markup(
-            '<div class="wide-table"><table><caption class="unseen">Table</caption>'
-        ), "</table></div>"
+        opened = Markup('<div class="wide-table"><table><caption class="unseen">Table</caption>')
+        return opened, "</table></div>"
     if name == "TableCell":
         return (Markup('<td class="head">') if head else Markup("<td>")), "</td>"
     if name == "Heading":

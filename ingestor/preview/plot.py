@@ -137,9 +137,7 @@ def _png(values: Floats) -> str:
     pixels = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter, none
     pixels[:, 1:] = np.rint(values * 255)
     positions, stops = np.linspace(0, 255, len(_STOPS)), np.array(_STOPS)
-    palette = np.stack(
-        [np.interp(np.arange(256), positions, stops[:, channel]) for channel in range(3)], axis=1
-    )
+    palette = np.stack([np.interp(np.arange(256), positions, colour) for colour in stops.T], axis=1)
     header = columns.to_bytes(4) + rows.to_bytes(4) + bytes([8, 3, 0, 0, 0])  # 8 bits, indexed
     parts = (
         (b"IHDR", header),

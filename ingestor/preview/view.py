@@ -12,9 +12,7 @@ from typing import Literal
 from ingestor.core.escape import escape_invisible, line
 from ingestor.model import Chunk, Document, Metadata
 
-Role = Literal[
-    "own", "before", "after", "gap"
-]  # also in the previous or next chunk; omitted text between spans
+Role = Literal["own", "before", "after", "gap"]  # before, after: a neighbour has it, too; gap: omitted text
 
 
 _SOFT = re.compile(r"(?<=[^\s\\])\n(?=\S)")  # a line end that is no hard break
@@ -50,15 +48,12 @@ def flow_lines(document: Document) -> str:
     """
     if document.content_type != "text/markdown":
         return document.text
-    pieces, at = [], 0
+    pieces, at, text = list[str](), 0, document.text
     for block in document.blocks:
         if block.kind == "paragraph":
-            pieces += [
-                document.text[at : block.start],
-                _SOFT.sub(" ", document.text[block.start : block.end]),
-            ]
+            pieces += [text[at : block.start], _SOFT.sub(" ", text[block.start : block.end])]
             at = block.end
-    return "".join([*pieces, document.text[at:]])
+    return "".join([*pieces, text[at:]])
 
 
 def parts(text: str, chunks: Sequence[Chunk]) -> list[list[Part]]:

@@ -68,9 +68,8 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     wanted, settings = parts.choices_for(serves), parts.config.rechunk
-    now = situation(
-        journal, serves, wanted, model_prices(parts.config, serves), parts.embedder_choice.other_recipes
-    )
+    prices, others = model_prices(parts.config, serves), parts.embedder_choice.other_recipes
+    now = situation(journal, serves, wanted, prices, others)
     decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
     written = policy.editions_of(now, decision)[-1]
     described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None

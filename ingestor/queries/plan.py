@@ -406,9 +406,7 @@ def describe_unlisted(error: Exception) -> str:
     return describe(error) if expected else f"{type(error).__name__}: {error}"
 
 
-def make_plan(
-    config: Config, sample: Sampling | None = None, note: Callable[[str], None] = silently
-) -> SyncPlan:
+def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], None]) -> SyncPlan:
     """Find out what a sync would do. Only reads sources, journal and Chroma; not even a journal is created.
 
     ``sample``: how many documents of large sources are read; None for all that are due. ``note``: called with

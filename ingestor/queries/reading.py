@@ -19,7 +19,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ingestor.config.models import Config
-from ingestor.core.entries import Edition, EditionName, Entry
+from ingestor.core.entries import Edition, Entry
 from ingestor.core.escape import line, raw
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -173,10 +173,8 @@ class Searching:
                 raise BadRequest(f"where {left_out}")
         with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:
             parts = self._parts
-            ask = Searcher(
-                index, words, parts.query_vectors, parts.tokens.counts, time.monotonic, self._reranker
-            )
-            return ask.answer(question)
+            embed, count = parts.query_vectors, parts.tokens.counts
+            return Searcher(index, words, embed, count, time.monotonic, self._reranker).answer(question)
 
 
 def suggest(collections: Collections, edition: Edition, number: int) -> tuple[str, ...]:
@@ -201,9 +199,7 @@ def rank(titles: Iterable[str]) -> tuple[str, ...]:
     """
     plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
     fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
-    return tuple(
-        sorted(fitting, key=lambda title: (title.endswith("?"), ". " not in title, len(title)), reverse=True)
-    )
+    return tuple(sorted(fitting, key=lambda t: (t.endswith("?"), ". " not in t, len(t)), reverse=True))
 
 
 _SUGGESTING = 50_000  # documents whose names are compared with a misspelt one
@@ -323,7 +319,7 @@ def select_documents(
     ``*``, ``?`` and ``[`` a part of the key. Raises BadRequest if the source or the collection has no
     documents.
     """
-    serves = {each.name: each.serves for each in Editions(journal).all()}
+    serves = {str(each.name): str(each.serves) for each in Editions(journal).all()}
     if collection is not None and collection not in serves.values():
         known = ", ".join(sorted({*serves.values()})) or "none yet"
         raise BadRequest(f"no collection {collection!r}; known: {known}")
@@ -331,9 +327,7 @@ def select_documents(
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
     every = Reports(journal).documents(source)
-    named = (
-        replace(one, collection=str(serves.get(EditionName(one.collection), one.collection))) for one in every
-    )
+    named = (replace(one, collection=serves.get(one.collection, one.collection)) for one in every)
     is_whole = any(mark in pattern for mark in "*?[")
     return names if source is None else [SourceName(source)], (
         one

@@ -219,19 +219,14 @@ def _collections(
     }
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
+        collection = known.get(name) or CollectionStatus()
         if edition.role != "live":
-            known[name] = with_edition(
-                known.get(name) or CollectionStatus(), journal, edition, config.rechunk.grace
-            )
+            known[name] = with_edition(collection, journal, edition, config.rechunk.grace)
             continue
         if name not in known and not records:
             continue
-        collection = replace(
-            known.get(name) or CollectionStatus(),
-            records=records,
-            waits=notices.get("waits", name),
-            delayed=notices.get("delayed", name),
-        )
+        waits, delayed = notices.get("waits", name), notices.get("delayed", name)
+        collection = replace(collection, records=records, waits=waits, delayed=delayed)
         if edition.choices is not None:
             collection = _with_means(collection, *strategies_and_model(edition.choices))
         if probe is not None and edition.uuids:
@@ -255,11 +250,9 @@ def with_edition(
     seconds for which previous editions are kept.
     """
     if edition.role == "staging":
-        counts = [
-            (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
-        ]
-        done = sum(number for state, number in counts if state in ("settled", *WITHOUT_RECORDS))
-        return replace(collection, built=(done, sum(number for _, number in counts)))
+        counts = [(state, n) for _, name, state, n in Reports(journal).counts() if name == edition.name]
+        done = sum(n for state, n in counts if state in ("settled", *WITHOUT_RECORDS))
+        return replace(collection, built=(done, sum(n for _, n in counts)))
     if edition.role == "previous":
         return replace(collection, old_until=edition.since + grace, old_undone=undone(journal, edition))
     return collection
@@ -295,9 +288,8 @@ def current_status(in_force: InForce) -> Status:
             except (NeedsHuman, Transient) as error:
                 reason = str(error)
                 status = gather(config, journal, live, running, lambda name: reason)
-    return replace(
-        status, config_error=in_force.error, config_since=in_force.since, config_restart=in_force.restart
-    )
+    wrong, since, restart = in_force.error, in_force.since, in_force.restart
+    return replace(status, config_error=wrong, config_since=since, config_restart=restart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,8 +476,4 @@ def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str,
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}
     reasons = {**unlisted, **unfinished, **troubled}
-    return {
-        name: why
-        for name, why in reasons.items()
-        if name in rows and (name in troubled or not rows[name].held)
-    }
+    return {n: why for n, why in reasons.items() if n in rows and (n in troubled or not rows[n].held)}

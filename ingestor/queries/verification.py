@@ -141,10 +141,8 @@ def _examine(
     try:
         index = collections.edition(edition)
         if index is None:
-            records = Reports(journal).records(edition.name)
-            return Findings(
-                broken=f"missing in Chroma; had {quantity(records, 'record')}" if records else None
-            )
+            had = Reports(journal).records(edition.name)
+            return Findings(broken=f"missing in Chroma; had {quantity(had, 'record')}" if had else None)
         with words_of(open_for_reading(lexical_path(parts.config)), edition.uuids) as words:
             findings = compare(journal, index.parts, edition, ThoroughCheck(cache, words))
         made_by = parts.by(edition.choices) if edition.choices else parts

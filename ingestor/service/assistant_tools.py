@@ -152,9 +152,7 @@ class _Tools:
         }  # fmt: skip
         answer = await self._answer("POST", "/search", body)
         left_out = ("ids", "previous", "next")
-        passages = [
-            {key: value for key, value in one.items() if key not in left_out} for one in answer["passages"]
-        ]
+        passages = [{k: v for k, v in one.items() if k not in left_out} for one in answer["passages"]]
         return {"passages": passages, **{key: answer[key] for key in ("mode", "fallback", "needed_tokens")}}
 
     async def read(

@@ -86,10 +86,8 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
     }
 
 
-def _select(
-    store: Store, document: str, *conditions: dict[str, Any], most: int = MOST_RECORDS
-) -> list[Record]:
-    return store.select({"$and": [{"document_id": document}, *conditions]}, most)
+def _select(store: Store, document: str, *where: dict[str, Any], most: int = MOST_RECORDS) -> list[Record]:
+    return store.select({"$and": [{"document_id": document}, *where]}, most)
 
 
 def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:

@@ -210,10 +210,8 @@ def _dead(daemon: DaemonView) -> dict[str, int]:
         path = daemon.folders["state"] / f"{name}.sqlite3"
         with suppress(sqlite3.Error):
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
-                pages, size = (
-                    db.execute(f"PRAGMA {what}").fetchone()[0] for what in ("freelist_count", "page_size")
-                )
-            counts[name] = pages * size
+                (pages,), (size,) = db.execute("PRAGMA freelist_count"), db.execute("PRAGMA page_size")
+            counts[name] = pages[0] * size[0]
     return counts
 
 
@@ -226,9 +224,8 @@ def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float])
         row = known.get(name, SourceRow())
         held, paused = row.held is not None, row.paused is not None
         success = max(filter(None, (row.last_scan, written.get(name))), default=None)
-        figures[name] = SourceFigures(
-            row.last_scan, held, paused, intervals.get(name), oldest.get(name), success
-        )
+        every = intervals.get(name)
+        figures[name] = SourceFigures(row.last_scan, held, paused, every, oldest.get(name), success)
     return figures
 
 

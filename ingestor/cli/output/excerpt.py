@@ -177,10 +177,8 @@ def find_matches(question: str, texts: Sequence[str], languages: Sequence[str]) 
     def weigh(present: set[int]) -> float:
         return sum(log((total + 1) / times[word]) for word in present)
 
-    return [
-        max(((weigh(each[span]), -span[0], span) for span in each), default=(0, 0, (0, 0)))[2]
-        for each in matching
-    ]
+    none = 0.0, 0, (0, 0)
+    return [max(((weigh(each[s]), -s[0], s) for s in each), default=none)[2] for each in matching]
 
 
 def excerpt(text: str, width: int, match: Span = (0, 0)) -> list[str]:

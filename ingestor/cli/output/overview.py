@@ -32,11 +32,7 @@ WORK_KINDS = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # ki
 RARE_KINDS = ("rebuilt", "recut", *console.UNREAD_KINDS)
 LONG = 60.0  # seconds of reading and writing from which on the time is printed
 
-HEALTH = {
-    None: Text("not created yet", "dim"),
-    True: Text("healthy", "green"),
-    False: Text("not healthy", "red"),
-}
+HEALTH = {None: ("not created yet", "dim"), True: ("healthy", "green"), False: ("not healthy", "red")}
 
 
 def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = False) -> None:
@@ -58,7 +54,7 @@ def show_status(status: Status, as_json: bool, config: Path, *, verbose: bool = 
     out.print()
     collections = list[tuple[str | Text, ...]]()
     for name, c in status.collections.items():
-        named, health = name if c.shards == 1 else f"{name} ({c.shards} shards)", HEALTH[c.healthy].copy()
+        named, health = name if c.shards == 1 else f"{name} ({c.shards} shards)", Text(*HEALTH[c.healthy])
         collections.append((named, f"{c.records:,}", c.strategy or "-", c.model or "-", health))
     print_table(("collection", "records", "strategy", "model", "in Chroma"), collections)
     if run := "\n".join(_describe_run(status, verbose)):
@@ -73,10 +69,8 @@ def _describe_run(status: Status, verbose: bool) -> Iterator[str]:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
         paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
-        amount = (
-            f"{quantity(status.embedded_texts, 'text')}, {quantity(status.embedded_tokens, 'token')}{paid}"
-        )
-        yield f"embedded by {run}: {amount}, at {rates}"
+        texts, tokens = quantity(status.embedded_texts, "text"), quantity(status.embedded_tokens, "token")
+        yield f"embedded by {run}: {texts}, {tokens}{paid}, at {rates}"
     if status.guard and (verbose or "without" in status.guard):
         yield f"Chroma's port: {line(status.guard)}"
     if status.no_service:
@@ -313,10 +307,8 @@ def _print_needs(plan: SyncPlan, machines: int) -> None:
     both = ", those of old and new collections" if any(one.swap for one in plan.changes) else ""
     print(f"memory     Chroma then takes about {size_in_words(needs.memory)} for all vectors{both}")
     if needs.read_seconds + needs.write_seconds >= LONG:
-        read, write = duration(needs.read_seconds), duration(needs.write_seconds)
-        print(
-            f"besides    about {read} to read and chunk (one by one), {write} of Chroma's CPU time to write"
-        )
+        read, cpu = duration(needs.read_seconds), duration(needs.write_seconds)
+        print(f"besides    about {read} to read and chunk (one by one), {cpu} of Chroma's CPU time to write")
     if machines > 1:
         print(
             f"in all     about {duration(needs.on(machines))} on {machines:,} such machines, with one Chroma"

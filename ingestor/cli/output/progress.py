@@ -97,9 +97,8 @@ class Bar:
             self._bar.remove_task(self._task)
             self._task = self._bar.add_task("", total=None, work="")
             return
-        self._bar.update(
-            self._task, description="", completed=progress.share, total=1.0, work=describe_work(progress)
-        )
+        work = describe_work(progress)
+        self._bar.update(self._task, description="", completed=progress.share, total=1.0, work=work)
         self._bar.start()
 
 
