@@ -11,16 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from ingestor.config.models import Config
+from ingestor.evaluate import workplace
 from ingestor.evaluate.comparison import Interval, compare
 from ingestor.evaluate.question_file import RefusedQuestion
 from ingestor.evaluate.scores import ChunkPlace, score, within
-from ingestor.evaluate.workplace import (
-    EvaluationRequest,
-    Progress,
-    open_workplace,
-    read_questions,
-    same_documents,
-)
+from ingestor.evaluate.workplace import EvaluationRequest, Progress
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import NeedsHuman
 from ingestor.queries.access import BadRequest, collections_of, journal_of
@@ -102,8 +97,8 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
     """
     before = _last_recall(request)
     needed = EvaluationRequest(request.collection, questions=request.questions, sample=request.sample)
-    with open_workplace(config, needed, progress) as place:
-        (questions,), refused = read_questions(request.questions, [place.sample])
+    with workplace.open_workplace(config, needed, progress) as place:
+        (questions,), refused = workplace.read_questions(request.questions, [place.sample])
         progress(f"asking {quantity(len(questions), 'question')}")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.item.uri: at for at, each in enumerate(place.sample.documents)}
@@ -112,7 +107,7 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
         score(question.excerpts, list(within(places, request.budget))).recall
         for question, places in zip(questions, rankings, strict=True)
     ]
-    mean = compare(np.array([recalls]), same_documents(questions)).means[0]
+    mean = compare(np.array([recalls]), workplace.same_documents(questions)).means[0]
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
     if before is None:
         stored = {"collection": request.collection, "budget": request.budget, "recall": recall}

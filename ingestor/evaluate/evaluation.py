@@ -15,18 +15,9 @@ import numpy as np
 from ingestor.config.file import check_text
 from ingestor.config.models import Choice, Config, ConfigError
 from ingestor.config.rewrite import NotRewritable, places, with_chunking
-from ingestor.evaluate import asking, strategies
+from ingestor.evaluate import asking, comparison, strategies, workplace
 from ingestor.evaluate.asking import AskingEstimate, AskingUsage
-from ingestor.evaluate.comparison import (
-    BetterForSource,
-    Comparison,
-    Facts,
-    Verdict,
-    better_for_sources,
-    compare,
-    describe_verdict,
-    verdict,
-)
+from ingestor.evaluate.comparison import BetterForSource, Comparison, Verdict
 from ingestor.evaluate.cutting import ModelUse, SampleCut, cut
 from ingestor.evaluate.judging import Judged, describe_judgements, judge
 from ingestor.evaluate.made_questions import make_questions
@@ -35,14 +26,7 @@ from ingestor.evaluate.ranking import StrategyOutcome, score_cuts
 from ingestor.evaluate.sample import Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy, is_same_choice
-from ingestor.evaluate.workplace import (
-    EvaluationRequest,
-    Progress,
-    Workplace,
-    open_workplace,
-    read_questions,
-    same_documents,
-)
+from ingestor.evaluate.workplace import EvaluationRequest, Progress, Workplace
 from ingestor.llm.options import Endpoint
 from ingestor.model import SourceName
 from ingestor.pipeline.language import identify
@@ -95,7 +79,7 @@ def evaluate(
     outcomes, use = list[StrategyOutcome](), ModelUse()
     compared: list[tuple[str | None, Choice]] = [*request.models.items()]
     for number, (model, embedding) in enumerate(compared or [(None, config.embedding)]):
-        with open_workplace(replace(config, embedding=embedding), request, progress) as place:
+        with workplace.open_workplace(replace(config, embedding=embedding), request, progress) as place:
             if number == 0:  # every model gets the same documents and questions
                 estimate = asking.estimate_requests(request, place, endpoint)
                 if estimate is not None:
@@ -124,7 +108,7 @@ def estimate_requests(config: Config, request: EvaluationRequest, progress: Prog
     Raises BadRequest if the evaluation needs no language model.
     """
     endpoint = _endpoint(config, request)
-    with open_workplace(config, request, progress) as place:
+    with workplace.open_workplace(config, request, progress) as place:
         estimate = asking.estimate_requests(request, place, endpoint)
     if estimate is None:
         raise BadRequest("--estimate needs --ask-model, --judge, or a strategy that calls a language model")
@@ -180,7 +164,7 @@ def _questions(
     """
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
-        questions, refused = read_questions(request.questions, samples)
+        questions, refused = workplace.read_questions(request.questions, samples)
     else:
         if request.ask_model and endpoint is not None:
             own, refused = asking.ask_questions(place, endpoint, request.make)
@@ -259,22 +243,22 @@ def _conclude(
     ``texts``: texts of each question's excerpts.
     """
     sample = samples[0]
-    about = same_documents(questions)
+    about = workplace.same_documents(questions)
     recalls = {budget: np.array([each.scores.at[budget] for each in outcomes]) for budget in request.budgets}
-    comparisons = {budget: compare(recall, about) for budget, recall in recalls.items()}
+    comparisons = {budget: comparison.compare(recall, about) for budget, recall in recalls.items()}
     cuts, budget = [each.cut for each in outcomes], request.budgets[0]
     current = next((at for at, each in enumerate(cuts) if each.strategy.configured), None)
-    decision = verdict(comparisons[budget], current)
+    decision = comparison.verdict(comparisons[budget], current)
     by_source: dict[str, Comparison] = {}  # on the questions about the documents of each source
     numbers, sources = np.array(about), np.array([sample.documents[at].source for at in about])
     names = sorted(set(sources.tolist()))
     if len(names) > 1 and len(outcomes) > 1:
         for name in names:
             own = sources == name
-            by_source[name] = compare(recalls[budget][:, own], numbers[own].tolist(), len(names))
-    exceptions = better_for_sources(by_source, decision.pick)
+            by_source[name] = comparison.compare(recalls[budget][:, own], numbers[own].tolist(), len(names))
+    exceptions = comparison.better_for_sources(by_source, decision.pick)
     made = [question.text for question in questions if question.origin == "made"]
-    facts = Facts(
+    facts = comparison.Facts(
         names=[each.name for each in outcomes],
         tokens=[each.embedded_tokens for each in cuts],
         read=[each.asked.prompt_tokens for each in cuts],
@@ -286,7 +270,7 @@ def _conclude(
         search=outcomes[decision.pick].mode,
         keywords=sum(not text.endswith(("?", "？", "؟")) for text in made),
     )
-    text = describe_verdict(decision, comparisons[budget], facts, exceptions)
+    text = comparison.describe_verdict(decision, comparisons[budget], facts, exceptions)
     return Evaluation(
         request, sample, questions, texts, refused, outcomes, comparisons, decision, exceptions, text
     )

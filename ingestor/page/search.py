@@ -22,17 +22,9 @@ from ingestor.lexical.ranking import distinctive_terms
 from ingestor.lexical.terms import places
 from ingestor.page.documents import CHUNKS
 from ingestor.preview.view import show_controls
+from ingestor.search import values
 from ingestor.search.several import ALL
-from ingestor.search.values import (
-    MODES,
-    BadQuestion,
-    Mode,
-    Question,
-    below_header,
-    check_question,
-    place_of,
-    title_of,
-)
+from ingestor.search.values import MODES, BadQuestion, Mode, Question
 from ingestor.search.values import Found as SearchHit
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answer_question, collection_of, problems
@@ -65,16 +57,16 @@ def search(daemon: DaemonView, request: Request) -> Values:
     names, sources = [*searchable(daemon.journal)], sources_of(daemon.journal)
     collection = given.get("collection") or (names[0] if names else "")
     source, where = given.get("source", ""), given.get("where", "").strip()
-    values = {
+    form = {
         "query": query, "mode": mode, "n": n, "collection": collection, "collections": names,
         "source": source, "sources": sources, "where": where,
     }  # fmt: skip
     fixed = {"choices": CHOICES, "titles": TITLES, "most": MOST, "example": EXAMPLE}
     if not query or not names:
-        return {**values, **fixed, "columns": []}
+        return {**form, **fixed, "columns": []}
     modes: Sequence[Mode] = [each for each in get_args(Mode) if mode in ("all", each)]
     with problems():
-        question = check_question(Question(query, collection, n, where=_filter(source, where)))
+        question = values.check_question(Question(query, collection, n, where=_filter(source, where)))
     wanted = set[str]()
     for name in names if collection == ALL else [collection]:
         with words_of(daemon.lexical.connect(), collection_of(daemon, name).uuids) as words:
@@ -82,7 +74,7 @@ def search(daemon: DaemonView, request: Request) -> Values:
                 words_asked = distinctive_terms(words.db, words.number, query)
                 wanted |= {word for word in words_asked if len(word) > 1 or not word.isascii()}
     columns = [_column(daemon, replace(question, mode=each), wanted) for each in modes]
-    return {**values, **fixed, "columns": columns}
+    return {**form, **fixed, "columns": columns}
 
 
 def _filter(source: str, where: str) -> dict[str, Any] | None:
@@ -128,13 +120,13 @@ def _result(hit: SearchHit, known: Mapping[str, tuple[str, str]], wanted: set[st
     index, path, language = meta.get("chunk_index"), meta.get("heading_path"), meta.get("language")
     at = index if isinstance(index, int) else 0
     _, key = known.get(id_, ("", str(meta.get("source") or id_)))
-    title, heading = title_of(meta), "" if path is None else str(path)
+    title, heading = values.title_of(meta), "" if path is None else str(path)
     first, _, below = heading.partition(" > ")
     if title is not None and first.casefold() == title.casefold():
         heading = below  # the title is above
     markdown = meta.get("content_type") == "text/markdown"
-    text = below_header(hit.document, meta.get("table_header"))
-    place = " · ".join(filter(None, (hit.collection if several else "", place_of(meta))))
+    text = values.below_header(hit.document, meta.get("table_header"))
+    place = " · ".join(filter(None, (hit.collection if several else "", values.place_of(meta))))
     return {
         "score": hit.score, "dense": hit.ranks.dense, "lexical": hit.ranks.lexical, "key": key,
         "title": title, "place": place, "document_id": id_, "chunk": at + 1, "part": at // CHUNKS * CHUNKS,

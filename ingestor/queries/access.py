@@ -19,16 +19,9 @@ from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, 
 from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import IngestorError, NeedsHuman, Transient
+from ingestor.state import files
 from ingestor.state.editions import Editions, uuids_of
-from ingestor.state.files import (
-    Locked,
-    chroma_log_path,
-    is_held,
-    journal_path,
-    lock_path,
-    read_note,
-    retry_until_free,
-)
+from ingestor.state.files import Locked, journal_path, lock_path
 from ingestor.state.journal import Journal, open_journal
 
 if TYPE_CHECKING:
@@ -66,7 +59,7 @@ def journal_or_blank(config: Config) -> Iterator[Journal]:
 
 def is_running(config: Config) -> bool:
     """Return whether a daemon or a sync runs with this state folder: it holds the folder's lock."""
-    return has_file(lock_path(config)) and is_held(lock_path(config))
+    return has_file(lock_path(config)) and files.is_held(lock_path(config))
 
 
 def has_file(path: Path) -> bool:
@@ -93,14 +86,14 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
-        place, log = (as_served(config) if running else config).chroma, chroma_log_path(config)
+        place, log = (as_served(config) if running else config).chroma, files.chroma_log_path(config)
         if running or isinstance(place, RemoteChroma):
             check_answers(place)
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
         return stack.enter_context(open_collections(place, owner, log, attach=running))
 
     with ExitStack() as stack:
-        yield retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
+        yield files.retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
 
 
 def check_answers(chroma: Chroma) -> None:
@@ -130,10 +123,10 @@ def as_served(config: Config) -> Config:
     """
     from ingestor.chroma.folder import LOCK
 
-    chroma, who = config.chroma, f"process {' '.join(read_note(lock_path(config))[:1])}"
+    chroma, who = config.chroma, f"process {' '.join(files.read_note(lock_path(config))[:1])}"
     if isinstance(chroma, RemoteChroma):
         return config
-    match read_note(lock_path(config)), read_note(chroma.path / LOCK):
+    match files.read_note(lock_path(config)), files.read_note(chroma.path / LOCK):
         case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
             here = {"host": host, "port": int(port), "token": SecretStr(secret)}
             return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))

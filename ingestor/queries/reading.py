@@ -23,16 +23,8 @@ from ingestor.core.entries import Edition, Entry
 from ingestor.core.escape import line, raw
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.queries.access import (
-    BadRequest,
-    as_served,
-    check_answers,
-    collections_of,
-    is_running,
-    journal_of,
-    live_editions,
-    no_collection,
-)
+from ingestor.queries import access
+from ingestor.queries.access import BadRequest, collections_of, journal_of
 from ingestor.rechunk.policy import changes, metadata_change, profile_of
 from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
@@ -71,14 +63,14 @@ def search(config: Config, question: Question, searching: Searching | None = Non
     except ValueError as error:
         raise BadRequest(str(error)) from error
     with journal_of(config) as journal, ExitStack() as stack:
-        known = [str(edition.serves) for edition in live_editions(journal)]
+        known = [str(edition.serves) for edition in access.live_editions(journal)]
         names = names_of(question.collection, known)
         for name in [str(question.collection)] if names is None else names:
             if name not in known:
-                raise no_collection(journal, name)
-        if config.http is not None and is_running(config):
+                raise access.no_collection(journal, name)
+        if config.http is not None and access.is_running(config):
             with suppress(Locked, NeedsHuman):  # Chroma is starting, or runs inside the daemon: ask it
-                check_answers(as_served(config).chroma)
+                access.check_answers(access.as_served(config).chroma)
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
@@ -166,7 +158,7 @@ class Searching:
             edition = Editions(journal).live(CollectionName(str(question.collection)))
             index = self._collections.edition(edition)
             if index is None:
-                raise no_collection(journal, str(question.collection))
+                raise access.no_collection(journal, str(question.collection))
         if question.where:  # checked before the model is loaded, which takes time
             profile = profile_of(edition.choices or {})
             if left_out := find_left_out(question.where, profile):
