@@ -361,7 +361,7 @@ def evaluate(
     """
     from ingestor.cli.evaluate_command import read_models, request_of, run, run_check, run_estimate
 
-    checked = usage.read_config(config, "error")
+    _, checked = usage.open_to_write(config, "error")
     if check is not None:
         asked = {"questions": check, "sample": sample, "tolerance": tolerance / 100, "accept": accept}
         passed = run_check(checked, collection, budget, as_json=as_json, **asked)

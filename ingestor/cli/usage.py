@@ -86,28 +86,22 @@ def hide_secrets() -> None:
     umask(0o077)
 
 
-def read_config(path: Path, level: str = "", *, logged: bool = False) -> "Config":
-    """Read the config file, set up the log, and return the config. Raises ConfigError.
+def open_to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
+    """Open the project for a command that needs the config of the file. Return the project and its config.
 
     ``level``: level of the log; "config" for that of the config; "" if the caller sets up the log.
-    ``logged``: whether the caller logs the warnings about the config; otherwise they are printed.
+    ``logged``: whether the caller logs the warnings about the config; otherwise they are printed. Raises
+    ConfigError.
     """
     from ingestor.config.file import load
+    from ingestor.project import Project
+    from ingestor.state.run_status import InForce
 
     hide_secrets()
     config = load(path, environ)
     _set_up(config, level)
     for warning in () if logged else config.warnings:
         print(escape_invisible(f"{path}: warning: {warning}"), file=sys.stderr)
-    return config
-
-
-def open_to_write(path: Path, level: str = "", *, logged: bool = False) -> "tuple[Project, Config]":
-    """Open the project for a command that writes. Return the project and its config (see ``read_config``)."""
-    from ingestor.project import Project
-    from ingestor.state.run_status import InForce
-
-    config = read_config(path, level, logged=logged)
     return Project.of(InForce(config)), config
 
 
@@ -115,7 +109,7 @@ def open_to_read(path: Path, level: str = "", *, shown: bool = False) -> "tuple[
     """Open the project for a command that only reads. Return the project and the config that is in force.
 
     If the config file has an error, the config of the running daemon is in force. ``shown``: whether the
-    command itself reports that error; otherwise the error is printed. ``level``: see ``read_config``.
+    command itself reports that error; otherwise the error is printed. ``level``: see ``open_to_write``.
     """
     from ingestor.project import Project
     from ingestor.state.run_status import in_force

@@ -33,7 +33,7 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import ModelUse, RecordedAnswers, price, rehearse
-from ingestor.evaluate.question_file import RefusedQuestion
+from ingestor.evaluate.question_file import Checked, RefusedQuestion
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
@@ -42,15 +42,13 @@ from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, j
 from ingestor.llm.options import Endpoint
 from ingestor.model import Vectors
 from ingestor.pipeline.answers import DryRunAnswers
-from ingestor.ports import Stop
+from ingestor.ports import Embed, Stop
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span
 from ingestor.units import quantity
 
 
-def ask_questions(
-    place: Workplace, endpoint: Endpoint, number: int
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+def ask_questions(place: Workplace, endpoint: Endpoint, number: int) -> Checked:
     """Have a language model write questions about the sampled documents.
 
     ``number``: number of questions to request. Return the usable questions, and the refused ones with
@@ -190,16 +188,14 @@ class QuestionRequests:
     after_each: Callable[[], None]
 
 
-def write_questions(
-    texts: Sequence[str], wanted: Wanted, requests: QuestionRequests
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+def write_questions(texts: Sequence[str], wanted: Wanted, requests: QuestionRequests) -> Checked:
     """Have a language model write a question about each passage in ``wanted``.
 
     Return the questions, and the refusals: one for each passage without a valid question. Raises the errors
     of ``requests.ask``.
     """
 
-    def about(at: int) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+    def about(at: int) -> Checked:
         return _about(texts, at, wanted[at], requests)
 
     results = in_parallel(about, list(wanted), requests.threads, Stop(), requests.stop)
@@ -207,9 +203,8 @@ def write_questions(
 
 
 def filter_questions(
-    questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
-    embed_questions: Callable[[Sequence[str]], Vectors],
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
+    questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Embed, embed_questions: Embed
+) -> Checked:
     """Separate usable questions from refused ones, and return both lists.
 
     A question is refused if an excerpt answers it badly, or if the question nearly repeats another one. The
@@ -277,9 +272,7 @@ def read_question(
     return EvalQuestion(text, tuple(excerpts), "model")
 
 
-def _about(
-    texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+def _about(texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests) -> Checked:
     """Request questions about the given passages of one document, one after another.
 
     ``at``: number of the document. ``spans``: the passages. Return the questions and the refusals.

@@ -14,8 +14,9 @@ from ingestor.config.models import Config
 from ingestor.evaluate import workplace
 from ingestor.evaluate.comparison import Interval, compare
 from ingestor.evaluate.question_file import RefusedQuestion
+from ingestor.evaluate.sample import Progress
 from ingestor.evaluate.scores import ChunkPlace, score, within
-from ingestor.evaluate.workplace import EvaluationRequest, Progress
+from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import NeedsHuman
 from ingestor.queries.access import BadRequest, collections_of, journal_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.evaluate.sample import Sample
+from ingestor.evaluate.sample import Progress, Sample
 from ingestor.evaluate.scores import ChunkPlace
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import Answers, Asking, Completion, Prompt
@@ -70,6 +70,8 @@ def price(amount: float) -> str:
     """Format a price with two decimals, or with two digits below a tenth."""
     return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
 
+
+AllTools = Mapping[SourceName, Tools]  # parsers and chunker of each source
 
 _NARROW = 64  # dimensions of substitute vectors in a rehearsal
 
@@ -173,11 +175,7 @@ class RecordedAnswers:
 
 
 def rehearse(
-    strategies: Iterable[Strategy],
-    sample: Sample,
-    tools: Mapping[SourceName, Tools],
-    tokens: Tokens,
-    answers: RecordedAnswers,
+    strategies: Iterable[Strategy], sample: Sample, tools: AllTools, tokens: Tokens, answers: RecordedAnswers
 ) -> None:
     """Cut the sample by some strategies without calling a model, to learn which requests they would send.
 
@@ -191,12 +189,7 @@ def rehearse(
 
 
 def cut(
-    strategy: Strategy,
-    sample: Sample,
-    tools: Mapping[SourceName, Tools],
-    tokens: Tokens,
-    answers: Answers,
-    progress: Callable[[str], None],
+    strategy: Strategy, sample: Sample, tools: AllTools, tokens: Tokens, answers: Answers, progress: Progress
 ) -> SampleCut:
     """Cut the sample by a strategy, and embed the chunks.
 
@@ -230,7 +223,7 @@ def cut(
 
 
 def _cutters(
-    strategy: Strategy, tools: Mapping[SourceName, Tools], embed: Embed, tokens: Tokens, answers: Answers
+    strategy: Strategy, tools: AllTools, embed: Embed, tokens: Tokens, answers: Answers
 ) -> dict[SourceName, Tools]:
     """Return the tools of each source with the strategy's chunker, the given embedder and the answers."""
     cutters = dict[SourceName, Tools]()

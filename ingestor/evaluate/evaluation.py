@@ -23,10 +23,10 @@ from ingestor.evaluate.judging import Judged, describe_judgements, judge
 from ingestor.evaluate.made_questions import make_questions
 from ingestor.evaluate.question_file import RefusedQuestion, locate, quotations, to_rows, write_rows
 from ingestor.evaluate.ranking import StrategyOutcome, score_cuts
-from ingestor.evaluate.sample import Sample
+from ingestor.evaluate.sample import Progress, Sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy, is_same_choice
-from ingestor.evaluate.workplace import EvaluationRequest, Progress, Workplace
+from ingestor.evaluate.workplace import EvaluationRequest, Workplace
 from ingestor.llm.options import Endpoint
 from ingestor.model import SourceName
 from ingestor.pipeline.language import identify

@@ -23,7 +23,7 @@ from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.asking import TWICE
 from ingestor.evaluate.comparison import Comparison, compare
 from ingestor.evaluate.cutting import SampleCut
-from ingestor.evaluate.scores import EvalQuestion, within
+from ingestor.evaluate.scores import EvalQuestion, Ranked, within
 from ingestor.evaluate.workplace import Workplace, same_documents
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, json_object
@@ -236,7 +236,6 @@ def read_verdict(answer: str) -> JudgedAnswer:
 
 
 _TIMES = 2  # attempts to get a valid verdict
-Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best first
 
 
 def judge(
@@ -268,8 +267,12 @@ def judge(
         return made
 
     made = in_parallel(one, pairs, endpoint.concurrency, Stop(), place.answers.stop)
-    similar = _similarities(place, [answer for answer, _ in made], [references[at] for at, _, _ in pairs])
-    judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
+    given = [number for number, (answer, _) in enumerate(made) if answer]
+    ours = place.embedding([made[number][0] for number in given])
+    theirs = place.embedding([references[pairs[number][0]] for number in given])
+    judgements = [judgement for _, judgement in made]
+    for number, cosine in zip(given, (ours * theirs).sum(axis=1).tolist(), strict=True):
+        judgements[number] = replace(judgements[number], similarity=cosine)
     rows = [judgements[at :: len(rankings)] for at in range(len(rankings))]
     return compare_judgements(rows, same_documents([questions[at] for at in chosen]))
 
@@ -292,11 +295,3 @@ def _judgement(
         for turned in ((False, True) if twice else (False,))
     ]
     return answer, Judgement(verdicts[0], verdicts[1] if twice else None)
-
-
-def _similarities(place: Workplace, answers: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the cosine of each answer with its reference; 0 if there is no answer."""
-    there = [at for at, answer in enumerate(answers) if answer]
-    ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
-    cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))
-    return [float(cosines.get(at, 0.0)) for at in range(len(answers))]

@@ -104,6 +104,9 @@ class RefusedQuestion:
     reason: str
 
 
+Checked = tuple[list[EvalQuestion], list[RefusedQuestion]]  # usable questions, and refused ones
+
+
 def read_rows(file: Path) -> list[CsvRow]:
     """Read the rows of a file of questions.
 
@@ -140,9 +143,7 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
         out.writerows((row.question, row.excerpt, row.document, row.origin) for row in rows)
 
 
-def resolve(
-    rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+def resolve(rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]) -> Checked:
     """Find the excerpts of all rows in the documents.
 
     Return the questions in the order of the file, and the refused questions. A question is refused if one of

@@ -24,7 +24,7 @@ from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import SampleCut, StrategyCosts, extrapolate
-from ingestor.evaluate.scores import EvalQuestion, Scores, count_tokens, enough, scores
+from ingestor.evaluate.scores import EvalQuestion, Ranked, Scores, count_tokens, enough, scores
 from ingestor.evaluate.workplace import Workplace
 from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
@@ -140,7 +140,7 @@ def rerank_best(
     rerank: Rerank,
     questions: Sequence[str],
     texts: Sequence[str],
-    rankings: Sequence[Sequence[int]],
+    rankings: Ranked,
     cache: VectorCache,
     progress: Callable[[int], None],
 ) -> tuple[list[list[int]], float]:

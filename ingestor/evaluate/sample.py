@@ -18,6 +18,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 Listed = tuple[SourceName, Item]
+Progress = Callable[[str], None]  # called with the progress in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def take_sample(
     return Sample(tuple(taken), len(listed), tuple(unread))
 
 
-def read_again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
+def read_again(sample: Sample, sources: Sequence[Source], progress: Progress) -> Sample:
     """Read the documents of a sample again, through sources with other settings of parsers.
 
     A document that cannot be read now has an empty text.

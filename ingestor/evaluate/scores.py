@@ -17,6 +17,7 @@ import numpy as np
 from ingestor.evaluate.comparison import Floats
 from ingestor.text.spans import Span
 
+Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best first
 Origin = Literal["file", "made", "model"]
 
 
@@ -180,12 +181,12 @@ class Scores:
     iou: Floats
     omega: Floats
     ndcg: Floats
-    ranked: Sequence[Sequence[int]]
+    ranked: Ranked
 
 
 def scores(
     questions: Sequence[EvalQuestion],
-    ranked: Sequence[Sequence[int]],
+    ranked: Ranked,
     places: Sequence[ChunkPlace],
     budgets: Sequence[int],
 ) -> Scores:
@@ -208,7 +209,7 @@ def scores(
 
 def count_tokens(
     questions: Sequence[EvalQuestion],
-    ranked: Sequence[Sequence[int]],
+    ranked: Ranked,
     places: Sequence[ChunkPlace],
     offsets: Sequence[Sequence[int]],
 ) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """Opens everything that an evaluation needs: parsers, chunkers, embedder, cache and sampled documents."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from ingestor.config.models import Choice, Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Embedding, Embeddings
 from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
-from ingestor.evaluate.sample import Sample, read_again, take_sample
+from ingestor.evaluate.sample import Progress, Sample, read_again, take_sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy, StrategyExtras, most_common_strategy
 from ingestor.model import CollectionName, SourceName
@@ -24,7 +24,6 @@ from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.files import cache_path
 from ingestor.units import quantity
 
-Progress = Callable[[str], None]
 _ANYWHERE = EditionName("")  # edition of the parts: an evaluation writes none
 
 
@@ -66,7 +65,7 @@ class Workplace:
     collection: CollectionName
     parts: Parts
     places: SourceRoots
-    tools: dict[SourceName, Tools]
+    tools: Mapping[SourceName, Tools]
     sample: Sample
     embedding: Embedding
     answers: CachedAnswers

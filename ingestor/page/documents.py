@@ -146,7 +146,12 @@ def document(daemon: DaemonView, situation: Situation, request: Request) -> Mapp
     first = int(given)
     editions = all_editions(daemon.journal)
     edition = next((one for one in editions if (one.name, one.role) == (row.collection, "live")), None)
-    records = _records(daemon, edition.uuids, id_, first) if row.records and edition else []
+    records = list[Record]()
+    if row.records and edition and edition.uuids:
+        places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
+        wanted = {"$and": [{"document_id": id_}, *places]}
+        records = daemon.collection(edition.uuids).select(wanted, CHUNKS)
+        records = sorted(records, key=lambda record: _number(record.metadata, "chunk_index") or 0)
     count = _number(records[0].metadata, "chunk_count") or 0 if records else 0
     return {
         "now": situation.at,
@@ -175,19 +180,6 @@ def list_chunks(records: Sequence[Record], first: int) -> Markup:
         spans, about = chunk.spans or ((chunk.start, chunk.end),), beside(chunk, record.metadata)
         items.append(item(number, about, marked, (), spans, anchor=f"chunk-{number}"))
     return Markup("".join(items))  # noqa: S704 - escaped by ``item``
-
-
-def _records(daemon: DaemonView, uuids: Sequence[str], id_: str, first: int) -> list[Record]:
-    """Return the records of a document that one page shows, in the order of the document.
-
-    ``uuids``: UUIDs of the collection's shards. ``id_``: id of the document. ``first``: number of chunks to
-    skip.
-    """
-    if not uuids:
-        return []
-    places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
-    records = daemon.collection(uuids).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
-    return sorted(records, key=lambda record: _number(record.metadata, "chunk_index") or 0)
 
 
 def rebuild(records: Sequence[Record]) -> tuple[str, list[Chunk]]:

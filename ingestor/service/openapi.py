@@ -1,5 +1,6 @@
 """Serves ``GET /openapi.json``: a description of all addresses of the service port."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -56,10 +57,8 @@ _MESSAGE = {
     "description": "a message of JSON-RPC",
 }  # fmt: skip
 _HEALTHY = _object("healthy", healthy=_FLAG)
-_REASONS = {"type": "array", "items": _TEXT}
-_READY = _object(
-    "ready readable writable reasons", ready=_FLAG, readable=_FLAG, writable=_FLAG, reasons=_REASONS
-)
+_FLAGS = {"ready": _FLAG, "readable": _FLAG, "writable": _FLAG}
+_READY = _object("ready readable writable reasons", **_FLAGS, reasons={"type": "array", "items": _TEXT})
 _DOCUMENTS = _object(
     "collection documents next",
     collection=_TEXT,
@@ -83,6 +82,12 @@ def description() -> Schema:
     first, last = ({"type": "integer", "minimum": least} for least in (0, 1))
     reading = [_parameter("document", _TEXT, "path"), collection]
     reading += [_parameter("start", first), _parameter("end", last)]
+    schemas: Schema = {"Refusal": _REFUSAL}
+    for model in (Question, Answer):
+        schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= schema.pop("$defs", {})
+        schemas[model.__name__] = schema
+    schemas["Question"]["additionalProperties"] = False
     return {
         "openapi": "3.1.0",
         "info": {"title": "ingestor", "version": __version__},
@@ -93,20 +98,18 @@ def description() -> Schema:
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},
             "/search": {"post": _call("Search a collection", _reference("Answer"), _reference("Question"))},
-            "/documents": {"get": {**_call("List documents", _DOCUMENTS), "parameters": listing}},
+            "/documents": {"get": _call("List documents", _DOCUMENTS, None, listing)},
             "/documents/{document}": {
-                "get": {**_call("Read a document or a part of it", _DOCUMENT), "parameters": reading}
+                "get": _call("Read a document or a part of it", _DOCUMENT, None, reading)
             },
             "/status": {"get": _call("State of sources and collections", {"type": "object"})},
             "/embed": {"post": _call("Vectors, as text-embeddings-inference", vectors, _TEI)},
-            "/embed/{embedder}": {
-                "post": {**_call("Vectors of one embedder", vectors, _TEI), "parameters": [embedder]}
-            },
+            "/embed/{embedder}": {"post": _call("Vectors of one embedder", vectors, _TEI, [embedder])},
             "/mcp": {"post": _of_assistants()},
             "/v1/embeddings": {"post": _call("Vectors, in OpenAI's form", _LIST, _OPENAI)},
         },
         "components": {
-            "schemas": _schemas(),
+            "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -117,16 +120,6 @@ def routes() -> list[BaseRoute]:
         return json_response(200, description())
 
     return [Route("/openapi.json", openapi)]
-
-
-def _schemas() -> Schema:
-    schemas: Schema = {"Refusal": _REFUSAL}
-    for model in (Question, Answer):
-        schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= schema.pop("$defs", {})
-        schemas[model.__name__] = schema
-    schemas["Question"]["additionalProperties"] = False
-    return schemas
 
 
 def _parameter(name: str, schema: Schema, place: str = "query") -> Schema:
@@ -147,11 +140,13 @@ def _reference(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Schema:
+def _call(
+    summary: str, answer: Schema | None, body: Schema | None = None, parameters: Sequence[Schema] = ()
+) -> Schema:
     """Describe an address and its responses.
 
     ``answer``: schema of the response; None for plain text. ``body``: schema of the request's body; None if
-    it has none.
+    it has none. ``parameters``: of the path and the query.
     """
     content = {"application/json": {"schema": answer}} if answer else {"text/plain": {"schema": _TEXT}}
     refusal = {"application/json": {"schema": _reference("Refusal")}}
@@ -166,6 +161,7 @@ def _call(summary: str, answer: Schema | None, body: Schema | None = None) -> Sc
                 "content": {**refusal, "application/problem+json": refusal["application/json"]},
             },
         },
+        **({"parameters": parameters} if parameters else {}),
     }
 
 

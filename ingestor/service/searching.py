@@ -7,7 +7,7 @@ embedder that made the collection, and before documents.
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -70,10 +70,9 @@ class Turns:
 
 def _repeat_after_swap(work: Callable[[], T]) -> T:
     """Call ``work``, and call it again if the collection that it chose was swapped before it was read."""
-    try:
+    with suppress(Gone):
         return work()
-    except Gone:
-        return work()
+    return work()
 
 
 def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:

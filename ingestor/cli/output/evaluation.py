@@ -15,7 +15,7 @@ from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.judging import describe_judged
 from ingestor.evaluate.page import Rows, costs, describe_origins, details, recalls
 from ingestor.evaluate.question_file import RefusedQuestion
-from ingestor.evaluate.workplace import Progress
+from ingestor.evaluate.sample import Progress
 from ingestor.units import quantity
 
 
