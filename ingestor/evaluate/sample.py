@@ -75,7 +75,7 @@ class Sample:
 
 
 def take_sample(
-    sources: Sequence[Source], count: int, named: set[str], progress: Callable[[str], None], seed: int = 0
+    sources: Sequence[Source], count: int, named: set[str], progress: Progress, seed: int
 ) -> Sample:
     """Read a sample of ``count`` documents with text, or all documents if there are fewer.
 

@@ -185,10 +185,7 @@ class Scores:
 
 
 def scores(
-    questions: Sequence[EvalQuestion],
-    ranked: Ranked,
-    places: Sequence[ChunkPlace],
-    budgets: Sequence[int],
+    questions: Sequence[EvalQuestion], ranked: Ranked, places: Sequence[ChunkPlace], budgets: Sequence[int]
 ) -> Scores:
     """Score the retrieved chunks for every question. At least one question and one chunk are required.
 

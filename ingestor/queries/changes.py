@@ -63,19 +63,18 @@ class Outlook:
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
     """Return for each collection of the config the effect that the config would have on it."""
-    return [_outlook(parts, journal, serves) for serves in parts.config.collections]
-
-
-def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
-    wanted, settings = parts.choices_for(serves), parts.config.rechunk
-    prices, others = model_prices(parts.config, serves), parts.embedder_choice.other_recipes
-    now = situation(journal, serves, wanted, prices, others)
-    decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
-    written = policy.editions_of(now, decision)[-1]
-    described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None
-    waits = policy.decide(now, settings).why or None
-    change = CollectionChange(serves, decision.changes, described, written.building, now.chunks, waits)
-    return Outlook(written.edition or EditionName(f"{serves}--new"), change)
+    effects, settings = list[Outlook](), parts.config.rechunk
+    for serves in parts.config.collections:
+        wanted = parts.choices_for(serves)
+        prices, others = model_prices(parts.config, serves), parts.embedder_choice.other_recipes
+        now = situation(journal, serves, wanted, prices, others)
+        decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
+        written = policy.editions_of(now, decision)[-1]
+        described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None
+        waits = policy.decide(now, settings).why or None
+        change = CollectionChange(serves, decision.changes, described, written.building, now.chunks, waits)
+        effects.append(Outlook(written.edition or EditionName(f"{serves}--new"), change))
+    return effects
 
 
 def approve(config: Config) -> list[str]:
