@@ -380,4 +380,3 @@ def evaluate(
         run(checked, request, html, write=write, as_json=as_json)
     except KeyboardInterrupt:
         fail("interrupted: run the same command again to resume", usage.INTERRUPTED)
-    raise Exit(usage.SETTLED)

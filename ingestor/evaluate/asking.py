@@ -33,7 +33,7 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.comparison import Floats
 from ingestor.evaluate.cutting import ModelUse, RecordedAnswers, price, rehearse
-from ingestor.evaluate.question_file import Checked, RefusedQuestion
+from ingestor.evaluate.question_file import RefusedQuestion, Sifted
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
@@ -48,7 +48,7 @@ from ingestor.text.spans import Span
 from ingestor.units import quantity
 
 
-def ask_questions(place: Workplace, endpoint: Endpoint, number: int) -> Checked:
+def ask_questions(place: Workplace, endpoint: Endpoint, number: int) -> Sifted:
     """Have a language model write questions about the sampled documents.
 
     ``number``: number of questions to request. Return the usable questions, and the refused ones with
@@ -112,18 +112,6 @@ class AskingUsage:
     use: ModelUse
 
 
-def _estimate_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> ModelUse:
-    """Estimate the requests for answers to the questions, one for each strategy, and for their judgements.
-
-    Of every ``TWICE`` questions, one has answers that are judged a second time. ``budget``: tokens of a
-    context.
-    """
-    answers = questions * strategies
-    verdicts = answers + ceil(questions / TWICE) * strategies
-    prompts = answers * (budget + _TASKS // 2) + verdicts * (budget + _TASKS)
-    return _price(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
-
-
 def _price(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> ModelUse:
     cost = prompts * endpoint.prompt_price + answers * endpoint.answer_price
     return ModelUse(calls, prompts, answers, cost / 1e6)
@@ -134,21 +122,27 @@ def estimate_requests(
 ) -> AskingEstimate | None:
     """Estimate the requests that an evaluation will send; answers from the cache need no request.
 
+    Each question is answered once for each strategy, and each answer judged. Of every ``TWICE`` questions,
+    one has answers that are judged a second time.
+
     ``endpoint``: the language model that writes questions and judges answers. Return None if the evaluation
     needs no language model.
     """
     compared = [each for each in request.strategies or [place.strategy] if each.models]
     names = [name for each in compared for name in each.models]
     counts = place.parts.tokens.counts
-    answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
-    rehearse(compared, place.sample, place.tools, place.parts.tokens, answers)
-    use = answers.use(answered=False)
+    requested = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
+    rehearse(compared, place.sample, place.tools, place.parts.tokens, requested)
+    use = requested.use(answered=False)
     if endpoint is not None:
         names = [endpoint.model, *names]
         judged = request.judge if request.questions is not None else min(request.judge, request.make)
         named = sum(len(each.with_modes(request.modes)) for each in request.strategies)
         most = named or MOST_COMPARED * len(request.modes)  # unknown until documents are cut
-        use += _estimate_judgements(endpoint, judged, most, request.budgets[0])
+        answers, budget = judged * most, request.budgets[0]
+        verdicts = answers + ceil(judged / TWICE) * most
+        prompts = answers * (budget + _TASKS // 2) + verdicts * (budget + _TASKS)
+        use += _price(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
         if request.ask_model:
             use += estimate_questions(place, endpoint, request.make)
     return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
@@ -188,14 +182,14 @@ class QuestionRequests:
     after_each: Callable[[], None]
 
 
-def write_questions(texts: Sequence[str], wanted: Wanted, requests: QuestionRequests) -> Checked:
+def write_questions(texts: Sequence[str], wanted: Wanted, requests: QuestionRequests) -> Sifted:
     """Have a language model write a question about each passage in ``wanted``.
 
     Return the questions, and the refusals: one for each passage without a valid question. Raises the errors
     of ``requests.ask``.
     """
 
-    def about(at: int) -> Checked:
+    def about(at: int) -> Sifted:
         return _about(texts, at, wanted[at], requests)
 
     results = in_parallel(about, list(wanted), requests.threads, Stop(), requests.stop)
@@ -204,7 +198,7 @@ def write_questions(texts: Sequence[str], wanted: Wanted, requests: QuestionRequ
 
 def filter_questions(
     questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Embed, embed_questions: Embed
-) -> Checked:
+) -> Sifted:
     """Separate usable questions from refused ones, and return both lists.
 
     A question is refused if an excerpt answers it badly, or if the question nearly repeats another one. The
@@ -272,7 +266,7 @@ def read_question(
     return EvalQuestion(text, tuple(excerpts), "model")
 
 
-def _about(texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests) -> Checked:
+def _about(texts: Sequence[str], at: int, spans: Sequence[Span], requests: QuestionRequests) -> Sifted:
     """Request questions about the given passages of one document, one after another.
 
     ``at``: number of the document. ``spans``: the passages. Return the questions and the refusals.

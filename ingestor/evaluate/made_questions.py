@@ -270,8 +270,11 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
     yield from _own_questions(document)
     yield from _definitions(document)
     english = (document.language or "en").partition("-")[0] == "en"
-    lower = _common_words(document.text) if english else set()
+    lower = set[str]()  # words that are not names: in lower case more often than capitalised in a sentence
     if english:
+        small = Counter(re.findall(r"(?<![\w./@:-])[a-z][\w’'-]*(?![\w./@:-]*[/@])", document.text))
+        names = Counter(name.lower() for name in re.findall(r"(?<=[a-z,] )[A-Z][\w’'-]*", document.text))
+        lower = {word for word, times in small.items() if times > names[word]}
         yield from _headings(document, lower)
     other = [(block.start, block.end) for block in document.blocks if block.kind in _SKIPPED]
     prose = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
@@ -287,16 +290,6 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
         asked = list(dict.fromkeys(filter(None, (*_ask_by_templates(text, lower), related))))
         for rank, question in enumerate(asked):
             yield _Candidate(_LAST if question == related else min(rank, 1), question, (start, end), excerpt)
-
-
-def _common_words(text: str) -> set[str]:
-    """Return the words of a text that are not names.
-
-    A word is not a name if the text has it in lower case more often than capitalised inside a sentence.
-    """
-    lower = Counter(re.findall(r"(?<![\w./@:-])[a-z][\w’'-]*(?![\w./@:-]*[/@])", text))
-    names = Counter(name.lower() for name in re.findall(r"(?<=[a-z,] )[A-Z][\w’'-]*", text))
-    return {word for word, times in lower.items() if times > names[word]}
 
 
 def _own_questions(document: Document) -> Iterator[_Candidate]:

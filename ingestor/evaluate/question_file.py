@@ -104,7 +104,7 @@ class RefusedQuestion:
     reason: str
 
 
-Checked = tuple[list[EvalQuestion], list[RefusedQuestion]]  # usable questions, and refused ones
+Sifted = tuple[list[EvalQuestion], list[RefusedQuestion]]  # usable questions, and refused ones
 
 
 def read_rows(file: Path) -> list[CsvRow]:
@@ -143,7 +143,7 @@ def write_rows(file: Path, rows: Iterable[CsvRow]) -> None:
         out.writerows((row.question, row.excerpt, row.document, row.origin) for row in rows)
 
 
-def resolve(rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]) -> Checked:
+def resolve(rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]) -> Sifted:
     """Find the excerpts of all rows in the documents.
 
     Return the questions in the order of the file, and the refused questions. A question is refused if one of

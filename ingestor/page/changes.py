@@ -94,12 +94,10 @@ class Planner:
             return plan
         text = os.pread(output.fileno(), LONGEST, 0).decode("utf-8", "replace")
         text = text.strip() or "The plan could not be made: `ingestor plan` printed nothing."
-        try:
-            parsed = json.loads(text.splitlines()[-1])
-        except (ValueError, RecursionError):
-            parsed = None
-        if not (isinstance(parsed, dict) and "documents" in parsed):
-            parsed = None
+        parsed = None
+        with suppress(ValueError, RecursionError):
+            last = json.loads(text.splitlines()[-1])
+            parsed = last if isinstance(last, dict) and "documents" in last else None
         self._plan = ShownPlan(plan.begun, time.time(), text, parsed)
         return self._plan
 

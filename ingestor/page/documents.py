@@ -5,6 +5,7 @@ The text of a document is built from its records in Chroma, as searches return i
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -111,12 +112,10 @@ def _place(text: str | None) -> Place | None:
     """Parse the position in the list after which, or before which, a page begins. Raises RequestProblem."""
     if not text:
         return None
-    try:
+    with suppress(ValueError, TypeError, RecursionError):
         source, edition, key = json.loads(text[:20_000])
         if all(isinstance(each, str) for each in (source, edition, key)):
             return source, edition, key
-    except (ValueError, TypeError, RecursionError):
-        pass
     raise RequestProblem.at("after", 422, "the address is incomplete: start at the first page")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ingestor.app.handover import rehearse, sources_not_in_config
 from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config.models import Config
-from ingestor.core.entries import Edition, EditionName
+from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName, SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
@@ -113,7 +113,14 @@ def roll_back(config: Config, collection: str) -> bool:
                 f"{in_words(config.rechunk.grace)} (rechunk.grace)"
             )
         latest = max(retired, key=lambda edition: edition.since)
-        _require_records(config, journal, latest)
+        with collections_of(config, journal) as collections:  # whose records the journal may know wrongly
+            index = collections.edition(latest)
+            there, kept = index.count() if index is not None else 0, Reports(journal).records(latest.name)
+        if there < kept:
+            raise NeedsHuman(
+                f"collection {serves!r} was not rolled back: Chroma has only {there:,} of its former "
+                f"{quantity(kept, 'record')}; to get the former chunks, change the config back"
+            )
         redone = undone(journal, latest)
         Requests(journal).put("roll back", serves, latest.name)
         done = _await_daemon(config, journal, serves)
@@ -126,19 +133,6 @@ def roll_back(config: Config, collection: str) -> bool:
         if Editions(journal).live(serves).name != latest.name:
             raise BadRequest(f"{collection!r} was not rolled back: the old collection was deleted just now")
     return redone
-
-
-def _require_records(config: Config, journal: Journal, edition: Edition) -> None:
-    """Raise NeedsHuman if Chroma lacks records of an earlier edition, even if the journal says that it has
-    them."""
-    with collections_of(config, journal) as collections:
-        index = collections.edition(edition)
-        there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
-    if there < kept:
-        raise NeedsHuman(
-            f"collection {edition.serves!r} was not rolled back: Chroma has only {there:,} of its former "
-            f"{quantity(kept, 'record')}; to get the former chunks, change the config back"
-        )
 
 
 def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:

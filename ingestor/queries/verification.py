@@ -190,14 +190,10 @@ def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verif
             listing.observe(journal, source, observations(scan))
             unsettled = Unsettled(journal)
             examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
-            report = replace(
-                report,
-                unsettled=report.unsettled
-                + unsettled.due(source.feed)[0]
-                + unsettled.count_gone(source.name)[0],
-                examples=(*report.examples, *examples),
-                unseen=report.unseen | ({source.name: scan.trouble} if scan.trouble is not None else {}),
-            )
+            due = report.unsettled + unsettled.due(source.feed)[0] + unsettled.count_gone(source.name)[0]
+            report = replace(report, unsettled=due, examples=(*report.examples, *examples))
+            if scan.trouble is not None:
+                report = replace(report, unseen={**report.unseen, source.name: scan.trouble})
     return report
 
 

@@ -136,6 +136,7 @@ def gather(daemon: DaemonView) -> Situation:
             parts = [(state, number) for _, of, state, number in counts if of == name]
             done = sum(number for state, number in parts if state in ("settled", *WITHOUT_RECORDS))
             swaps[str(edition.serves)] = done, sum(number for _, number in parts)
+    live_uuids = [uuid for one in editions.values() if one.role == "live" for uuid in one.uuids]
     up = daemon.chroma_answers(CHROMA_PATIENCE)
     return Situation(
         at=time(),
@@ -152,10 +153,7 @@ def gather(daemon: DaemonView) -> Situation:
         reasons=reasons(daemon.journal, "quarantined"),
         swaps=swaps,
         chroma_up=up,
-        chroma_loads=daemon.chroma_loads(
-            [uuid for edition in editions.values() if edition.role == "live" for uuid in edition.uuids],
-            CHROMA_PATIENCE,
-        ),
+        chroma_loads=daemon.chroma_loads(live_uuids, CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
         collections=_collections(daemon, editions.values(), live.unwritable, up),
         sizes=_sizes(daemon.folders),

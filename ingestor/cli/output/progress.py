@@ -65,19 +65,15 @@ def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
         with err.status(Text(what)) as status:
             yield lambda how_far: status.update(Text(f"{what}: {line(how_far)}"))
     else:
-        yield RareLines(what)
+        last = monotonic()
 
+        def print_rarely(how_far: str) -> None:
+            nonlocal last
+            if monotonic() - last >= EVERY:
+                last = monotonic()
+                print(f"{what}: {line(how_far)}", file=sys.stderr, flush=True)
 
-class RareLines:
-    """Prints how far a step is, at most every five seconds. A shorter step prints nothing."""
-
-    def __init__(self, what: str) -> None:
-        self._what, self._last = what, monotonic()
-
-    def __call__(self, how_far: str) -> None:
-        if monotonic() - self._last >= EVERY:
-            self._last = monotonic()
-            print(f"{self._what}: {line(how_far)}", file=sys.stderr, flush=True)
+        yield print_rarely
 
 
 class Bar:
