@@ -24,8 +24,6 @@ from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import quantity
 
-_PACKED = ("before", "after")  # fields of an event that are not shown
-
 if TYPE_CHECKING:
     from ingestor.queries.inventory import CollectionInfo
     from ingestor.queries.status import SyncReport
@@ -215,7 +213,7 @@ def show_documents(
 def show_history(events: Sequence[Event], as_json: bool) -> None:
     """Print a line for each change: its time, what changed, in which document or collection, and why."""
     if as_json:
-        shown = [{key: value for key, value in asdict(one).items() if key not in _PACKED} for one in events]
+        shown = [{k: v for k, v in asdict(one).items() if k not in ("before", "after")} for one in events]
         print(json.dumps(shown))
         return
     if not events:
