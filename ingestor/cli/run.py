@@ -60,8 +60,8 @@ def init(
         foreign = _foreign_languages(documents)
         if foreign is not None:
             text = text.replace("embedding:\n", f"# {foreign}\nembedding:\n{_MULTILINGUAL}")
-            found = f"{foreign[0].upper()}{foreign[1:]}"
-            print(f"{found}.\n{path} names a model to choose instead.", file=sys.stderr)
+            warning = f"{foreign[0].upper()}{foreign[1:]}"
+            print(f"{warning}.\n{path} names a model to choose instead.", file=sys.stderr)
         path.write_text(text.replace("path: ./documents\n", f"path: {json.dumps(str(documents))}\n"))
         words = f"Wrote {path} for the documents in {documents}. To index them: "
     else:

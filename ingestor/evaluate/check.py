@@ -115,8 +115,8 @@ def check(config: Config, request: CheckRequest, progress: Progress, now: float)
         request.recall_file.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
     checked = Checked(request, recall, mean, before, refused)
     fell, passed = checked.fell, checked.is_within_tolerance
-    found = CheckResult(request.collection, request.questions.name, mean.mean, fell, passed, now)
-    run_status.write_check(config.state, found)
+    result = CheckResult(request.collection, request.questions.name, mean.mean, fell, passed, now)
+    run_status.write_check(config.state, result)
     return checked
 
 

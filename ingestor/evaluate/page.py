@@ -199,10 +199,9 @@ def _mark(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) ->
     """
     start, end = span
     edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
-    found = [any(low <= a and b <= high for low, high in held) for a, b in pairwise(edges)]
     return "".join(
-        _tag(text[a:b], tags[0 if inside else 1])
-        for (a, b), inside in zip(pairwise(edges), found, strict=True)
+        _tag(text[a:b], tags[0] if any(low <= a and b <= high for low, high in held) else tags[1])
+        for a, b in pairwise(edges)
     )
 
 

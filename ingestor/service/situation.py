@@ -198,6 +198,9 @@ def _sizes(folders: Mapping[str, Path]) -> dict[str, int]:
     return sizes
 
 
+_PAGES = ("freelist_count", "page_size")  # pragmas of SQLite
+
+
 def _dead(daemon: DaemonView) -> dict[str, int]:
     """Return how many bytes of our SQLite files are free pages.
 
@@ -208,8 +211,8 @@ def _dead(daemon: DaemonView) -> dict[str, int]:
         path = daemon.folders["state"] / f"{name}.sqlite3"
         with suppress(sqlite3.Error):
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
-                (pages,), (size,) = db.execute("PRAGMA freelist_count"), db.execute("PRAGMA page_size")
-            counts[name] = pages[0] * size[0]
+                pages, size = (db.execute(f"PRAGMA {what}").fetchone()[0] for what in _PAGES)
+            counts[name] = pages * size
     return counts
 
 

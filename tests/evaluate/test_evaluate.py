@@ -171,7 +171,7 @@ def test_interrupted_run_names_resume_command(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cutting, "_chunk_all", interrupted)
+    monkeypatch.setattr(cutting, "_chunk", interrupted)
     answer = ask("evaluate")
     assert (answer.code, answer.out) == (130, "")
     assert answer.err == "interrupted: run the same command again to resume\n"
