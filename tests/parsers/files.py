@@ -1,7 +1,6 @@
 """Writers of small files in the binary formats, as little as each format asks for."""
 
 import io
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 
@@ -47,14 +46,6 @@ def relations(*targets: tuple[str, str, str]) -> str:
 
 def _mode(target: str) -> str:
     return ' TargetMode="External"' if ":" in target else ""
-
-
-def strict(package: bytes) -> bytes:
-    """The same Office file as Strict Open XML has it."""
-    with zipfile.ZipFile(io.BytesIO(package)) as archive:
-        parts = {name: archive.read(name).decode() for name in archive.namelist()}
-    usual = re.compile(r"http://schemas\.openxmlformats\.org/(\w+ml|officeDocument)/2006/")
-    return zipped({name: usual.sub(r"http://purl.oclc.org/ooxml/\1/", xml) for name, xml in parts.items()})
 
 
 def docx(body: str, links: Mapping[str, str] | None = None, **parts: str) -> bytes:

@@ -3,33 +3,24 @@
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.registry import Options, find
 from ingestor.text.outline import outline
 from ingestor.text.sections import headings
+from tests.parsers.laws import parser
 
 LABELS = {
     "rst": [
-        ".. _a-label:",
-        ".. _`a: label`:",
-        ".. setting:: DEBUG",
-        ".. index::\n   single: pump\n   pair: a; b",
-        ".. index:: single: pump",
-        ".. module:: a.b\n   :synopsis: Of pumps.",
-        ".. py:currentmodule:: a.b",
-        ".. highlight:: c",
-        ".. cssclass:: wide\n\n.. _inner:",
+        ".. _a-label:", ".. _`a: label`:", ".. setting:: DEBUG", ".. index::\n   single: pump\n   pair: a; b",
+        ".. index:: single: pump", ".. module:: a.b\n   :synopsis: Of pumps.", ".. py:currentmodule:: a.b",
+        ".. highlight:: c", ".. cssclass:: wide\n\n.. _inner:",
     ],
     "markdown": [
-        '<a name="x"></a>',
-        "<a id='x'></a> <a id='y'></a>",
-        '<a name="x"/>',
-        "<!-- a --> <a id=x></a>",
+        '<a name="x"></a>', "<a id='x'></a> <a id='y'></a>", '<a name="x"/>', "<!-- a --> <a id=x></a>",
         "(a-label)=",
     ],
     "asciidoc": ["[[a-label]]", "[#a-label]\n[role=wide]"],
     "org": ["#+NAME: pumps\n#+CAPTION: All of them", "<<a-label>>", "#+ATTR_HTML: :width 3"],
     "latex": [r"\phantomsection\label{a}", "\\clearpage\n\\index{pump}", r"\hypertarget{a}{%", r"\label{a}%"],
-}
+}  # fmt: skip
 COMMENTS = {
     "rst": [".. of pumps", "..\n   of pumps\n\n   and more"],
     "markdown": ["<!-- of pumps -->", "<!-- a -->\n<!-- b -->"],
@@ -39,24 +30,16 @@ COMMENTS = {
 }
 NONE = {
     "rst": [
-        ".. _a link: https://example.org",
-        ".. _other: label_",
-        "__ https://example.org",
-        ".. function:: f(x)",
-        ".. py:method:: f(x)",
-        ".. setting:: DEBUG\n\n   It has a body.",
-        ".. versionadded:: 3.2",
-        ".. note:: mind",
-        ".. image:: a.png",
-        ".. automodule:: a\n   :members:",
-        ".. toctree::\n\n   a",
-        ".. [1] A footnote.",
+        ".. _a link: https://example.org", ".. _other: label_", "__ https://example.org",
+        ".. function:: f(x)", ".. py:method:: f(x)", ".. setting:: DEBUG\n\n   It has a body.",
+        ".. versionadded:: 3.2", ".. note:: mind", ".. image:: a.png", ".. automodule:: a\n   :members:",
+        ".. toctree::\n\n   a", ".. [1] A footnote.",
     ],
     "markdown": ['<a name="x">text</a>', "<b></b>", "(a label)=", "<a id=x></a> text", "<!-- a --> text"],
     "asciidoc": [".A title\ntext", "[[a]]text"],
     "org": ["#+TITLE: Pumps", "<<a>> text"],
     "latex": [r"\label{a} text", "text\n\\index{pump}", r"\include{a}"],
-}
+}  # fmt: skip
 HEADING = {
     "rst": "Title\n=====",
     "markdown": "# Title",
@@ -67,9 +50,7 @@ HEADING = {
 
 
 def parsed(kind: str, source: str) -> Document:
-    plugin = find("parsers", kind)
-    document: Document = plugin.build(Options()).parse(Blob(source.encode(), f"a.{kind}"))
-    return document
+    return parser(kind).parse(Blob(source.encode(), f"a.{kind}"))
 
 
 def cases(table: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -108,8 +89,3 @@ def test_label_behind_a_heading_is_in_its_section() -> None:
     document = parsed("latex", "\\section{One}\n\\label{one}\nText.\n")
     assert [block.kind for block in document.blocks] == ["heading", "label", "paragraph"]
     assert [heading.end for heading in headings(document)] == [document.text.index("\n")]
-
-
-@pytest.mark.parametrize("source", ["<!-- a -->" * 300 + "x", "<a id=x></a>" * 300 + "x", "<!--" * 3000])
-def test_many_comments_are_read_in_linear_time(source: str) -> None:
-    assert parsed("markdown", source).blocks

@@ -2,43 +2,10 @@ from itertools import product
 
 import pytest
 
-from ingestor.model import Blob
 from ingestor.parsers.pdf.layout import without_running_headers
 from ingestor.parsers.pdf.lines import Line, PageLines
-from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from tests.parsers.files import pdf
-from tests.parsers.laws import obeys_laws
 
-PER_PAGE = 30
 NAMES = ["".join(letters) for letters in product("abcdefg", "klmnop")]
-
-
-def _price_list(rows: int) -> bytes:
-    """A row of names on top of each page, as spreadsheets repeat it; each cell has a border."""
-    pages, step = [], 24
-    for begin in range(0, rows, PER_PAGE):
-        lines = [("Number", "Description", "Price")]
-        lines += [(f"A-{n:04}", f"Article {n}", f"{n}.25") for n in range(begin, min(begin + PER_PAGE, rows))]
-        pages.append(
-            [
-                (x, 770 - step * at, 10, said)
-                for at, row in enumerate(lines)
-                for x, said in zip((50, 150, 400), row, strict=True)
-            ]
-        )
-    ys = range(784, 784 - step * (PER_PAGE + 2), -step)
-    drawn = "".join(f"40 {y} m 500 {y} l S " for y in ys)
-    drawn += "".join(f"{x} {ys[-1]} m {x} 784 l S " for x in (40, 140, 390, 500))
-    return pdf(pages, lines=drawn)
-
-
-def test_table_whose_first_row_repeats_on_every_page_is_kept() -> None:
-    document = obeys_laws(PLUGIN.build(PdfOptions()), Blob(_price_list(300), "a.pdf"))
-    assert document is not None
-    assert {block.kind for block in document.blocks} == {"table"}
-    rows = [line for line in document.text.splitlines() if line.startswith("A-")]
-    assert len(rows) == 300
-    assert rows[299] == "A-0299 Article 299 299.25"
 
 
 def line(text: str, baseline: float, **facts: object) -> Line:

@@ -43,36 +43,22 @@ def at(text: str, place: int, **facts: object) -> Line:
         (["It ends.", at("next column", -20)], [("paragraph", "It ends."), ("paragraph", "next column")]),
         (["• a", "still a", "• b"], [("list", "• a still a\n• b")]),
         (["1. a", "2. b", at("text", 4)], [("list", "1. a\n2. b"), ("paragraph", "text")]),
-        (
-            ["So:", at("if x:", 1, mono=True), at("y", 2, mono=True, left=74.0)],
-            [("paragraph", "So:"), ("code", "if x:\n    y")],
-        ),
+        (["So:", at("if x:", 1, mono=True), at("y", 2, mono=True, left=74.0)],
+         [("paragraph", "So:"), ("code", "if x:\n    y")]),
         ([at("the file", 0), at("name", 1, mono=True)], [("paragraph", "the file name")]),
         ([at("a", 0), at("b", 0, left=200.0)], [("paragraph", "a b")]),
-        (
-            [
-                at("--log", 0, right=90.0),
-                at("Logs.", 1, left=90.0),
-                at("-q", 2, right=90.0),
-                at("Is quiet.", 3, left=90.0),
-            ],
-            [
-                ("definition", "--log"),
-                ("paragraph", "Logs."),
-                ("definition", "-q"),
-                ("paragraph", "Is quiet."),
-            ],
-        ),
-        (
-            [at("An entry of a list of books", 0), at("goes on", 1, left=90.0)],
-            [("paragraph", "An entry of a list of books goes on")],
-        ),
-        (
-            [at("above", 0), at("short", 1, right=90.0), at("Deeper.", 2, left=90.0)],
-            [("paragraph", "above short\nDeeper.")],
-        ),
+        ([at("--log", 0, right=90.0), at("Logs.", 1, left=90.0), at("-q", 2, right=90.0),
+          at("Is quiet.", 3, left=90.0)],
+         [("definition", "--log"), ("paragraph", "Logs."), ("definition", "-q"), ("paragraph", "Is quiet.")]),
+        ([at("An entry of a list of books", 0), at("goes on", 1, left=90.0)],
+         [("paragraph", "An entry of a list of books goes on")]),
+        ([at("above", 0), at("short", 1, right=90.0), at("Deeper.", 2, left=90.0)],
+         [("paragraph", "above short\nDeeper.")]),
+        (["as wide as all", at("lines are", 1), at("Ada wrote", -20)],
+         [("paragraph", "as wide as all lines are Ada wrote")]),
+        (["it has a tall", at("fraction in it", 2)], [("paragraph", "it has a tall fraction in it")]),
     ],
-)
+)  # fmt: skip
 def test_lines_become_paragraphs(said: list[str | Line], expected: list[tuple[str, str]]) -> None:
     assert composed(*said) == expected
 
@@ -120,17 +106,19 @@ def test_line_with_wide_gaps_stays_a_line(place: int) -> None:
 @pytest.mark.parametrize(
     ("title", "said"),
     [
-        ("Methods", ["Methods"]),
-        ("Methods", ["2.1 METHODS"]),
-        ("Methods", ["Chapter 3", "Methods"]),
-        ("A long title", ["A long", "title"]),
-        ("2.1 Methods", ["2.1", "Methods"]),
+        ("Methods", ["Methods"]), ("Methods", ["2.1 METHODS"]), ("Methods", ["Chapter 3", "Methods"]),
+        ("A long title", ["A long", "title"]), ("2.1 Methods", ["2.1", "Methods"]),
     ],
-)
+)  # fmt: skip
 def test_titles_of_the_outline_are_found_on_their_page(title: str, said: list[str]) -> None:
     found = composed(*said, "text of the section, and Methods in it", outline=(Bookmark(title, 2, 0),))
     assert found[0] == ("heading", " ".join(said))
     assert found[1][0] == "paragraph"
+
+
+def test_page_number_above_a_title_of_the_outline_is_no_part_of_the_title() -> None:
+    found = composed("(3)", "Methods", "text of the section", outline=(Bookmark("Methods", 2, 0),))
+    assert found[1] == ("heading", "Methods")
 
 
 def test_repeated_lines_are_omitted_at_the_edge_and_kept_inside() -> None:
@@ -185,19 +173,6 @@ def test_any_lines_become_ordered_blocks_of_their_pages(
     blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
     found = [block.page for block in composer.blocks]
     assert found == sorted(found, key=lambda page: page or 0)
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (["as wide as all", at("lines are", 1), at("Ada wrote", -20)], "as wide as all lines are Ada wrote"),
-        (["it has a tall", at("fraction in it", 2)], "it has a tall fraction in it"),
-    ],
-)
-def test_paragraph_continues_in_the_next_column_and_after_a_tall_line(
-    said: list[str | Line], expected: str
-) -> None:
-    assert composed(*said) == [("paragraph", expected)]
 
 
 @pytest.mark.parametrize("mark", "▶►➢❖✓\uf0b7")

@@ -1,14 +1,16 @@
 import gzip
 import io
 import zipfile
+from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingestor.core.content_types import TEXT_KINDS, code_language, is_text
 from ingestor.model import Blob
 from ingestor.parsers.shared.detect import content_type, is_binary, parser_kind, with_type
+from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.ports import BadDocument
 from ingestor.registry import kinds
 
@@ -55,24 +57,14 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a.json", b"{}", None, "application/json"),
         ("Makefile", b"all:", None, "text/x-makefile"),
         ("notes", b"words", None, "text/plain"),
-        (
-            "1234.host:2,S",
-            b"Received: by x\n from y\r\nFrom: a@b\r\nDate: now\r\n\r\nText",
-            None,
-            "message/rfc822",
-        ),
+        ("1:2,S", b"Received: by x\n from y\r\nFrom: a@b\r\nDate: now\r\n\r\nText", None, "message/rfc822"),
         ("notes", b"From: here\nto there\n\nDate: now", None, "text/plain"),
         ("a.txt", b".. _a:\n\nTitle\n=====\n", None, "text/x-rst"),
         ("a.txt", b"=====\nTitle\n=====\n\nIt has ``code``.\n", None, "text/x-rst"),
         ("a.txt", b"=======\n Title\n=======\r\n\r\nSee :ref:`this`.\r\n", None, "text/x-rst"),
         ("a.txt", b"Text.\n\nTitle\n~~~~~~~\n\nAs follows::\n\n  code\n", None, "text/x-rst"),
         ("a.txt", "Prüfung\n-------\n\n:class:`A.b`\n".encode(), None, "text/x-rst"),
-        (
-            "a.txt",
-            b"Title\n=====\n\nPlain, with `one' and ``two'' quotes: it has no markup.\n",
-            None,
-            "text/plain",
-        ),
+        ("a.txt", b"Title\n=====\n\nPlain, with `one' and ``two'' quotes.\n", None, "text/plain"),
         ("a.txt", b"A long title\n=====\n\nwith ``code``\n", None, "text/plain"),
         ("a.txt", b"no title\n\nwith ``code`` and :ref:`x`\n", None, "text/plain"),
         ("a.txt", b"two\nlines\n=====\n\nwith ``code``\n", None, "text/plain"),
@@ -113,10 +105,8 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a.zip", zipped(), None, "application/zip"),
         ("a", zipped("mimetype", "OEBPS/a.xhtml"), None, "application/epub+zip"),
         (
-            "a.zip",
-            zipped("[Content_Types].xml", "word/document.xml"),
-            None,
-            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            "a.zip", zipped("[Content_Types].xml", "word/document.xml"), None,
+            f"{OFFICE}.wordprocessingml.document",
         ),
         # what stands elsewhere than in the first bytes
         ("a.pdf", bytes(128) + PDF, None, "application/pdf"),
@@ -133,7 +123,7 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a.txt", "\ufeffwords".encode("utf-16-le"), None, "text/plain"),
         ("a.txt", "many words".encode("utf-16-le"), None, "text/plain"),
     ],
-)
+)  # fmt: skip
 def test_content_type_follows_from_name_bytes_and_declaration(
     name: str, data: bytes, declared: str | None, expected: str
 ) -> None:
@@ -143,18 +133,12 @@ def test_content_type_follows_from_name_bytes_and_declaration(
 @pytest.mark.parametrize(
     ("content_type", "kind"),
     [
-        ("text/markdown", "markdown"),
-        ("text/plain", "text"),
-        ("text/html", "html"),
-        ("text/x-anything", "text"),
-        ("application/json", "json"),
-        ("application/pdf", "pdf"),
-        ("application/epub+zip", "epub"),
-        (f"{OFFICE}.wordprocessingml.document", "docx"),
-        ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"),
-        ("application/atom+xml", "xml"),
+        ("text/markdown", "markdown"), ("text/plain", "text"), ("text/html", "html"),
+        ("text/x-anything", "text"), ("application/json", "json"), ("application/pdf", "pdf"),
+        ("application/epub+zip", "epub"), (f"{OFFICE}.wordprocessingml.document", "docx"),
+        ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"), ("application/atom+xml", "xml"),
     ],
-)
+)  # fmt: skip
 def test_content_type_selects_the_parser(content_type: str, kind: str) -> None:
     assert parser_kind(content_type) == kind
 
@@ -177,16 +161,11 @@ def test_unsupported_format_is_named_with_advice(content_type: str, look: str) -
 @pytest.mark.parametrize(
     ("content_type", "language"),
     [
-        ("text/x-python", "python"),
-        ("text/x-c++", "c++"),
-        ("text/javascript", "javascript"),
-        ("application/yaml", "yaml"),
-        ("application/x-ipynb+json", None),
-        ("text/x-rst", None),
-        ("text/plain", None),
-        ("application/pdf", None),
+        ("text/x-python", "python"), ("text/x-c++", "c++"), ("text/javascript", "javascript"),
+        ("application/yaml", "yaml"), ("application/x-ipynb+json", None), ("text/x-rst", None),
+        ("text/plain", None), ("application/pdf", None),
     ],
-)
+)  # fmt: skip
 def test_content_type_names_the_language(content_type: str, language: str | None) -> None:
     assert code_language(content_type) == language
 
@@ -222,26 +201,19 @@ def test_few_nul_bytes_among_text_are_damage(data: bytes, expected: str) -> None
 
 
 TYPES = (
-    ("docs/*.txt", "text/x-rst"),
-    ("*.TXT", "text/plain"),
-    ("*.inc", "text/x-php"),
-    ("notes*", "text/org"),
-)
+    ("docs/*.txt", "text/x-rst"), ("*.TXT", "text/plain"), ("*.inc", "text/x-php"), ("notes*", "text/org"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("key", "data", "expected"),
     [
-        ("docs/a.txt", b"plain", "text/x-rst"),
-        ("docs/deeper/a.txt", b"plain", "text/x-rst"),
-        ("other/a.txt", b"plain", "text/plain"),
-        ("docs/a.TXT", b".. _a:\n\nTitle\n=====\n", "text/plain"),
-        ("b.zip/!/c/notes.md", b"plain", "text/org"),
-        ("lib/a.inc", b"<html>", "text/x-php"),
-        ("notes.pdf", b"%PDF-1.7", "application/pdf"),
-        ("notes", b"a\0b", "application/octet-stream"),
+        ("docs/a.txt", b"plain", "text/x-rst"), ("docs/deeper/a.txt", b"plain", "text/x-rst"),
+        ("other/a.txt", b"plain", "text/plain"), ("docs/a.TXT", b".. _a:\n\nTitle\n=====\n", "text/plain"),
+        ("b.zip/!/c/notes.md", b"plain", "text/org"), ("lib/a.inc", b"<html>", "text/x-php"),
+        ("notes.pdf", b"%PDF-1.7", "application/pdf"), ("notes", b"a\0b", "application/octet-stream"),
     ],
-)
+)  # fmt: skip
 def test_config_sets_the_type_of_text_by_name(key: str, data: bytes, expected: str) -> None:
     name = key.rpartition("/")[2]
     assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
@@ -259,3 +231,13 @@ def test_every_parser_of_text_can_be_named() -> None:
     assert {kind for kind in kinds("parsers") if not is_binary(kind)} - TEXT_KINDS.keys() == {
         "code", "image", "mail",
     }  # fmt: skip
+
+
+@given(st.text(alphabet="/.aé", max_size=12))
+@example("https://x/y/")
+@example("a/.hidden")
+@example("a/b.")
+@example("a/..")
+def test_names_and_suffixes_are_those_of_pathlib(key: str) -> None:
+    assert file_name(key) == PurePosixPath(key).name
+    assert suffix(file_name(key)) == PurePosixPath(key).suffix

@@ -2,10 +2,7 @@
 
 import pytest
 
-from ingestor.model import Blob
 from ingestor.parsers.shared.numbers import parse_integer, raise_digits, write_number
-from ingestor.registry import find
-from tests.parsers.files import odf
 
 
 @pytest.mark.parametrize(
@@ -42,10 +39,3 @@ def test_raised_digits_become_superscripts(text: str, shown: str) -> None:
 )
 def test_only_plain_digits_are_a_number(text: str, number: int) -> None:
     assert parse_integer(text, 7) == number
-
-
-@pytest.mark.parametrize("level", ["9" * 5000, "²"])
-def test_heading_of_an_absurd_level_is_read(level: str) -> None:
-    plugin = find("parsers", "odf")
-    data = odf("text", f'<text:h text:outline-level="{level}">Title</text:h>')
-    assert "Title" in plugin.build(plugin.options()).parse(Blob(data, "a.odt")).text
