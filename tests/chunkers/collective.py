@@ -4,7 +4,7 @@ def test_collection_is_always_as_if_made_at_once() -> None:
     keep(PLUGIN, {"target": 20})
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
-from ingestor.model import Chunking, Document, Sums, Vectors
+from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective
 from ingestor.registry import Plugin
-from tests.chunkers.laws import TOKENS, WORDS, essay
+from tests.chunkers.laws import TOKENS, WORDS, Noting, essay
+from tests.examples import examples
 
 # The laws, by name: a broken engine must be found out by one of them.
 MADE_AT_ONCE = "every document is cut as if the collection were made at once"
@@ -36,12 +37,7 @@ class Keeper(RuleBasedStateMachine):
     """Keeps a collection as the engine does: sums and intervals, and visits only to those that are due."""
 
     def __init__(
-        self,
-        chunker: Chunker,
-        visits: list[str],
-        widened: int,
-        read: Callable[[str], Document],
-        joins: bool,
+        self, chunker: Chunker, visits: list[str], widened: int, read: Callable[[str], Document], joins: bool
     ) -> None:
         super().__init__()
         self.read = read
@@ -50,11 +46,7 @@ class Keeper(RuleBasedStateMachine):
         self.visits, self.widened, self.joins = visits, widened, joins
         self.documents: dict[str, Document] = {}
         self.kept: dict[str, Chunking] = {}
-        self.seen: set[str] = set()
-
-    def embed(self, items: Sequence[str]) -> Vectors:
-        self.seen.update(items)
-        return fake(items)
+        self.embed = Noting(fake)
 
     def others(self, name: str) -> Sums | None:
         sums = [kept.sums for other, kept in self.kept.items() if other != name and kept.sums is not None]
@@ -80,10 +72,10 @@ class Keeper(RuleBasedStateMachine):
         value = self.statistic.value(np.sum(sums, axis=0))
         due = {name for name, kept in self.kept.items() if self._is_due(kept, value)}
         self.visits.extend(due)
-        before, seen = {name: self.kept[name].chunks for name in due}, set(self.seen)
+        before, seen = {name: self.kept[name].chunks for name in due}, {*self.embed.texts}
         for name in due:
             self.kept[name] = self.chunker.chunk(self.documents[name], self.embed, self.others(name))
-        assert self.seen == seen, NOT_EMBEDDED
+        assert {*self.embed.texts} == seen, NOT_EMBEDDED
         changed = [self.kept[name].chunks != chunks for name, chunks in before.items()]
         assert self.joins or all(changed), NOT_IN_VAIN
 
@@ -134,12 +126,12 @@ def keep(
     chunker joins small chunks, so that other cuts may leave the same chunks.
     """
     chunker, visits = plugin.build(plugin.options(**options), TOKENS), list[str]()
-    searching = settings(max_examples=8, stateful_step_count=12, deadline=None)
+    searching = examples(24, stateful_step_count=12)
     if widened or broken:
         searching = settings(
             searching, max_examples=200, phases=[Phase.generate], derandomize=True, database=None
         )
-    for _ in range(5):  # eight random histories may change no statistic so far that a document is due
+    for _ in range(12):  # a few random histories may change no statistic so far that a document is due
         run_state_machine_as_test(partial(Keeper, chunker, visits, widened, read, joins), settings=searching)
         if visits:
             break

@@ -15,19 +15,15 @@ from typing import Any
 import pytest
 
 from benchmarks._needs import Missing, evaluation
-from ingestor.model import Blob, Chunk, Document
-from ingestor.parsers.shared import detect
-from ingestor.registry import find
+from ingestor.model import Chunk, Document
+from tests.chunkers.laws import parsed
 
 FOLDER = Path(__file__).parent / "golden"
 
 
 def sample(name: str) -> Document:
     """One of the texts under ``golden/texts``, read by the parser that reads such files."""
-    blob = Blob((FOLDER / "texts" / name).read_bytes(), name)
-    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
-    document: Document = plugin.build(plugin.options()).parse(blob)
-    return document
+    return parsed((FOLDER / "texts" / name).read_bytes(), name)
 
 
 def corpus(name: str) -> str:

@@ -1,15 +1,12 @@
-"""What every chunker owes, whatever its strategy. A strategy's test file subclasses ``ChunkerLaws``:
+"""Laws of every chunker, whatever its strategy. The test file of a strategy applies them:
 
-    class TestSentence(ChunkerLaws):
-        plugin = PLUGIN
-        options = {"max_sentences": 3, "overlap": 1}
-        overlaps = True
+    TestSentence = laws(PLUGIN, {"max_sentences": 3, "overlap": 1}, overlaps=True)
 
-A law that does not hold for a strategy by its nature is switched off by name (``local = False``), with
-the reason beside it.
+A law that does not hold for a strategy by its nature is switched off by name (``local=False``), with the
+reason beside it. A strategy whose documents are not plain text subclasses ``ChunkerLaws``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import pairwise
@@ -23,10 +20,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ingestor.core.metadata_keys import EXTRAS
-from ingestor.model import Block, Chunk, Chunking, Document, Vectors
+from ingestor.model import Blob, Block, Chunk, Chunking, Document, Vectors
+from ingestor.ports import Embed
 from ingestor.registry import Plugin
+from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 from tests.examples import examples
+from tests.parsers.laws import parser_of
 
 TOKENS = Tokens()
 Options = Mapping[str, Any]
@@ -46,35 +46,12 @@ LOOSE = [
 HEAVY = ["擦拭水泵", "𠮷野家", "🜁🜂", "ꙮ", "𒀀𒀁"]  # letters of several tokens each
 ENDS = [". ", "! ", "? ", ", ", "; ", "。", "？", "، ", " (", ") ", "…"]
 GAPS = [
-    "\n",
-    "\n\n",
-    "\r\n",
-    "\r\n\r\n",
-    " ",
-    "\t",
-    "\n- ",
-    "\n# H\n",
-    "\n\\section{H}\n",
-    "\nH\n=\n",
-    "\u00a0",
-    "\u200b",
-    "\x0c",
-]
+    "\n", "\n\n", "\r\n", "\r\n\r\n", " ", "\t", "\n- ", "\n# H\n", "\n\\section{H}\n", "\nH\n=\n", "\u00a0",
+    "\u200b", "\x0c",
+]  # fmt: skip
 MONOTONOUS = [
-    "x",
-    "\n",
-    " ",
-    ". ",
-    "字",
-    "字。",
-    FAMILY,
-    "e\u0301",
-    "word ",
-    "(",
-    '"',
-    "# a\n",
-    "| a | b |\n",
-]
+    "x", "\n", " ", ". ", "字", "字。", FAMILY, "e\u0301", "word ", "(", '"', "# a\n", "| a | b |\n",
+]  # fmt: skip
 
 CLUSTERS = regex.compile(r"\X")
 NOTHING = ["", " ", "\n\n\t \r\n", "\u2003\u3000"]
@@ -148,11 +125,7 @@ odd_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 
 # The laws are inherited, so hypothesis sees each of them called on several classes.
-searching = examples(
-    60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
-)
+searching = examples(60, suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow])
 
 
 def fake_embed(items: Sequence[str]) -> Vectors:
@@ -164,6 +137,23 @@ def fake_embed(items: Sequence[str]) -> Vectors:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+class Noting:
+    """An embedding model that notes the texts it is given."""
+
+    def __init__(self, model: Embed = fake_embed) -> None:
+        self.model, self.texts = model, list[str]()
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        self.texts.extend(texts)
+        return self.model(texts)
+
+
+def parsed(text: str | bytes, name: str = "a.md") -> Document:
+    """Return the document that the parser for this name makes of a text."""
+    blob = Blob(text if isinstance(text, bytes) else text.encode(), name)
+    return parser_of(blob).parse(blob)
+
+
 def essay(paragraphs: int, start: int = 0) -> str:
     """Prose in paragraphs of two to six sentences, all different."""
     topics = ["basil", "nitrate", "the pump", "morning light", "a slow river", "copper wire", "the committee"]
@@ -172,11 +162,8 @@ def essay(paragraphs: int, start: int = 0) -> str:
     for number in range(start, start + paragraphs):
         sentences = []
         for at in range(2 + number % 5):
-            subject, verb, thing = (
-                topics[(number + at) % 7],
-                verbs[(number * 3 + at) % 7],
-                topics[(at * 2 + 3) % 7],
-            )
+            subject, verb = topics[(number + at) % 7], verbs[(number * 3 + at) % 7]
+            thing = topics[(at * 2 + 3) % 7]
             sentences.append(f"In case {number}, {subject} {verb} {thing}, or so note {at} says.")
         written.append(" ".join(sentences))
     return "\n\n".join(written)
@@ -190,6 +177,16 @@ def case(text: str) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"the text: {text!r}")
         raise
+
+
+def lose_nothing(text: str, found: Iterable[Span]) -> None:
+    """Check that spans are in order and apart, none is empty, and only whitespace lies outside of them."""
+    at = 0
+    for start, end in found:
+        assert at <= start < end
+        assert not text[at:start].strip()
+        at = end
+    assert not text[at:].strip()
 
 
 def spans(chunk: Chunk) -> tuple[tuple[int, int], ...]:
@@ -216,10 +213,8 @@ class ChunkerLaws:
     limited: ClassVar[Options] = {"min_tokens": 12, "max_tokens": 40}  # on top of ``options``, for the limits
     # Further options for the same laws: the smallest sizes that a config may name, overlaps of 0 and 1.
     tight: ClassVar[Sequence[Options]] = (
-        {"max_tokens": 4},
-        {"min_tokens": 2, "max_tokens": 5},
-        {"min_tokens": 4, "max_tokens": 8},
-    )
+        {"max_tokens": 4}, {"min_tokens": 2, "max_tokens": 5}, {"min_tokens": 4, "max_tokens": 8},
+    )  # fmt: skip
     overlaps: ClassVar[bool] = False  # chunks may repeat text of the one before
     local: ClassVar[bool] = True  # an edit at the end leaves the chunks of the first half alone
     contiguous: ClassVar[bool] = True  # chunks are single spans
@@ -367,3 +362,8 @@ class ChunkerLaws:
     def test_text_of_five_megabytes_is_cut(self, unit: str) -> None:
         text = unit * (5_000_000 // len(unit.encode()))
         assert self.cut(text) or not text.strip()
+
+
+def laws(plugin: Plugin, options: Options | None = None, **attributes: Any) -> type[ChunkerLaws]:
+    """Return the laws for a strategy with these options. ``attributes`` replace those of ``ChunkerLaws``."""
+    return type("Laws", (ChunkerLaws,), {"plugin": plugin, "options": options or {}, **attributes})

@@ -57,21 +57,16 @@ def test_empty_mapping_cuts_all_documents_alike_and_has_the_former_recipe() -> N
     assert "by_type" in recipe_options(options())
 
 
-@pytest.mark.parametrize(
-    ("mapping", "document", "strategy"),
-    [
+def test_first_key_that_matches_names_the_strategy() -> None:
+    for mapping, document, strategy in [
         ({"text/markdown": "sentence"}, PROSE, "sentence"),
         ({"text/*": "paragraph", "text/markdown": "sentence"}, PROSE, "paragraph"),
         ({"code": "structure", "text/x-python": "fixed"}, CODE, "structure"),
         ({"text/x-python": "fixed", "code": "structure"}, CODE, "fixed"),
         ({"code": "structure"}, PROSE, "recursive"),
         ({"text/html": "structure"}, PROSE, "recursive"),
-    ],
-)
-def test_first_key_that_matches_names_the_strategy(
-    mapping: dict[str, str], document: Document, strategy: str
-) -> None:
-    assert texts(cut(build("recursive", by_type=mapping), document)) == alone(strategy, document)
+    ]:
+        assert texts(cut(build("recursive", by_type=mapping), document)) == alone(strategy, document)
 
 
 def test_context_and_limits_beside_the_mapping_hold_for_all() -> None:
@@ -114,21 +109,18 @@ def test_answers_reach_a_strategy_that_uses_a_language_model() -> None:
     assert asked
 
 
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
+def test_mapping_that_makes_no_sense_is_refused() -> None:
+    for mapping, message in [
         ({"html": "structure"}, "html must be `code` or a content type, such as text/html or text/*"),
         ({"code": "nothing"}, "unknown chunker 'nothing'"),
         ({"code": "auto"}, "must be a strategy other than `auto`, without `by_type`"),
         ({"code": {"strategy": "fixed", "by_type": {"code": "fixed"}}}, "without `by_type`"),
         ({"code": {"strategy": "structure", "size": 3}}, "structure: size: Extra inputs"),
         ({"code": {"strategy": "structure", "context": "none"}}, "by_type: code: `context` must be the same"),
-    ],
-)
-def test_mapping_that_makes_no_sense_is_refused(mapping: Any, message: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        find("chunkers", "recursive").options(by_type=mapping)
-    assert message in str(caught.value)
+    ]:
+        with pytest.raises(ValidationError) as caught:
+            find("chunkers", "recursive").options(by_type=mapping)
+        assert message in str(caught.value)
 
 
 def test_strategy_with_a_statistic_of_the_collection_is_refused() -> None:

@@ -1,6 +1,5 @@
 """The changepoint strategy against the laws of all chunkers, and its options."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,28 +8,21 @@ import pytest
 from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
 from ingestor.chunkers.parts import prices, small_pieces, starts_section
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
-from ingestor.model import Blob, Block, Chunking, Document, Vectors
+from ingestor.model import Block, Chunking, Document
 from ingestor.ports import Collective
-from ingestor.registry import Options, find
 from ingestor.segmentation import changepoint as changepoints
 from ingestor.segmentation.changepoint import LEVELS, WHOLE, Solutions
 from ingestor.segmentation.fixed_point import Integers
 from ingestor.segmentation.pooling import mix
 from tests.chunkers.collective import MADE_AT_ONCE, NOT_IN_VAIN, keep
-from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
+from tests.chunkers.laws import TOKENS, Noting, essay, laws, parsed
 
 EMBED = HashingEmbedder(HashingOptions(dimensions=256)).embed
 
 
-class TestChangepoint(ChunkerLaws):
-    plugin = PLUGIN
-    options = {"target": 60}  # noqa: RUF012
-    local = False  # the penalty is the whole collection's
-
-
-class TestFixedPenalty(ChunkerLaws):
-    plugin = PLUGIN
-    options = {"target": 60, "penalty": 0.5, "vectors": "encoded"}  # noqa: RUF012
+# The penalty is the whole collection's.
+TestChangepoint = laws(PLUGIN, {"target": 60}, local=False)
+TestFixedPenalty = laws(PLUGIN, {"target": 60, "penalty": 0.5, "vectors": "encoded"})
 
 
 @pytest.mark.parametrize("more", [{}, {"vectors": "encoded"}])
@@ -47,24 +39,19 @@ def divided(text: str) -> Document:
     """A manual: its paragraphs begin a section, or are prose, a list, a table or code."""
     parts = text.split("\n\n")
     shapes = [
-        "## Part {n}\n\n{part}", "{part}", "- {part}\n- {part}", "{table}", "{part}", "```\n{part}\n```"
+        "## Part {n}\n\n{part}", "{part}", "- {part}\n- {part}", "{table}", "{part}", "```\n{part}\n```",
     ]  # fmt: skip
-    made = [
-        shapes[n % len(shapes)].format(n=n, part=part, table=table(part))
+    made = (
+        shapes[n % 6].format(n=n, part=part, table=table(part))
         for n, part in enumerate(parts)
         if part.strip()
-    ]
+    )
     return parsed("\n\n".join(made))
 
 
 def table(part: str) -> str:
     rows = [f"| {number} | {' '.join(line.split())} |" for number, line in enumerate(part.split(". "))]
     return "\n".join(["| number | line |", "|---|---|", *rows])
-
-
-def parsed(text: str) -> Document:
-    found: Document = find("parsers", "markdown").build(Options()).parse(Blob(text.encode(), "a.md"))
-    return found
 
 
 def test_collection_of_manuals_is_always_as_if_made_at_once() -> None:
@@ -94,11 +81,8 @@ def sizes(made: Chunking) -> list[int]:
     return TOKENS.counts([chunk.text for chunk in made.chunks])
 
 
-@pytest.mark.parametrize("target", [25, 60, 125, 300])
-@pytest.mark.parametrize("scope", ["collection", "document"])
-def test_mean_chunk_has_the_target_size_and_none_more_than_two_and_a_half_times_that(
-    target: int, scope: str
-) -> None:
+@pytest.mark.parametrize(("target", "scope"), [(25, "collection"), (125, "document")])
+def test_mean_chunk_has_the_target_size_and_none_2_5_times_that(target: int, scope: str) -> None:
     found = sizes(changepoint(target=target, scope=scope).chunk(Document(essay(200)), EMBED, None))
     assert 0.85 < sum(found) / len(found) / target < 1.15
     assert max(found) <= target * 5 // 2
@@ -127,17 +111,12 @@ def test_whole_collection_decides_the_price() -> None:
 
 
 def test_sums_of_chunkers_that_compare_other_pieces_are_kept_apart() -> None:
-    names = [
-        chunker.statistic
-        for options in (
-            {}, {"drift": 0.1}, {"target": 100}, {"max_tokens": 200}, {"vectors": "encoded"},
-            {"context": "none"},
-        )
-        if isinstance(chunker := changepoint(**options), Collective)
+    several: list[dict[str, object]] = [
+        {}, {"drift": 0.1}, {"target": 100}, {"max_tokens": 200}, {"vectors": "encoded"}, {"context": "none"},
     ]  # fmt: skip
-    assert len(names) == 6
-    assert names[0] == names[1]
-    assert len(set(names)) == 5
+    names = [getattr(changepoint(**options), "statistic", None) for options in several]
+    assert names[0] == names[1] is not None
+    assert len({*names}) == 5
 
 
 @pytest.mark.parametrize(("drift", "levels"), [(0.01, 1), (0.05, 2), (1, 16)])
@@ -181,40 +160,28 @@ def test_title_and_heading_are_pooled_in_unless_context_is_none() -> None:
 
 
 def test_new_title_embeds_the_title_alone() -> None:
-    asked: list[str] = []
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        asked.extend(texts)
-        return EMBED(texts)
-
+    embed = Noting(EMBED)
     chunker, document = changepoint(penalty=0.5), Document(essay(100), title="Notes")
     before = chunker.chunk(document, embed, None)
-    seen, asked[:] = set(asked), []
+    seen = {*embed.texts}
     after = chunker.chunk(replace(document, title="Letters"), embed, None)
-    assert set(asked) - seen == {"Letters"}
+    assert {*embed.texts} - seen == {"Letters"}
     assert after.chunks == before.chunks
     assert before.vectors is not None and after.vectors is not None
     assert (before.vectors != after.vectors).any(axis=1).all()
 
 
 @pytest.mark.parametrize(("vectors", "in_context"), [("pooled", True), ("encoded", False)])
-def test_pieces_of_a_table_are_filled_with_rows_and_embedded_in_context(
-    vectors: str, in_context: bool
-) -> None:
+def test_pieces_of_a_table_are_filled_with_rows_and_embedded_in_full(vectors: str, in_context: bool) -> None:
     lines = "\n".join(f"| Gate {n} | {n * 37} florins a year | paid in {n + 1800} |" for n in range(40))
     table = f"| Gate | Fee | Year |\n|---|---|---|\n{lines}"
     document = replace(parsed(f"# Fees\n\n{essay(8)}\n\n{table}\n\n{essay(2)}"), title="Harbour")
-    asked: list[str] = []
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        asked.extend(texts)
-        return EMBED(texts)
-
+    embed = Noting(EMBED)
     made = changepoint(vectors=vectors).chunk(document, embed, None)
-    rows = [text for text in asked if "florins" in text]
+    rows = [text for text in embed.texts if "florins" in text]
     assert all(text.startswith("Harbour\nFees\n") and "| Gate | Fee |" in text for text in rows) == in_context
     assert (max(TOKENS.count(text.rpartition("|---|\n")[2]) for text in rows) > 60) == in_context
-    assert all("florins" in text or "Harbour\n" not in text for text in asked)
+    assert all("florins" in text or "Harbour\n" not in text for text in embed.texts)
     assert all(TOKENS.count(chunk.text) <= 312 for chunk in made.chunks)
 
 
@@ -238,19 +205,14 @@ def test_neighbours_on_another_page_are_not_mixed_in() -> None:
 
 
 def test_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> None:
-    asked: list[str] = []
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        asked.extend(texts)
-        return EMBED(texts)
-
-    text = essay(300)
+    embed = Noting(EMBED)
+    text = essay(120)
     chunker = changepoint(penalty=0.5)
     before = chunker.chunk(Document(text), embed, None)
-    seen, asked[:] = set(asked), []
-    after = chunker.chunk(Document(text.replace("In case 150,", "In the case 150,", 1)), embed, None)
-    assert len(seen) > 300
-    assert len(set(asked) - seen) <= 2
+    seen = {*embed.texts}
+    after = chunker.chunk(Document(text.replace("In case 60,", "In the case 60,", 1)), embed, None)
+    assert len(seen) > 120
+    assert len({*embed.texts} - seen) <= 2
     assert before.vectors is not None and after.vectors is not None
     old = {vector.tobytes() for vector in before.vectors}
     assert sum(vector.tobytes() not in old for vector in after.vectors) <= 8
@@ -268,18 +230,10 @@ def test_no_chunk_ends_in_the_midst_of_a_sentence_or_with_a_colon_where_it_fits(
 
 
 def test_sections_and_their_labels_are_where_it_is_cut() -> None:
-    text = "".join(
-        f".. _label-{n}:\n\nSection {n}\n==========\n\n{'It says the same as all others. ' * 6}\n\n"
-        for n in range(10)
-    )
-    document: Document = find("parsers", "rst").build(Options()).parse(Blob(text.encode(), "a.rst"))
-    made = changepoint(target=100).chunk(document, EMBED, None).chunks
+    body = "It says the same as all others. " * 6
+    text = "".join(f".. _label-{n}:\n\nSection {n}\n==========\n\n{body}\n\n" for n in range(10))
+    made = changepoint(target=100).chunk(parsed(text, "a.rst"), EMBED, None).chunks
     assert sum(chunk.text.startswith(".. _label") for chunk in made) == len(made) > 3
-
-
-def chunked(text: str, **options: object) -> list[str]:
-    made = changepoint(target=60, **options).chunk(parsed(text), EMBED, None)
-    return [chunk.text for chunk in made.chunks]
 
 
 def test_cuts_cost_the_same_in_texts_with_fewer_than_two_headings() -> None:
@@ -300,7 +254,8 @@ def test_structure_puts_cuts_before_headings() -> None:
     """Where the subject changes in the middle of sections, meaning alone cuts there."""
     parts = [f"In case {n} {SUBJECTS[n % 2]} " * 2 for n in range(13)]
     text = "".join(f"## Part {n}\n\n{parts[n]}\n\n{parts[n + 1]}\n\n" for n in range(12))
-    assert not any("\n## " in chunk for chunk in chunked(text))
+    made = changepoint(target=60).chunk(parsed(text), EMBED, None)
+    assert not any("\n## " in chunk.text for chunk in made.chunks)
 
 
 def test_chunk_takes_nothing_from_another_section() -> None:

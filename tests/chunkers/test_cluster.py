@@ -1,8 +1,5 @@
 """The cluster strategy: the laws of all chunkers, those of a collection, and the published algorithm."""
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,28 +14,22 @@ from ingestor.text.bonds import settle
 from ingestor.text.pieces import pieces
 from tests.chunkers.collective import MADE_AT_ONCE, keep
 from tests.chunkers.golden import corpus
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, essay, fake_embed
+from tests.chunkers.laws import TOKENS, Noting, Options, essay, fake_embed, laws
 from tests.minilm import CachedModel
 
-
-class TestCluster(ChunkerLaws):
-    plugin = PLUGIN
-    options = {"max_tokens": 120, "min_tokens": 30}  # noqa: RUF012
-    tight: ClassVar[Sequence[Options]] = (
-        {"min_tokens": 4, "max_tokens": 8},
-        {"min_tokens": 4, "max_tokens": 5},
-    )
-    joins = False  # min_tokens is the size of a piece, and a chunk may be one piece
-    local = False  # the mean is the whole collection's
-
-
-class TestPooled(TestCluster):
-    options = {"max_tokens": 120, "min_tokens": 30, "scope": "document", "vectors": "pooled"}  # noqa: RUF012
+# A chunk may be one piece, whose size is min_tokens. The mean is the whole collection's.
+SIZES: Options = {"max_tokens": 120, "min_tokens": 30}
+ODD: Options = {
+    "tight": ({"min_tokens": 4, "max_tokens": 8}, {"min_tokens": 4, "max_tokens": 5}),
+    "joins": False, "local": False,
+}  # fmt: skip
+TestCluster = laws(PLUGIN, SIZES, **ODD)
+TestPooled = laws(PLUGIN, {**SIZES, "scope": "document", "vectors": "pooled"}, **ODD)
 
 
 @pytest.mark.parametrize("more", [{}, {"vectors": "pooled"}])
 def test_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
-    keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30, **more}, joins=True)
+    keep(PLUGIN, {**SIZES, **more}, joins=True)
 
 
 def published(vectors: Vectors, longest: int) -> Cuts:
@@ -72,7 +63,7 @@ def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: i
 
 def test_engine_without_revisits_is_detected() -> None:
     with pytest.raises(AssertionError, match=MADE_AT_ONCE):
-        keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30}, widened=FARTHEST)
+        keep(PLUGIN, SIZES, widened=FARTHEST)
 
 
 @pytest.mark.slow
@@ -124,7 +115,7 @@ def test_drift_widens_the_interval_on_either_side() -> None:
 
 def test_likeness_is_decided_by_other_documents() -> None:
     """Beside documents that resemble nothing, one's own pieces are close; beside its like, they are not."""
-    document, chunker = Document(essay(30)), cluster(max_tokens=120, min_tokens=30)
+    document, chunker = Document(essay(30)), cluster(**SIZES)
     own = chunker.chunk(document, fake_embed, None).sums
     assert own is not None
     strangers = own * np.array([1, 1, *[-1] * (len(own) - 2)])
@@ -136,19 +127,11 @@ def test_likeness_is_decided_by_other_documents() -> None:
 def test_no_chunk_reaches_across_a_heading_inside_a_piece() -> None:
     text = "A word. # Heading\nAnother word."
     at = text.index("#")
-    blocks = (
-        Block("paragraph", 0, at),
-        Block("heading", at, at + 9, 1),
-        Block("paragraph", at + 10, len(text)),
-    )
-    asked: list[str] = []
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        asked.extend(texts)
-        return fake_embed(texts)
-
+    starts = (("paragraph", 0, at), ("heading", at, at + 9), ("paragraph", at + 10, len(text)))
+    blocks = tuple(Block(kind, start, end, int(kind == "heading")) for kind, start, end in starts)
+    embed = Noting()
     cluster().chunk(Document(text, blocks), embed, None)
-    assert asked == ["A word.", "# Heading\nAnother word."]
+    assert embed.texts == ["A word.", "# Heading\nAnother word."]
 
 
 def test_document_too_large_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,19 @@
 """k-means: the baseline that loses the order."""
 
-from typing import ClassVar
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.chunkers.kmeans import PLUGIN, cluster
 from ingestor.model import Document, Vectors
-from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, searching
+from tests.chunkers.laws import TOKENS, laws, searching
 
-
-class TestKmeans(ChunkerLaws):
-    plugin = PLUGIN
-    leads = False  # a chunk is a set of sentences from anywhere
-    options: ClassVar[Options] = {"clusters": 4, "max_tokens": 60}
-    local = False  # a new sentence may move every centre
-    contiguous = False
-    joins = False  # a small cluster joins the next one only
+# A chunk is a set of sentences from anywhere.
+# A new sentence may move every centre.
+# A small cluster joins the next one only.
+TestKmeans = laws(
+    PLUGIN, {"clusters": 4, "max_tokens": 60}, leads=False, local=False, contiguous=False, joins=False
+)
 
 
 TOPICS = {"basil": (1.0, 0.0, 0.0), "granite": (0.0, 1.0, 0.0), "violin": (0.0, 0.0, 1.0)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ingestor.chunkers.llm import PLUGIN, question, read
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
-from ingestor.registry import Plugin
-from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, searching, texts
+from tests.chunkers.laws import cut, essay, laws, searching, texts
 from tests.chunkers.scripted import ENDPOINT, Remembering, Say, Scripted, every, pieces, speaking
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -23,21 +22,19 @@ def split(text: str | Document, say: Say, **more: Any) -> tuple[tuple[Chunk, ...
     return cut(speaking(PLUGIN, answers), text, **{**ENDPOINT, "window": 200, **more}), answers
 
 
-class TestLlm(ChunkerLaws):
-    plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(every(2)))
-    options: ClassVar[Options] = {**ENDPOINT, "window": 100}
-
-
-class TestLlmThatRefuses(ChunkerLaws):
-    plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: REFUSAL))
-    options: ClassVar[Options] = {**ENDPOINT, "window": 100}
-    test_text_of_five_megabytes_is_cut = None  # the same way as above, and more calls
-
-
-class TestLlmThatFallsBackToCluster(ChunkerLaws):
-    plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: None))
-    options: ClassVar[Options] = {**ENDPOINT, "window": 100, "fallback": "cluster"}
-    test_text_of_five_megabytes_is_cut = None  # windows are cut one by one, so the time is linear as above
+TestLlm = laws(speaking(PLUGIN, Scripted(every(2))), {**ENDPOINT, "window": 100})
+# The same way as above, and more calls.
+TestLlmThatRefuses = laws(
+    speaking(PLUGIN, Scripted(lambda messages: REFUSAL)),
+    {**ENDPOINT, "window": 100},
+    test_text_of_five_megabytes_is_cut=None,
+)
+# Windows are cut one by one, so the time is linear as above.
+TestLlmThatFallsBackToCluster = laws(
+    speaking(PLUGIN, Scripted(lambda messages: None)),
+    {**ENDPOINT, "window": 100, "fallback": "cluster"},
+    test_text_of_five_megabytes_is_cut=None,
+)
 
 
 answers = st.one_of(
@@ -51,28 +48,20 @@ answers = st.one_of(
 def test_laws_hold_for_any_answer_of_the_model(text: str, said: Sequence[str]) -> None:
     waiting = list(said)
     plugin = speaking(PLUGIN, Scripted(lambda messages: waiting.pop() if waiting else REFUSAL))
-    laws = TestLlm()
-    laws.check(text, cut(plugin, text, **TestLlm.options))
+    TestLlm().check(text, cut(plugin, text, **TestLlm.options))
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("split_after: 3, 5", [3, 5]),
-        ("split_after:7", [7]),
-        ("Sure! Here you are:\n\n**split_after:** 1,2 , 7.", [1, 2, 7]),
-        ("SPLIT_AFTER = 4; 6", [4, 6]),
-        ("<think>split_after: 9, 1</think>split_after: 2\n", [2]),
-        ('{"split_after": [2, 4]}', [2, 4]),
-    ],
-)
-def test_answers_of_known_forms_are_parsed(answer: str, expected: list[int]) -> None:
-    assert read(answer, 7) == expected
+def test_answers_of_known_forms_are_parsed() -> None:
+    for answer, expected in [
+        ("split_after: 3, 5", [3, 5]), ("split_after:7", [7]),
+        ("Sure! Here you are:\n\n**split_after:** 1,2 , 7.", [1, 2, 7]), ("SPLIT_AFTER = 4; 6", [4, 6]),
+        ("<think>split_after: 9, 1</think>split_after: 2\n", [2]), ('{"split_after": [2, 4]}', [2, 4]),
+    ]:  # fmt: skip
+        assert read(answer, 7) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
+def test_answers_of_invalid_form_are_refused() -> None:
+    for answer, words in [
         ("", "the answer has no line of the form split_after: 3, 5"),
         (REFUSAL, "the answer has no line"),
         ("split_after:", "the answer has no line"),
@@ -84,11 +73,9 @@ def test_answers_of_known_forms_are_parsed(answer: str, expected: list[int]) -> 
         ("split_after: 0, 3", "the numbers after split_after must be from 1 to 7"),
         ("split_after: 3, 8", "the numbers after split_after must be from 1 to 7"),
         ("split_after: " + "9" * 5000, "the numbers after split_after must be from 1 to 7"),
-    ],
-)
-def test_answers_of_invalid_form_are_refused(answer: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        read(answer, 7)
+    ]:
+        with pytest.raises(ValueError, match=words):
+            read(answer, 7)
 
 
 def test_chunks_end_where_the_model_answers() -> None:

@@ -199,24 +199,17 @@ def test_empty_text_sends_no_request(text: str) -> None:
     assert answers.asked == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ('["One.", "Two."]', ["One.", "Two."]),
-        ('Here:\n```json\n["One."]\n```', ["One."]),
-        ('<think>["no"]</think>["One."]', ["One."]),
-        ('["  One\\n two. ", "", "One two."]', ["One two."]),
-        ('["\\ud800One\\u0000."]', ["One."]),
-        ('["水は。"]', ["水は。"]),
-    ],
-)
-def test_statements_of_known_forms_are_parsed(answer: str, expected: list[str]) -> None:
-    assert statements_of(answer) == expected
+def test_statements_of_known_forms_are_parsed() -> None:
+    for answer, expected in [
+        ('["One.", "Two."]', ["One.", "Two."]), ('Here:\n```json\n["One."]\n```', ["One."]),
+        ('<think>["no"]</think>["One."]', ["One."]), ('["  One\\n two. ", "", "One two."]', ["One two."]),
+        ('["\\ud800One\\u0000."]', ["One."]), ('["水は。"]', ["水は。"]),
+    ]:  # fmt: skip
+        assert statements_of(answer) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
+def test_invalid_statements_are_refused() -> None:
+    for answer, words in [
         ("", "the answer is not a JSON list"),
         (REFUSAL, "the answer is not a JSON list"),
         ('["One.", "Tw', "the answer is not a JSON list"),
@@ -225,11 +218,9 @@ def test_statements_of_known_forms_are_parsed(answer: str, expected: list[str]) 
         ('["One.", 2]', "the items of the list must be texts"),
         ("[]", "the list must hold at least one statement"),
         ('["", " "]', "the list must hold at least one statement"),
-    ],
-)
-def test_invalid_statements_are_refused(answer: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        statements_of(answer)
+    ]:
+        with pytest.raises(ValueError, match=words):
+            statements_of(answer)
 
 
 def test_placements_are_parsed() -> None:
@@ -237,9 +228,8 @@ def test_placements_are_parsed() -> None:
     assert placements_of(answer, 3, 2) == [Placement(2, (3, 1)), Placement(None, (2,), "A b", "")]
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
+def test_invalid_placements_are_refused() -> None:
+    for answer, words in [
         ("no", "the answer is not a JSON list"),
         ("[1, 2]", "the items of the list must be objects"),
         ('[{"chunk": 1}]', "`statements` must be a list of the numbers of statements"),
@@ -254,8 +244,6 @@ def test_placements_are_parsed() -> None:
         ('[{"chunk": true, "statements": [1, 2]}]', "`chunk` must be the number"),
         ('[{"chunk": "new", "statements": [1, 2]}]', "with a `title`"),
         ('[{"chunk": "new", "title": " ", "statements": [1, 2]}]', "with a `title`"),
-    ],
-)
-def test_invalid_placements_are_refused(answer: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        placements_of(answer, 2, 2)
+    ]:
+        with pytest.raises(ValueError, match=words):
+            placements_of(answer, 2, 2)

@@ -7,28 +7,23 @@ import numpy as np
 import pytest
 
 from ingestor.chunkers.changepoint import PLUGIN
-from ingestor.model import Blob, Chunking, Document
-from ingestor.parsers.shared import detect
+from ingestor.model import Chunking, Document
 from ingestor.queries.reading import rank
-from ingestor.registry import find
-from tests.chunkers.laws import TOKENS
+from tests.chunkers.laws import TOKENS, parsed
 from tests.minilm import CachedModel
 
 pytestmark = pytest.mark.slow
 SAMPLES = Path(__file__).parents[2] / "documents"
 
 
-def read(path: Path) -> Document:
-    blob = Blob(path.read_bytes(), path.name)
-    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
-    document: Document = plugin.build(plugin.options()).parse(blob)
-    return document
-
-
 @cache
 def collection() -> dict[str, tuple[Document, Chunking]]:
     """All samples, each beside the sums of the others, as `make run` indexes them."""
-    documents = {path.name: read(path) for path in sorted(SAMPLES.rglob("*.*")) if path.is_file()}
+    documents = {
+        path.name: parsed(path.read_bytes(), path.name)
+        for path in sorted(SAMPLES.rglob("*.*"))
+        if path.is_file()
+    }
     chunker, embed = PLUGIN.build(PLUGIN.options(), TOKENS), CachedModel().embed
     sums = {name: chunker.chunk(document, embed, None).sums for name, document in documents.items()}
     total = np.sum(list(sums.values()), axis=0)

@@ -1,6 +1,5 @@
-"""What is shown of a strategy is what it saw: cuts and curves agree."""
+"""Curves that a strategy shows agree with its cuts."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,30 +8,24 @@ import pytest
 from ingestor.chunkers.by_type import Looking, build_chunker
 from ingestor.chunkers.parts import Seen
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
-from ingestor.model import Blob, Chunk, Document
-from ingestor.parsers.markup.markdown import PLUGIN as MARKDOWN
+from ingestor.model import Chunk, Document
 from ingestor.ports import Chunker
 from ingestor.registry import find, kinds
-from ingestor.text.tokens import Tokens
+from tests.chunkers.golden import sample
+from tests.chunkers.laws import TOKENS
 
-TOKENS = Tokens()
 EMBED = HashingEmbedder(HashingOptions(dimensions=64)).embed
 SEE = {"auto", "breakpoint", "changepoint", "cluster", "double_pass", "kmeans", "similarity"}
 ASKING = {"llm", "proposition"}
-
-
-def document() -> Document:
-    file = Path(__file__).parent / "golden/texts/hydroponics.md"
-    parsed: Document = MARKDOWN.build(MARKDOWN.options()).parse(Blob(file.read_bytes(), file.name))
-    return parsed
+DOCUMENT = sample("hydroponics.md")
 
 
 def looked(kind: str, **options: Any) -> tuple[Seen, tuple[Chunk, ...]]:
     chunker = build(kind, **options)
     assert isinstance(chunker, Looking)
-    found = chunker.look(document(), EMBED)
+    found = chunker.look(DOCUMENT, EMBED)
     assert found is not None
-    return found, chunker.chunk(document(), EMBED, None).chunks
+    return found, chunker.chunk(DOCUMENT, EMBED, None).chunks
 
 
 def build(kind: str, **options: Any) -> Chunker:
@@ -50,7 +43,7 @@ def test_look_is_offered_by_strategies_with_vectors_only(kind: str) -> None:
         {"prose": {"strategy": "cluster"}, "headings": {"strategy": "cluster"}} if kind == "auto" else {}
     )
     chunker = build(kind, **options)
-    shown = chunker.look(document(), EMBED) if isinstance(chunker, Looking) else None
+    shown = chunker.look(DOCUMENT, EMBED) if isinstance(chunker, Looking) else None
     assert (shown is not None) == (kind in SEE)
 
 

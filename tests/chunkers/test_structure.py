@@ -4,62 +4,42 @@ import ast
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.structure import PLUGIN
-from ingestor.model import Blob, Block, Document
-from ingestor.parsers.shared import detect
+from ingestor.model import Block, Document
 from ingestor.ports import BadDocument
-from ingestor.registry import Options as NoOptions
 from ingestor.registry import find
 from ingestor.text.code_units import GRAMMARS
 from ingestor.text.context import contexts
-from tests.chunkers.golden import sample
-from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut, fake_embed
+from tests.chunkers.golden import FOLDER
+from tests.chunkers.laws import FAMILY, TOKENS, cut, fake_embed, laws, parsed
 from tests.examples import every
 
-
-def parsed(text: str, name: str) -> Document:
-    blob = Blob(text.encode(), name)
-    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
-    document: Document = plugin.build(plugin.options()).parse(blob)
-    return document
+TestStructureOfText = laws(PLUGIN, {"max_tokens": 40})
 
 
-class TestStructureOfText(ChunkerLaws):
-    plugin = PLUGIN
-    options: ClassVar[Options] = {"max_tokens": 40}
-
-
-class TestStructureOfMarkdown(ChunkerLaws):
-    plugin = PLUGIN
-    options: ClassVar[Options] = {"max_tokens": 40}
-
+class TestStructureOfMarkdown(TestStructureOfText):
     def document(self, text: str) -> Document:
         try:
-            return parsed(text, "a.md")
+            return parsed(text)
         except BadDocument:  # too many control characters
             return Document(text)
 
 
-class TestStructureOfCode(ChunkerLaws):
+class TestStructureOfCode(TestStructureOfText):
     """Text that is no code at all must survive too."""
 
-    plugin = PLUGIN
-    options: ClassVar[Options] = {"max_tokens": 40}
     local = False  # an unclosed bracket may change how a grammar reads all before it
 
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-python")
 
 
-class TestStructureOfUnknownCode(ChunkerLaws):
-    plugin = PLUGIN
-    options: ClassVar[Options] = {"max_tokens": 40}
-
+class TestStructureOfUnknownCode(TestStructureOfText):
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-fortran")
 
@@ -88,176 +68,37 @@ Text of one A.
 
 Text of two A.
 """
-AT_TWO = MARKDOWN.index("# Two")
+BEFORE, AT_TWO = "Before any heading.", MARKDOWN.index("# Two")
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {},
-            [
-                "Before any heading.",
-                "# One\n\nText of one.",
-                "## One A\n\nText of one A.",
-                "# Two\n\n## Two A\n\nText of two A.",
-            ],
-        ),
-        (
-            {"depth": 1},
-            ["Before any heading.", MARKDOWN[21:AT_TWO].strip(), "# Two\n\n## Two A\n\nText of two A."],
-        ),
+def test_sections_of_prose_are_cut_at_headings() -> None:
+    for options, expected in [
+        ({}, [BEFORE, "# One\n\nText of one.", "## One A\n\nText of one A.", MARKDOWN[AT_TWO:].strip()]),
+        ({"depth": 1}, [BEFORE, MARKDOWN[21:AT_TWO].strip(), MARKDOWN[AT_TWO:].strip()]),
         ({"min_tokens": 16, "max_tokens": 30}, [MARKDOWN[:AT_TWO].strip(), MARKDOWN[AT_TWO:].strip()]),
         ({"min_tokens": 100}, [MARKDOWN.strip()]),
-    ],
-)
-def test_sections_of_prose_are_cut_at_headings(options: Options, expected: list[str]) -> None:
-    assert texts(parsed(MARKDOWN, "a.md"), **options) == expected
-
-
-def test_no_chunk_reaches_across_a_heading_unless_there_are_only_headings_before_it() -> None:
-    document = sample("hydroponics.md")
-    headings = [block.start for block in document.blocks if block.kind == "heading"]
-    for chunk in cut(PLUGIN, document, max_tokens=100):
-        for heading in headings:
-            if chunk.start < heading < chunk.end:
-                assert all(
-                    line.startswith("#") for line in document.text[chunk.start : heading].split("\n") if line
-                )
-
-
-def test_table_that_fits_stays_whole_and_a_larger_one_is_cut_between_rows() -> None:
-    document = sample("hydroponics.md")
-    (table,) = (block for block in document.blocks if block.kind == "table")
-    whole = document.text[table.start : table.end].strip()
-    assert any(whole in text for text in texts(document, max_tokens=150))
-    parts = [text for text in texts(document, max_tokens=50) if "|" in text]
-    assert len(parts) > 2
-    assert [line for part in parts for line in part.split("\n") if "|" in line] == whole.split("\n")
-
-
-def test_code_in_prose_stays_whole_where_it_fits() -> None:
-    document = sample("hydroponics.md")
-    (code,) = (block for block in document.blocks if block.kind == "code")
-    assert any(
-        document.text[code.start : code.end].strip() in text for text in texts(document, max_tokens=80)
-    )
+    ]:
+        assert texts(parsed(MARKDOWN), **options) == expected
 
 
 def test_html_headings_are_headings_whatever_the_parser() -> None:
     text = "Title\nbody of it\nSecond\nand its body"
     blocks = (
-        Block("heading", 0, 5, 1),
-        Block("paragraph", 6, 16),
-        Block("heading", 17, 23, 1),
+        Block("heading", 0, 5, 1), Block("paragraph", 6, 16), Block("heading", 17, 23, 1),
         Block("paragraph", 24, 36),
-    )
+    )  # fmt: skip
     document = Document(text, blocks, "text/html")
     assert texts(document) == ["Title\nbody of it", "Second\nand its body"]
 
 
-def test_latex_is_cut_at_its_sections() -> None:
-    document = sample("roots.tex")
-    starts = [text.splitlines()[0] for text in texts(document)]
-    assert starts == [
-        "\\documentclass{article}",
-        "\\section{Oxygen at the root}",
-        "\\subsection{Measuring}",
-        "\\subsection{Adding}",
-        "\\paragraph{Venturis} need a strong pump.",
-        "% \\section{Not a section}",
-    ]
-
-
-def test_restructuredtext_is_cut_at_its_sections() -> None:
-    starts = [text.splitlines()[:2] for text in texts(sample("lamps.rst"))]
-    assert starts == [["=====", "Lamps"], ["Diodes", "------"], ["Distances", "========="]]
-    depth_one = texts(sample("lamps.rst"), depth=2)
-    assert [text.splitlines()[0] for text in depth_one] == ["=====", "Distances"]
-
-
-@pytest.mark.parametrize(
-    ("most", "expected"),
-    [
-        (1000, ["Reading, mean, Pump, Controller"]),
-        (
-            250,
-            [
-                "Reading, mean",
-                "Pump",
-                "Controller, Controller.__init__",
-                "Controller.step, Controller.summary",
-                None,
-            ],
-        ),
-    ],
-)
-def test_code_is_cut_between_functions_and_classes(most: int, expected: list[str]) -> None:
-    assert symbols(sample("pump.py"), max_tokens=most) == expected
-
-
-def test_comments_and_decorators_stay_with_what_they_describe() -> None:
-    chunks = texts(sample("pump.py"), max_tokens=60)
-    assert any(text.startswith("# A reading is never changed") and "class Reading" in text for text in chunks)
-    assert any(text.startswith("# Blocks until") and "def give" in text for text in chunks)
-    assert any("@property\n    def litres" in text for text in chunks)
-
-
-CODE = {  # two units a language, named first and Second, that do not fit into one chunk
-    "bash": (
-        "first() {\n  echo one two three four five\n  echo six seven eight\n}",
-        "Second() {\n  echo one two three four five six\n}",
-    ),
-    "c": (
-        "int first(int a) {\n  int b = a * 2 + 1;\n  return b * a;\n}",
-        "static char *Second(char *text) {\n  return text + 1;\n}",
-    ),
-    "c++": (
-        "// doubles\ntemplate <typename T>\nT first(T a) {\n  return a * 2;\n}",
-        "class Second {\n public:\n  int a = 1;\n  int b = 2;\n};",
-    ),
-    "csharp": (
-        "interface first {\n  int A { get; }\n  int B { get; }\n}",
-        "public class Second {\n  int a = 1;\n  int b = 2;\n}",
-    ),
-    "go": (
-        "// doubles\nfunc first(a int) int {\n  return a*2 + 1 - 1\n}",
-        "func (r *R) Second(a int) int {\n  return a * 2\n}",
-    ),
-    "java": (
-        "interface first {\n  int a(int one, int two);\n  int b();\n}",
-        "@Deprecated\nclass Second {\n  int a = 1;\n  int b = 2;\n}",
-    ),
-    "javascript": (
-        "export function first(a) {\n  return a * 2 + 1 - 1 + 0;\n}",
-        "const Second = (a) => {\n  return a * 2 + 1 - 1 + 0;\n};",
-    ),
-    "php": (
-        "function first($a) {\n  return $a * 2 + 1 - 1;\n}",
-        "class Second {\n  public $a = 1;\n  public $b = 2;\n}",
-    ),
-    "python": (
-        "@cache\ndef first(a):\n    b = a * 2 + 1\n    return b - 1",
-        "class Second:\n    a = 1\n    b = 2\n    c = 3\n    d = 4",
-    ),
-    "ruby": (
-        "# doubles\ndef first(a)\n  b = a * 2 + 1\n  b - 1 + 0\nend",
-        "class Second\n  A = 1\n  B = 2\n  C = 3\n  D = 4\nend",
-    ),
-    "rust": (
-        "#[inline]\nfn first(a: i64) -> i64 {\n    a * 2 + 1\n}",
-        "impl Second {\n    const A: i64 = 1;\n    const B: i64 = 2;\n}",
-    ),
-    "typescript": (
-        "interface first {\n  one: number;\n  two: string;\n  three: boolean;\n}",
-        "export class Second {\n  a: number = 1;\n  b: number = 2;\n}",
-    ),
-}
+# Two units a language, named first and Second, that do not fit into one chunk.
+UNITS = (FOLDER / "texts/units.txt").read_text("utf-8").split("=== ")[1:]
+CODE = {language: code.strip() for language, code in (part.split("\n", 1) for part in UNITS)}
 
 
 @pytest.mark.parametrize("language", sorted(GRAMMARS))
 def test_every_grammar_distinguishes_and_names_units(language: str) -> None:
-    first, second = CODE[language]
+    first, second = CODE[language].split("\n\n")
     opening = "<?php\n" if language == "php" else ""
     document = Document(f"{opening}{first}\n\n{second}\n", content_type=f"text/x-{language}")
     most = max(TOKENS.count(opening + first), TOKENS.count(second)) + 3
@@ -266,7 +107,7 @@ def test_every_grammar_distinguishes_and_names_units(language: str) -> None:
     assert [dict(chunk.extra) for chunk in found] == [{"symbol": "first"}, {"symbol": "Second"}]
 
 
-OWN = every(3, sorted((Path(__file__).parents[2] / "ingestor").rglob("*.py"))[::6])
+OWN = every(3, sorted((Path(__file__).parents[2] / "ingestor").rglob("*.py"))[::12])
 
 
 def statement_spans(text: str) -> list[tuple[int, int]]:
@@ -302,10 +143,8 @@ def test_chunk_of_code_begins_in_no_statement_that_fits(most: int | None) -> Non
         chunks = chunker.chunk(parsed(text, path.name), fake_embed, None).chunks
         for chunk in chunks:
             around = [text[a:b] for a, b in spans if a < chunk.start < b]
-            assert not [each for each in around if TOKENS.count(each.strip()) <= most], (
-                path,
-                chunk.text[:80],
-            )
+            torn = [each for each in around if TOKENS.count(each.strip()) <= most]
+            assert not torn, (path, chunk.text[:80])
             assert TOKENS.count(chunk.text) <= most
             assert dict(chunk.extra)["picked"] == "structure"
 
@@ -390,11 +229,6 @@ def test_grammars_version_is_part_of_the_recipe() -> None:
     assert f"tree_sitter_python {version('tree-sitter-python')}" in str(PLUGIN.version)
 
 
-def rst(text: str) -> Document:
-    document: Document = find("parsers", "rst").build(NoOptions()).parse(Blob(text.encode(), "a.rst"))
-    return document
-
-
 ROWS = "".join(f"- row {n} of the list, which has some words\n" for n in range(12))
 
 
@@ -402,7 +236,7 @@ ROWS = "".join(f"- row {n} of the list, which has some words\n" for n in range(1
 @pytest.mark.parametrize("announced", ["- one\n- two\n", "::\n\n    code\n    more\n", ROWS, "Prose.\n"])
 def test_announcement_stays_with_its_list(before: int, announced: str) -> None:
     text = "Words. " + "Some more words are here. " * 3 * before + f"It is as follows:\n\n{announced}\nEnd.\n"
-    cut_ = texts(rst(text), max_tokens=60)
+    cut_ = texts(parsed(text, "a.rst"), max_tokens=60)
     assert len(cut_) > before // 3
     assert not [text for text in cut_[:-1] if text.endswith(":")]
     assert sum(text.count("It is as follows:") for text in cut_) == 1
@@ -410,7 +244,7 @@ def test_announcement_stays_with_its_list(before: int, announced: str) -> None:
 
 def test_announcement_without_room_for_anything_is_cut_off() -> None:
     text = "Some words, " * 18 + f"as follows:\n\n{ROWS}"
-    assert texts(rst(text), max_tokens=60)[0].endswith("as follows:")
+    assert texts(parsed(text, "a.rst"), max_tokens=60)[0].endswith("as follows:")
 
 
 def test_no_chunk_ends_with_a_label() -> None:
@@ -418,5 +252,5 @@ def test_no_chunk_ends_with_a_label() -> None:
         f"Section {n}\n=========\n\n{'It says something. ' * n}\n\n.. index:: a{n}\n\n.. _b{n}:\n\n"
         for n in range(9)
     )
-    cut_ = texts(rst(f"{text}\nEnd\n===\n\nIt is.\n"), max_tokens=40)
+    cut_ = texts(parsed(f"{text}\nEnd\n===\n\nIt is.\n", "a.rst"), max_tokens=40)
     assert not [text for text in cut_ if text.endswith(":") or ".. index" in text.splitlines()[-1]]

@@ -1,4 +1,4 @@
-"""No chunk ends with the term of a definition, whether the format marks terms or only lays them out."""
+"""Units of semantic strategies, with the headings before them, and terms that end no chunk."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,52 @@ import numpy as np
 import pytest
 
 from ingestor.chunkers.by_type import build_chunker
-from ingestor.model import Blob, Document, Vectors
-from ingestor.parsers.shared import detect
+from ingestor.chunkers.parts import join_labels, small_pieces, whole_paragraphs, whole_sentences
+from ingestor.model import Block, Document, Vectors
 from ingestor.ports import Embed
 from ingestor.registry import find, kinds
 from ingestor.text.bonds import leads
-from tests.chunkers.laws import TOKENS, fake_embed
+from ingestor.text.spans import Span
+from tests.chunkers.golden import sample
+from tests.chunkers.laws import TOKENS, fake_embed, lose_nothing, parsed
+from tests.examples import every
 from tests.parsers.files import docx, paragraph
+
+TEXT = "# A\n\n## B\n\nOne. Two.\n\n# C\n\nThree.\n\n# D"
+HEADINGS = ["# A", "## B", "# C", "# D"]
+
+
+def document(text: str = TEXT) -> Document:
+    at = [(text.index(heading), len(heading)) for heading in HEADINGS]
+    return Document(text, tuple(Block("heading", start, start + size, 1) for start, size in at))
+
+
+def shown(spans: list[Span], text: str = TEXT) -> list[str]:
+    return [text[start:end] for start, end in spans]
+
+
+def test_heading_belongs_to_what_follows_it() -> None:
+    last = ["# C\n\nThree.", "# D"]
+    assert shown(whole_sentences(document(), TOKENS, None)) == ["# A\n\n## B\n\nOne.", "Two.", *last]
+    assert shown(whole_paragraphs(document(), TOKENS, 50)) == ["# A\n\n## B\n\nOne. Two.", *last]
+    assert shown(small_pieces(document(), TOKENS, 4, 50)) == shown(whole_paragraphs(document(), TOKENS, 50))
+
+
+def test_heading_without_room_stays_alone() -> None:
+    alone = ["# A\n\n## B", "One.", "Two.", "# C\n\nThree.", "# D"]
+    assert shown(whole_sentences(document(), TOKENS, 5)) == alone
+
+
+def test_part_that_only_begins_with_a_heading_leads_nothing() -> None:
+    spans = [(0, 15), (16, 20), (22, 32), (35, 38)]
+    assert join_labels(document(), spans, TOKENS, None) == spans
+
+
+@pytest.mark.parametrize("name", ["hydroponics.md", "roots.tex", "lamps.rst"])
+def test_small_pieces_cover_text_once(name: str) -> None:
+    text = sample(name)
+    lose_nothing(text.text, small_pieces(text, TOKENS, 50, 200))
+
 
 ASKING, ODD = {"llm", "proposition"}, {"kmeans"}  # kmeans does not follow the text
 TERMS = 40
@@ -43,21 +82,19 @@ FORMATS = {  # file: what stands before, one definition, and after
 }
 
 
-def document(name: str) -> Document:
+def definitions(name: str) -> Document:
     before, definition, after = FORMATS[name]
     bodies = ["Sets the thing to a value that is given here. " * (1 + number % 6) for number in range(TERMS)]
     items = (definition.format(n=number, body=body.strip()) for number, body in enumerate(bodies))
     text = before + "".join(items) + after
-    blob = Blob(docx(text) if name.endswith(".docx") else text.encode(), name)
-    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
-    made: Document = plugin.build(plugin.options()).parse(blob)
-    return made
+    return parsed(docx(text) if name.endswith(".docx") else text, name)
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_no_chunk_ends_with_a_term_whose_definition_fits(name: str) -> None:
-    read = document(name)
-    for strategy in sorted(set(kinds("chunkers")) - ASKING - ODD):
+    read = definitions(name)
+    strategies = sorted(set(kinds("chunkers")) - ASKING - ODD)
+    for strategy in every(3, strategies[len(name) % 3 :] + strategies[: len(name) % 3]):
         plugin = find("chunkers", strategy)
         chunks = build_chunker(plugin, plugin.options(), TOKENS).chunk(read, fake_embed, None).chunks
         assert len(chunks) > 1
@@ -92,13 +129,10 @@ def test_no_default_makes_chunk_of_one_word(strategy: str, embed: Embed) -> None
     assert [chunk.text for chunk in chunks if TOKENS.count(chunk.text) < 4] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_lines_that_are_no_terms_lead_to_nothing() -> None:
+    for text in [
         "- an item of a list\n    that goes on\n\nWords.",
         "A sentence that ends.\n    An indented line.\n\nWords.",
         "Words\nand more words\n    deeper words",
-    ],
-)
-def test_lines_that_are_no_terms_lead_to_nothing(text: str) -> None:
-    assert leads(Document(text)) == []
+    ]:
+        assert leads(Document(text)) == []

@@ -40,11 +40,9 @@ kept cold overnight rises slowly and tastes better.
 """
 NUMBERS = 'root ::= "split_after: " [1-9] (", " [1-9]){0,2}'
 STATEMENTS = {
-    "type": "array",
-    "items": {"type": "string", "minLength": 5, "maxLength": 80},
-    "minItems": 1,
+    "type": "array", "items": {"type": "string", "minLength": 5, "maxLength": 80}, "minItems": 1,
     "maxItems": 2,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ NAMES = (
 
 def documents() -> list[Case]:
     made = hostile.documents()
-    return files({name: partial(bytes, content) for name, (content, _) in made.items()}, frozenset(made))
+    return files({f"!{name}": partial(bytes, content) for name, (content, _) in made.items()})
 
 
 @cache

@@ -21,10 +21,12 @@ class Case:
     listed: bool = False  # `ls` must show it, or `status` say that it could not be listed
 
 
-def files(made: Mapping[str, Make], refused: frozenset[str] = frozenset()) -> list[Case]:
-    """A case for each file of that name and content; ``refused``: names."""
-    assert refused <= made.keys(), refused - made.keys()
-    return [Case(name, _writer(name, make), name in refused, listed=True) for name, make in made.items()]
+def files(made: Mapping[str, Make]) -> list[Case]:
+    """Return a case for each file of that name and content. A ``!`` before the name: it must be refused."""
+    return [
+        Case(name.lstrip("!"), _writer(name.lstrip("!"), make), name.startswith("!"), listed=True)
+        for name, make in made.items()
+    ]
 
 
 def _writer(name: str, make: Make) -> Callable[[Path], None]:

@@ -15,23 +15,13 @@ from tests.corpus.case import Case
 
 _EVIL = "*a*a*a*a*a*a*a*a*a*a*b\n"
 _NAMES = {
-    "newline": b"a\nb.txt",
-    "escape": b"a\x1b[31mb\x07.txt",
-    "bidi": "a\u202etxt.exe\u2066.txt".encode(),
-    "not-utf-8": b"a\xff\xfe\xc0.txt",
-    "longest": b"n" * 251 + b".txt",
-    "longest-wide": "漢".encode() * 83 + b".txt",
-    "mark": b"!",
-    "backslashes": b"..\\..\\a.txt",
-    "spaces": b" \t .txt",
-    "percent": b"%2e%2e%2f%00.txt",
-    "quotes": b"a'\"; DROP TABLE documents; --.txt",
-    "surrogate": b"a\xed\xa0\x80.txt",
-    "glob": b"[a-z]*{b,c}?.txt",
-    "control-1": "a\u0085\u009bb.txt".encode(),
-    "dots": b"...txt",
-    "option": b"--config=x.txt",
-}
+    "newline": b"a\nb.txt", "escape": b"a\x1b[31mb\x07.txt", "bidi": "a\u202etxt.exe\u2066.txt".encode(),
+    "not-utf-8": b"a\xff\xfe\xc0.txt", "longest": b"n" * 251 + b".txt",
+    "longest-wide": "漢".encode() * 83 + b".txt", "mark": b"!", "backslashes": b"..\\..\\a.txt",
+    "spaces": b" \t .txt", "percent": b"%2e%2e%2f%00.txt", "quotes": b"a'\"; DROP TABLE documents; --.txt",
+    "surrogate": b"a\xed\xa0\x80.txt", "glob": b"[a-z]*{b,c}?.txt",
+    "control-1": "a\u0085\u009bb.txt".encode(), "dots": b"...txt", "option": b"--config=x.txt",
+}  # fmt: skip
 
 
 def cases() -> list[Case]:

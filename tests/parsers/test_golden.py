@@ -40,12 +40,10 @@ def shown(document: Document) -> str:
     """What the parser says of the document, then its blocks with their texts indented."""
     missing = shortfall(document)
     about = {
-        "title": document.title,
-        "language": document.language,
-        **dict(document.extra),
+        "title": document.title, "language": document.language, **dict(document.extra),
         "left out": ", ".join(f"{rule} ({count})" for rule, count in document.left_out),
         "shortfall": missing and f"{missing.state}: {missing.reason}",
-    }
+    }  # fmt: skip
     head = [f"{key}: {value}\n" for key, value in about.items() if value]
     return "".join([*head, *(_block(document.text, block) for block in document.blocks)])
 

@@ -21,9 +21,8 @@ def test_full_mode_takes_what_surrounds_the_content() -> None:
 LONG = "word " * 50
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
+def test_main_content_is_found() -> None:
+    for body, text in [
         (f"<p>out</p><main><p>{LONG}</p></main>", LONG),
         (f"<p>out</p><div role=main>{LONG}</div>", LONG),
         (f"<p>out</p><article>{LONG}</article>", LONG),
@@ -32,10 +31,8 @@ LONG = "word " * 50
         ("<div class='related x'>around</div><p>in</p>", "in"),
         ("<div role=navigation>around</div><p>in</p>", "in"),
         ("<aside>only an aside</aside>", "only an aside"),  # better than nothing
-    ],
-)
-def test_main_content_is_found(body: str, text: str) -> None:
-    assert parse(f"<body>{body}").text == text.strip()
+    ]:
+        assert parse(f"<body>{body}").text == text.strip()
 
 
 def test_nested_raised_text_is_read() -> None:
@@ -56,9 +53,8 @@ def test_links_keep_their_addresses_if_configured() -> None:
     assert texts(parse(LINKS)) == ["A head", "See the site, b, c.org,", "block", "- Ada"]
 
 
-@pytest.mark.parametrize(
-    ("data", "declared", "text"),
-    [
+def test_page_is_decoded_by_its_declared_encoding() -> None:
+    for data, declared, text in [
         *((data, None, "Größe") for data in (
             "<meta charset=utf-8>Größe".encode(), "Größe".encode("utf-8-sig"), "<p>Größe".encode("utf-16"),
             "<meta charset=iso-8859-1><p>Größe".encode("latin-1"),
@@ -68,10 +64,8 @@ def test_links_keep_their_addresses_if_configured() -> None:
         ("<meta charset=koi8-r><p>Съешь".encode("koi8-r"), None, "Съешь"),
         ("<meta charset=gb2312><p>中文鎔".encode("gbk"), None, "中文鎔"),
         (b"<meta charset=zip><p>caf\xe9", None, "café"),
-    ],
-)  # fmt: skip
-def test_page_is_decoded_by_its_declared_encoding(data: bytes, declared: str | None, text: str) -> None:
-    assert parser("html").parse(Blob(data, "a.html", declared)).text == text
+    ]:  # fmt: skip
+        assert parser("html").parse(Blob(data, "a.html", declared)).text == text
 
 
 AROUND = ("page-header", "site-header", "navbar", "menu", "sidebar", "footer", "related", "breadcrumb")

@@ -75,9 +75,8 @@ def test_presentation_without_slides_is_empty() -> None:
 DEEPER = '<w:ind w:left="720"/>'
 
 
-@pytest.mark.parametrize(
-    ("term", "definition", "kind"),
-    [
+def test_short_paragraph_above_deeper_paragraph_is_a_definition() -> None:
+    for term, definition, kind in [
         (paragraph("--password"), paragraph("Asks for it.", properties=DEEPER), "definition"),
         (paragraph("--password"), paragraph("Asks for it.", "Deep"), "definition"),
         (paragraph("--password", "Deep"), paragraph("Asks for it.", "Deep"), "paragraph"),
@@ -85,13 +84,9 @@ DEEPER = '<w:ind w:left="720"/>'
         (paragraph("It asks."), paragraph("A quotation.", properties=DEEPER), "paragraph"),
         (paragraph("Word " * 20), paragraph("A quotation.", properties=DEEPER), "paragraph"),
         (paragraph("These"), paragraph("An item.", properties=f"<w:numPr/>{DEEPER}"), "paragraph"),
-    ],
-)
-def test_short_paragraph_above_deeper_paragraph_is_a_definition(
-    term: str, definition: str, kind: str
-) -> None:
-    styles = f'<w:style w:styleId="Deep"><w:name w:val="Deep"/><w:pPr>{DEEPER}</w:pPr></w:style>'
-    assert kinds(read(docx(term + definition, styles=styles), "a.docx"))[0][0] == kind
+    ]:
+        styles = f'<w:style w:styleId="Deep"><w:name w:val="Deep"/><w:pPr>{DEEPER}</w:pPr></w:style>'
+        assert kinds(read(docx(term + definition, styles=styles), "a.docx"))[0][0] == kind
 
 
 STYLES = {

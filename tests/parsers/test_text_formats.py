@@ -53,18 +53,15 @@ def test_functions_and_classes_are_blocks() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "content_type", "block"),
-    [
+def test_code_and_prose_are_distinguished() -> None:
+    for name, content_type, block in [
         ("a.txt", "text/plain", Block("paragraph", 0, 5)),
         ("a.rst", "text/x-rst", Block("paragraph", 0, 5)),
         ("a.py", "text/x-python", Block("code", 0, 5, language="python")),
         ("a.json", "application/json", Block("code", 0, 5, language="json")),
-    ],
-)
-def test_code_and_prose_are_distinguished(name: str, content_type: str, block: Block) -> None:
-    document = parser("text").parse(Blob(b"x = 1\n", name))
-    assert (document.content_type, document.blocks) == (content_type, (block,))
+    ]:
+        document = parser("text").parse(Blob(b"x = 1\n", name))
+        assert (document.content_type, document.blocks) == (content_type, (block,))
 
 
 @pytest.mark.parametrize(("source", "paragraphs"), [("", []), (" \n\t\n", []), ("a\n\r\nb", ["a", "b"])])
@@ -81,19 +78,16 @@ def test_line_of_megabytes_is_one_paragraph() -> None:
 TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "text"),
-    [
+def test_table_of_each_dialect_is_read() -> None:
+    for name, source, text in [
         ("a.csv", "a,b\n1,2\n", TABLE), ("a.csv", "a;b\r\n1;2\r\n", TABLE), ("a.csv", "a|b\n1|2\n", TABLE),
         ("a.tsv", "a\tb\n1\t2\n", TABLE), ("a.csv", "a, b\n\n1, 2\n", TABLE),
         ("a.csv", 'a,b\n"1, ""x""\ny|z",2', '| a | b |\n| --- | --- |\n| 1, "x" y\\|z | 2 |'),
         ("a.csv", "1,2\n3,4", "| column 1 | column 2 |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |"),
         ("a.csv", "only\none", "| only |\n| --- |\n| one |"), ("a.csv", "a,b", "| a | b |\n| --- | --- |"),
         ("a.csv", "", ""),
-    ],
-)  # fmt: skip
-def test_table_of_each_dialect_is_read(name: str, source: str, text: str) -> None:
-    assert read(source, name).text == text
+    ]:  # fmt: skip
+        assert read(source, name).text == text
 
 
 def test_every_table_has_the_header_no_row_is_lost_and_row_more_moves_few_borders() -> None:
@@ -108,9 +102,8 @@ def test_every_table_has_the_header_no_row_is_lost_and_row_more_moves_few_border
     assert len({*more} - {*found}) <= 5
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
+def test_json_of_each_kind_gives_its_symbols() -> None:
+    for source, expected in [
         ("", []),
         ('{"a": {"b": [1, 2]}}\n', [None]),
         ("[1, 2, 3]", [None]),
@@ -118,13 +111,11 @@ def test_every_table_has_the_header_no_row_is_lost_and_row_more_moves_few_border
         ('{"a": "unclosed', [None]),
         (json.dumps([{"i": 1000 + i} for i in range(120)]), ["[0]", "[23]", "[46]", "[69]", "[92]", "[115]"]),
         ('{"a": {' + f'"x": "{"word " * 400}"' + "}", ["a"]),
-    ],
-)
-def test_json_of_each_kind_gives_its_symbols(source: str, expected: list[str | None]) -> None:
-    document = read(source, "a.json")
-    assert [(block.kind, block.language, block.symbol) for block in document.blocks] == [
-        ("code", "json", symbol) for symbol in expected
-    ]
+    ]:
+        document = read(source, "a.json")
+        assert [(block.kind, block.language, block.symbol) for block in document.blocks] == [
+            ("code", "json", symbol) for symbol in expected
+        ]
 
 
 def test_decoded_line_breaks_move_no_line() -> None:
@@ -148,15 +139,12 @@ def test_yaml_collections_nested_too_deeply_are_scanned_no_further(monkeypatch: 
     assert len(tokens) < 5_000, "four tokens a level, and the law reads a document twice"
 
 
-@pytest.mark.parametrize(
-    ("title", "found"),
-    [
+def test_title_of_blanks_alone_is_a_title() -> None:
+    for title, found in [
         ("<title>  </title>", None), ("<title> <![CDATA[ ]]> </title>", None), ("<title></title>", "Next"),
         ("<title> <![CDATA[ A  b ]]> </title>", "A b"),
-    ],
-)  # fmt: skip
-def test_title_of_blanks_alone_is_a_title(title: str, found: str | None) -> None:
-    assert read(f"<a>{title}<title>Next</title></a>", "a.xml").title == found
+    ]:  # fmt: skip
+        assert read(f"<a>{title}<title>Next</title></a>", "a.xml").title == found
 
 
 def notebook(cells: Any, **options: Any) -> Document:

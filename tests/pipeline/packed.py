@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from typing import Any
 
 from ingestor.archives.members import BrokenContainer
 from ingestor.archives.unpack import Unpacked, holds_members
@@ -86,7 +87,10 @@ class World:
     trouble: dict[str, Exception] = field(default_factory=dict)
     partial: PartialScan | None = None
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | Files) -> None:
+        """Write a file; several files are packed as the suffix says."""
+        if not isinstance(data, bytes):
+            data = {"eml": mailed, "tar": tarred, "zip": zipped}[key.rpartition(".")[2]](data)
         self.files[key] = data
         self.versions[key] = self.versions.get(key, 0) + 1
 
@@ -125,6 +129,9 @@ class Journal:
         self.items: dict[str, Item] = {}
         self.restart()
 
+    def put(self, key: str, data: bytes | Files) -> None:
+        self.world.put(key, data)
+
     def restart(self) -> None:
         self.containers = Containers(self.world.fetch, self.archives, self.unpack, self.clock)
         self.source = Source(
@@ -146,3 +153,17 @@ class Journal:
 
     def read(self, key: str) -> bytes:
         return self.containers.fetch(self.items[key]).data
+
+
+def listed(files: Mapping[str, bytes | Files], **options: Any) -> Journal:
+    """Return the journal of a world of these files after its first listing."""
+    journal = journal_of(files, **options)
+    journal.list_again()
+    return journal
+
+
+def journal_of(files: Mapping[str, bytes | Files], **options: Any) -> Journal:
+    world = World()
+    for key, data in files.items():
+        world.put(key, data)
+    return Journal(world, **options)

@@ -23,13 +23,11 @@ def prepared(done: str | None, slots: tuple[int, ...], predecessor: int | None =
 @pytest.mark.parametrize(
     ("done", "slots", "predecessor", "live", "building"),
     [
-        (None, (0,), None, "added", "rebuilt"),
-        ("1", (0,), None, "changed", "rebuilt"),
-        (None, (0,), 7, "moved", "rebuilt"),
-        ("2", (0,), None, "recut", "recut"),
+        (None, (0,), None, "added", "rebuilt"), ("1", (0,), None, "changed", "rebuilt"),
+        (None, (0,), 7, "moved", "rebuilt"), ("2", (0,), None, "recut", "recut"),
         ("2", (), None, "unchanged", "unchanged"),
     ],
-)
+)  # fmt: skip
 def test_action_names_what_happens_to_document(
     done: str | None, slots: tuple[int, ...], predecessor: int | None, live: str, building: str
 ) -> None:

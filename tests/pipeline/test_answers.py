@@ -81,9 +81,7 @@ def test_equal_parallel_questions_are_sent_once(cache: VectorCache) -> None:
     assert asked == ["eins"]
 
 
-def test_answers_after_a_stop_come_from_the_cache(
-    cache: VectorCache, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_answers_after_a_stop_are_cached_ones(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
     kept, asked = CachedAnswers(cache), list[str]()
     kept.answer(question("one"), answering("eins", asked))
     kept.wait(0)

@@ -1,19 +1,21 @@
-"""What is in archives and mails is listed, found again, and never lost to a broken archive."""
+"""Members of archives and mails are listed, found again, never lost to a broken archive, and read once."""
 
 import bz2
 import gzip
 import lzma
+from dataclasses import dataclass, field
 
 import pytest
 
-from ingestor.ports import BadDocument, PartialScan, Transient
-from tests.pipeline.packed import Journal, World, mailed, tarred, zipped
+from ingestor.model import Blob, Item
+from ingestor.pipeline import containers as module
+from ingestor.pipeline.containers import Containers, Downloads
+from ingestor.ports import BadDocument, PartialScan, Stale, Transient
+from tests.pipeline.packed import Journal, World, journal_of, listed, mailed, tarred, unpack, zipped
 
 
 def test_members_are_documents_with_a_place() -> None:
-    world = World()
-    world.put("docs/a.zip", zipped({"docs/b.md": "# B", "c.txt": "C", "d/": ""}))
-    journal = Journal(world)
+    journal = journal_of({"docs/a.zip": {"docs/b.md": "# B", "c.txt": "C", "d/": ""}})
     assert journal.list_again()[0] == {"docs/a.zip", "docs/a.zip/!/docs/b.md", "docs/a.zip/!/c.txt"}
     item = journal.items["docs/a.zip/!/docs/b.md"]
     assert (item.uri, item.size) == ("/root/docs/a.zip!/docs/b.md", 3)
@@ -23,22 +25,16 @@ def test_members_are_documents_with_a_place() -> None:
 
 
 def test_unchanged_archive_is_not_opened_again() -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "B"}))
-    journal = Journal(world)
-    journal.list_again()
+    journal = listed({"a.zip": {"b.md": "B"}})
     journal.restart()
     assert journal.list_again() == (set(), set())
-    assert world.fetched == []
+    assert journal.world.fetched == []
     assert journal.read("a.zip/!/b.md") == b"B"
 
 
 def test_changed_archive_makes_only_changed_members_due() -> None:
-    world = World()
-    world.put("a.zip", zipped({"same.md": "S", "edited.md": "E", "deleted.md": "D", "old.md": "R"}))
-    journal = Journal(world)
-    journal.list_again()
-    world.put("a.zip", zipped({"same.md": "S", "edited.md": "F", "new.md": "R"}))
+    journal = listed({"a.zip": {"same.md": "S", "edited.md": "E", "deleted.md": "D", "old.md": "R"}})
+    journal.put("a.zip", {"same.md": "S", "edited.md": "F", "new.md": "R"})
     changed, vanished = journal.list_again()
     assert changed == {"a.zip", "a.zip/!/edited.md", "a.zip/!/new.md"}
     assert vanished == {"a.zip/!/deleted.md", "a.zip/!/old.md"}
@@ -46,61 +42,45 @@ def test_changed_archive_makes_only_changed_members_due() -> None:
 
 
 def test_member_with_another_time_has_another_version() -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "B"}))
-    journal = Journal(world)
-    journal.list_again()
-    world.put("a.zip", zipped({"b.md": "B"}, (2025, 1, 1, 0, 0, 0)))
+    journal = listed({"a.zip": {"b.md": "B"}})
+    journal.put("a.zip", zipped({"b.md": "B"}, (2025, 1, 1, 0, 0, 0)))
     assert journal.list_again()[0] == {"a.zip", "a.zip/!/b.md"}
 
 
 @pytest.mark.parametrize("dirty", ["a.zip", "a.zip/!/b.md", ""])
 def test_hints_lead_to_the_whole_archive(dirty: str) -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "B", "c.md": "C"}))
-    world.put("other.md", b"O")
-    journal = Journal(world)
-    journal.list_again()
-    world.put("a.zip", zipped({"c.md": "D"}))
+    journal = listed({"a.zip": {"b.md": "B", "c.md": "C"}, "other.md": b"O"})
+    journal.put("a.zip", {"c.md": "D"})
     assert journal.list_again(dirty) == ({"a.zip", "a.zip/!/c.md"}, {"a.zip/!/b.md"})
-    del world.files["a.zip"]
+    del journal.world.files["a.zip"]
     assert journal.list_again(dirty) == (set(), {"a.zip", "a.zip/!/c.md"})
 
 
 def test_folder_named_like_the_container_mark_is_a_folder() -> None:
-    world = World()
-    world.put("x/!/b.md", b"B")
-    world.put("x/!/a.zip", zipped({"!/c.md": "C"}))
-    journal = Journal(world)
+    journal = journal_of({"x/!/b.md": b"B", "x/!/a.zip": {"!/c.md": "C"}})
     assert journal.list_again()[0] == {"x/!/b.md", "x/!/a.zip", "x/!/a.zip/!/!_/c.md"}
     assert journal.read("x/!/b.md") == b"B"
     assert journal.read("x/!/a.zip/!/!_/c.md") == b"C"
-    world.put("x/!/b.md", b"D")
+    journal.put("x/!/b.md", b"D")
     assert journal.list_again("x/!/b.md")[0] == {"x/!/b.md"}
 
 
 def test_folder_in_place_of_an_archive_of_its_name_is_read_as_a_folder() -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "packed"}))
-    journal = Journal(world)
-    journal.list_again()
-    del world.files["a.zip"]
-    world.put("a.zip/!/b.md", b"plain")
+    journal = listed({"a.zip": {"b.md": "packed"}})
+    del journal.world.files["a.zip"]
+    journal.put("a.zip/!/b.md", b"plain")
     assert journal.list_again("a.zip") == ({"a.zip/!/b.md"}, {"a.zip"})
     assert journal.read("a.zip/!/b.md") == b"plain"
-    del world.files["a.zip/!/b.md"]
-    world.put("a.zip", zipped({"b.md": "packed again"}))
+    del journal.world.files["a.zip/!/b.md"]
+    journal.put("a.zip", {"b.md": "packed again"})
     journal.list_again("a.zip")
     assert journal.read("a.zip/!/b.md") == b"packed again"
 
 
 def test_broken_archive_keeps_its_members_and_reports_the_reason() -> None:
-    world = World()
     sound = zipped({"b.md": "B", "inner.zip": zipped({"c.md": "C"})})
-    world.put("a.zip", sound)
-    journal = Journal(world)
-    journal.list_again()
-    world.put("a.zip", sound[: len(sound) // 2])
+    journal = listed({"a.zip": sound})
+    journal.put("a.zip", sound[: len(sound) // 2])
     assert journal.list_again() == ({"a.zip"}, set())
     assert journal.list_again() == (set(), set())
     with pytest.raises(BadDocument, match="damaged"):
@@ -108,51 +88,42 @@ def test_broken_archive_keeps_its_members_and_reports_the_reason() -> None:
     for key in ("a.zip/!/b.md", "a.zip/!/inner.zip/!/c.md"):
         with pytest.raises(Transient, match="its records stay"):
             journal.read(key)
-    world.put("a.zip", zipped({"b.md": "B"}))
+    journal.put("a.zip", {"b.md": "B"})
     changed, vanished = journal.list_again()
     assert (changed, vanished) == ({"a.zip"}, {"a.zip/!/inner.zip", "a.zip/!/inner.zip/!/c.md"})
 
 
 def test_archive_unreadable_for_now_is_unknown() -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "B"}))
-    world.put("b.md", b"B")
-    journal = Journal(world)
-    journal.list_again()
-    world.put("a.zip", zipped({"c.md": "C"}))
-    world.put("b.md", b"C")
-    world.trouble["a.zip"] = Transient("written to only just now")
-    world.partial = PartialScan("could not look at x", ["x"])
+    journal = listed({"a.zip": {"b.md": "B"}, "b.md": b"B"})
+    journal.put("a.zip", {"c.md": "C"})
+    journal.put("b.md", b"C")
+    journal.world.trouble["a.zip"] = Transient("written to only just now")
+    journal.world.partial = PartialScan("could not look at x", ["x"])
     assert journal.list_again() == ({"b.md"}, set())
     assert journal.trouble is not None
     assert "could not look at x; a.zip cannot be opened now (written to only just now)" in journal.trouble
-    world.trouble.clear()
+    journal.world.trouble.clear()
     assert journal.list_again() == ({"a.zip", "a.zip/!/c.md"}, {"a.zip/!/b.md"})
 
 
 def test_containers_in_containers_are_opened() -> None:
-    world = World()
     mail = mailed({"inner.zip": zipped({"b.md": "B"})})
-    world.put("a.tar", tarred({"m.eml": mail, "x.md": "X"}))
-    journal = Journal(world)
+    journal = journal_of({"a.tar": {"m.eml": mail, "x.md": "X"}})
     deep = "a.tar/!/m.eml/!/inner.zip/!/b.md"
     assert deep in journal.list_again()[0]
     assert journal.read(deep) == b"B"
     assert journal.read("a.tar/!/m.eml") == mail
     journal.restart()
     assert journal.list_again() == (set(), set())
-    world.put("a.tar", tarred({"m.eml": mail, "x.md": "Y"}))
+    journal.put("a.tar", {"m.eml": mail, "x.md": "Y"})
     assert journal.list_again() == ({"a.tar", "a.tar/!/x.md"}, set())
     assert journal.read(deep) == b"B"
 
 
 def test_archives_are_opened_only_if_configured() -> None:
-    world = World()
-    world.put("a.zip", zipped({"b.md": "B"}))
-    world.put("m.eml", mailed({"c.md": "C"}))
-    journal = Journal(world, archives=False)
+    journal = journal_of({"a.zip": {"b.md": "B"}, "m.eml": {"c.md": "C"}}, archives=False)
     assert journal.list_again()[0] == {"a.zip", "m.eml", "m.eml/!/c.md"}
-    assert journal.read("a.zip") == world.files["a.zip"]
+    assert journal.read("a.zip") == journal.world.files["a.zip"]
     journal.archives = True
     journal.restart()
     assert journal.list_again() == ({"a.zip", "a.zip/!/b.md"}, set())
@@ -162,31 +133,122 @@ def test_archives_are_opened_only_if_configured() -> None:
 
 
 def test_single_compressed_file_is_read_without_the_archives_option() -> None:
-    world = World()
-    packed = {
-        "notes.txt.gz": gzip.compress(b"one"),
-        "notes.txt.bz2": bz2.compress(b"two"),
-        "notes.txt.xz": lzma.compress(b"three"),
-    }
-    for name, data in packed.items():
-        world.put(name, data)
-    world.put("all.tar.gz", gzip.compress(tarred({"x.md": "X"})))
-    journal = Journal(world, archives=False)
+    kinds = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+    packed = {f"notes.txt.{end}": compress(end.encode()) for end, compress in kinds.items()}
+    journal = journal_of({**packed, "all.tar.gz": tarred({"x.md": "X"}, "w:gz")}, archives=False)
     assert journal.list_again()[0] == {"all.tar.gz", *packed, *(f"{name}/!/notes.txt" for name in packed)}
-    assert [journal.read(f"{name}/!/notes.txt") for name in packed] == [b"one", b"two", b"three"]
+    assert [journal.read(f"{name}/!/notes.txt").decode() for name in packed] == [*kinds]
 
 
 def test_mailbox_lists_its_messages() -> None:
     def message(number: int, text: str) -> bytes:
-        head = (
-            f"From ada@example.org Tue Jan  2 03:04:05 2024\nMessage-ID: <{number}@x>\nSubject: {number}\n\n"
-        )
-        return f"{head}{text}\n\n".encode()
+        head = f"From ada@example.org Tue Jan  2 03:04:05 2024\nMessage-ID: <{number}@x>\nSubject: {number}"
+        return f"{head}\n\n{text}\n\n".encode()
 
-    world = World()
-    world.put("in.mbox", message(1, "one\n>From here") + message(2, "two") + message(3, "three"))
-    journal = Journal(world, archives=False)
+    letters = message(1, "one\n>From here") + message(2, "two") + message(3, "three")
+    journal = journal_of({"in.mbox": letters}, archives=False)
     assert journal.list_again()[0] == {"in.mbox", *(f"in.mbox/!/{n}@x.eml" for n in (1, 2, 3))}
     assert journal.read("in.mbox/!/1@x.eml").endswith(b"one\nFrom here\n")
-    world.put("in.mbox", message(1, "one\n>From here") + message(3, "three") + message(4, "four"))
+    journal.put("in.mbox", message(1, "one\n>From here") + message(3, "three") + message(4, "four"))
     assert journal.list_again() == ({"in.mbox", "in.mbox/!/4@x.eml"}, {"in.mbox/!/2@x.eml"})
+
+
+PLAIN = b"Subject: x\r\n\r\nWords.\r\n"
+
+
+@dataclass
+class StructuredWorld(World):
+    """``simple``: keys of items in which nothing is said to be."""
+
+    simple: set[str] = field(default_factory=set)
+
+    def is_simple(self, item: Item) -> bool:
+        return item.key in self.simple
+
+
+class MailJournal(Journal):
+    world: StructuredWorld
+
+    def restart(self) -> None:
+        super().restart()
+        self.containers = Containers(
+            self.world.fetch, True, unpack, is_simple=self.world.is_simple, downloads=Downloads()
+        )
+        self.source = type(self.source)(
+            self.source.name, self.source.collection, self.world, self.source.tools,
+            expand=self.containers.expand,
+        )  # fmt: skip
+
+
+def test_mail_without_attachments_is_downloaded_once_for_its_preparation() -> None:
+    world = StructuredWorld(simple={"a.eml"})
+    world.put("a.eml", PLAIN)
+    journal = MailJournal(world)
+    assert journal.list_again() == ({"a.eml"}, set())
+    assert world.fetched == []
+    assert journal.read("a.eml") == PLAIN
+    assert world.fetched == ["a.eml"]
+    assert journal.list_again() == (set(), set())
+    journal.restart()
+    assert journal.list_again() == (set(), set())
+    assert world.fetched == []
+    world.simple.clear()
+    journal.restart()
+    assert journal.list_again() == (set(), set()), "an opened mail has the version of an unopened one"
+
+
+def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> None:
+    world = StructuredWorld()
+    names = [f"{number}.eml" for number in range(9)]
+    for name in names:
+        world.put(name, mailed({"a.md": f"A of {name}", "b.md": "B"}))
+    journal = MailJournal(world)
+    journal.list_again()
+    for name in names:
+        assert b"Body" in journal.read(name)
+        assert journal.read(f"{name}/!/a.md") == f"A of {name}".encode()
+        assert journal.read(f"{name}/!/b.md") == b"B"
+    assert world.fetched == names
+
+
+def test_attachments_denied_by_the_source_are_listed_again() -> None:
+    world = StructuredWorld(simple={"a.eml"})
+    world.put("a.eml", mailed({"b.md": "B"}))
+    journal = MailJournal(world)
+    assert journal.list_again() == ({"a.eml"}, set())
+    with pytest.raises(Stale, match="has attachments"):
+        journal.read("a.eml")
+    assert journal.list_again() == ({"a.eml/!/b.md"}, set())
+    assert (journal.read("a.eml/!/b.md"), b"Body" in journal.read("a.eml")) == (b"B", True)
+    assert journal.list_again() == (set(), set())
+    assert world.fetched == []
+
+    journal.restart()
+    assert journal.list_again() == (set(), set())
+    with pytest.raises(Stale):
+        journal.read("a.eml")
+    assert journal.list_again() == (set(), set())
+    assert b"Body" in journal.read("a.eml")
+
+
+@pytest.mark.parametrize(("most", "most_bytes"), [(2, 10**6), (10**6, 10)])
+def test_oldest_downloads_are_forgotten(most: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", most)
+    monkeypatch.setattr(module, "_MOST_BYTES", most_bytes)
+    downloads = Downloads()
+    items = [Item(f"{number}", "v", "") for number in range(5)]
+    blobs = [Blob(b"12345", "n", "message/rfc822")] * 5
+    for item, blob in zip(items, blobs, strict=True):
+        downloads.keep(item, blob)
+    assert [downloads.find(item) for item in items] == [None, None, None, *blobs[3:]]
+    assert downloads.find(Item("4", "another", "")) is None
+
+
+def test_downloads_on_a_full_disk_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "TemporaryFile", full)
+    downloads = Downloads()
+    downloads.keep(Item("a", "v", ""), Blob(b"x", "a"))
+    assert downloads.find(Item("a", "v", "")) is None

@@ -119,30 +119,20 @@ def test_language_is_the_same_in_every_thread() -> None:
 ENGLISH = ModelLanguages("small-en", frozenset({"en"}))
 
 
-@pytest.mark.parametrize(
-    ("model", "is_english"),
-    [
-        ("all-MiniLM-L6-v2", True),
-        ("/models/all-MiniLM-L6-v2/", True),
-        ("sentence-transformers/all-mpnet-base-v2", True),
-        ("BAAI/bge-small-en-v1.5", True),
-        ("intfloat/e5-base-v2", True),
-        ("intfloat/multilingual-e5-small", False),
-        ("paraphrase-multilingual-MiniLM-L12-v2", False),
-        ("BAAI/bge-m3", False),
-        ("text-embedding-3-small", False),
-        ("jina-embeddings-v2-base-de", False),
-        ("", False),
-    ],
-)
-def test_languages_of_model_follow_from_its_name(model: str, is_english: bool) -> None:
-    known = languages_of(model)
-    assert (known is not None and known.languages == {"en"}) is is_english
+def test_languages_of_model_follow_from_its_name() -> None:
+    for model, is_english in [
+        ("all-MiniLM-L6-v2", True), ("/models/all-MiniLM-L6-v2/", True),
+        ("sentence-transformers/all-mpnet-base-v2", True), ("BAAI/bge-small-en-v1.5", True),
+        ("intfloat/e5-base-v2", True), ("intfloat/multilingual-e5-small", False),
+        ("paraphrase-multilingual-MiniLM-L12-v2", False), ("BAAI/bge-m3", False),
+        ("text-embedding-3-small", False), ("jina-embeddings-v2-base-de", False), ("", False),
+    ]:  # fmt: skip
+        known = languages_of(model)
+        assert (known is not None and known.languages == {"en"}) is is_english
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
+def test_warning_needs_most_of_three_documents() -> None:
+    for counts, words in [
         ({"de": 2}, None),
         ({"de": 3}, "3 of 3 documents are in a language that small-en does not know (de); a multilingual"),
         ({"de": 5, "en": 5}, None),
@@ -150,24 +140,19 @@ def test_languages_of_model_follow_from_its_name(model: str, is_english: bool) -
             {"de": 4, "ja": 2, "en": 5},
             "6 of 11 documents are in a language that small-en does not know (de, ",
         ),
-    ],
-)
-def test_warning_needs_most_of_three_documents(counts: dict[str, int], words: str | None) -> None:
-    made = describe_foreign(counts, ENGLISH)
-    assert made is None if words is None else str(made).startswith(words)
+    ]:
+        made = describe_foreign(counts, ENGLISH)
+        assert made is None if words is None else str(made).startswith(words)
 
 
-@pytest.mark.parametrize(
-    ("unknown", "tokens", "words"),
-    [
+def test_unknown_tokens_above_five_percent_are_reported() -> None:
+    for unknown, tokens, words in [
         (49, 100, None),  # few
         (50, 1000, None),  # 5 %
         (101, 2000, "101 of 2,000 sampled tokens (5 %) are unknown to small-en, which"),
-    ],
-)
-def test_unknown_tokens_above_five_percent_are_reported(unknown: int, tokens: int, words: str | None) -> None:
-    made = describe_unknown(unknown, tokens, "small-en")
-    assert made is None if words is None else str(made).startswith(words)
+    ]:
+        made = describe_unknown(unknown, tokens, "small-en")
+        assert made is None if words is None else str(made).startswith(words)
 
 
 def test_sample_takes_few_texts_from_whole_document() -> None:

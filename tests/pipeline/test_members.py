@@ -21,7 +21,7 @@ from ingestor.model import Blob
 from ingestor.ports import BadDocument
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
-from tests.pipeline.packed import Journal, World, encrypted, mailed, tarred, unpack, zipped
+from tests.pipeline.packed import encrypted, journal_of, listed, mailed, tarred, unpack, zipped
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -29,31 +29,21 @@ else:
     from backports import zstd
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.zip", zipped({"x/b.md": "B"})),
-        ("a.tar", tarred({"x/b.md": "B"})),
+def test_every_kind_of_container_is_opened() -> None:
+    for name, data in [
+        ("a.zip", zipped({"x/b.md": "B"})), ("a.tar", tarred({"x/b.md": "B"})),
         ("a.TGZ", tarred({"x/b.md": "B"}, "w:gz")),
         ("a.tar.gz", gzip.compress(tarred({"x/b.md": "B"}), mtime=0)),
         ("a.tar.bz2", bz2.compress(tarred({"x/b.md": "B"}))),
         ("a.tar.xz", lzma.compress(tarred({"x/b.md": "B"}))),
-        ("a.tar.zst", zstd.compress(tarred({"x/b.md": "B"}))),
-        ("b.md.gz", gzip.compress(b"B", mtime=0)),
-        ("b.md.bz2", bz2.compress(b"B")),
-        ("b.md.xz", lzma.compress(b"B")),
-        ("b.md.zst", zstd.compress(b"B")),
+        ("a.tar.zst", zstd.compress(tarred({"x/b.md": "B"}))), ("b.md.gz", gzip.compress(b"B", mtime=0)),
+        ("b.md.bz2", bz2.compress(b"B")), ("b.md.xz", lzma.compress(b"B")), ("b.md.zst", zstd.compress(b"B")),
         ("a.eml", mailed({"b.md": "B"})),
-    ],
-)
-def test_every_kind_of_container_is_opened(name: str, data: bytes) -> None:
-    world = World()
-    world.put(name, data)
-    journal = Journal(world)
-    journal.list_again()
-    (member,) = [key for key in journal.items if key != name]
-    assert member.endswith("b.md")
-    assert journal.read(member) == b"B"
+    ]:  # fmt: skip
+        journal = listed({name: data})
+        (member,) = [key for key in journal.items if key != name]
+        assert member.endswith("b.md")
+        assert journal.read(member) == b"B"
 
 
 @pytest.mark.parametrize(
@@ -62,10 +52,11 @@ def test_every_kind_of_container_is_opened(name: str, data: bytes) -> None:
         (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
         (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .truncated"),
         (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
-        (zstd.compress(b"") * 100_001, "more than 100,000 zstd frames"),
+        (zstd.compress(b"") * 1001, "more than 1,000 zstd frames"),
     ],
 )
-def test_unreadable_packed_files_name_the_reason(data: bytes, reason: str) -> None:
+def test_unreadable_packed_file_is_refused(data: bytes, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "_FRAMES", 1000)
     with pytest.raises(BadDocument, match=reason):
         list(members_of(Blob(data, "a.gz"), archives=True))
 
@@ -85,46 +76,35 @@ def test_packed_single_file_has_the_limits_of_archives(monkeypatch: pytest.Monke
             list(members_of(Blob(bomb, "a.txt.zst"), archives=True))
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
+def test_unreadable_member_names_the_reason() -> None:
+    for data, reason in [
         (encrypted(zipped({"b.md": "B"})), "encrypted"),
         (zipped({"b.md": "word " * 99}).replace(b"\x00\x00b.md", b"\x00\x00b.md\xff\xff", 1), "damaged"),
         (zipped({"b.md": bytes(51_000_000)}), "a file in an archive may have at most 50,000,000"),
-    ],
-    ids=range(3),
-)
-def test_unreadable_member_names_the_reason(data: bytes, reason: str) -> None:
-    world = World()
-    world.put("a.zip", data)
-    journal = Journal(world)
-    assert "a.zip/!/b.md" in journal.list_again()[0]
-    with pytest.raises(BadDocument, match=reason):
-        journal.read("a.zip/!/b.md")
+    ]:
+        journal = journal_of({"a.zip": data})
+        assert "a.zip/!/b.md" in journal.list_again()[0]
+        with pytest.raises(BadDocument, match=reason):
+            journal.read("a.zip/!/b.md")
 
 
-@pytest.mark.parametrize(
-    ("name", "harmless"),
-    [
-        ("../../etc/passwd", "etc/passwd"),
-        ("/etc/passwd", "etc/passwd"),
-        ("a\\..\\b.md", "a/b.md"),
-        ("./a//b.md", "a/b.md"),
-        ("..", "_"),
-        ("a\nb\x7f.md", "a_b_.md"),
-        ("!/!", "!_/!_"),
-    ],
-)
-def test_names_are_harmless(name: str, harmless: str) -> None:
-    opened = unpack(Blob(tarred({name: "x"}), "a.tar"))
+def test_names_are_harmless() -> None:
+    for name, harmless in [
+        ("../../etc/passwd", "etc/passwd"), ("/etc/passwd", "etc/passwd"), ("a\\..\\b.md", "a/b.md"),
+        ("./a//b.md", "a/b.md"), ("..", "_"), ("a\nb\x7f.md", "a_b_.md"), ("!/!", "!_/!_"),
+    ]:  # fmt: skip
+        assert names_in(tarred({name: "x"})) == [harmless]
+
+
+def names_in(tar: bytes) -> list[str]:
+    opened = unpack(Blob(tar, "a.tar"))
     assert opened is not None
-    assert list(opened.members) == [harmless]
+    return [*opened.members]
 
 
 def test_members_with_similar_names_are_distinguished() -> None:
-    opened = unpack(Blob(tarred({"b.md": "1", "./b.md": "2", "/b.md": "3", "b~2.md": "4"}), "a.tar"))
-    assert opened is not None
-    assert list(opened.members) == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
+    names = names_in(tarred({"b.md": "1", "./b.md": "2", "/b.md": "3", "b~2.md": "4"}))
+    assert names == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
 
 
 def test_hidden_members_and_non_files_are_omitted() -> None:
@@ -134,15 +114,11 @@ def test_hidden_members_and_non_files_are_omitted() -> None:
             info = tarfile.TarInfo(f"odd{kind!r}")
             info.type, info.linkname = kind, "b.md"
             archive.addfile(info)
-    opened = unpack(Blob(buffer.getvalue(), "a.tar"))
-    assert opened is not None
-    assert list(opened.members) == ["b.md"]
+    assert names_in(buffer.getvalue()) == ["b.md"]
 
 
 def test_file_that_only_looks_like_a_container_is_a_document() -> None:
-    world = World()
-    world.put("a.zip", b"just words")
-    journal = Journal(world)
+    journal = journal_of({"a.zip": b"just words"})
     assert journal.list_again()[0] == {"a.zip"}
     assert journal.read("a.zip") == b"just words"
 
@@ -194,16 +170,13 @@ def test_attachment_over_the_limit_does_not_hide_the_others(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("members", "content"),
     [
-        ([Member("a", "v", 2)], b"a"),
-        ([Member("a", "v", -1), Member("b", "v", 2)], b"a"),
-        ([Member("../a", "v", 1)], b"a"),
-        ([Member("/a", "v", 1)], b"a"),
-        ([Member("a/!/../b", "v", 1)], b"a"),
-        ([Member("a", "v", 1), Member("a", "v", 1)], b"ab"),
+        ([Member("a", "v", 2)], b"a"), ([Member("a", "v", -1), Member("b", "v", 2)], b"a"),
+        ([Member("../a", "v", 1)], b"a"), ([Member("/a", "v", 1)], b"a"),
+        ([Member("a/!/../b", "v", 1)], b"a"), ([Member("a", "v", 1), Member("a", "v", 1)], b"ab"),
         ([Member("a", "v", 10**10, problem=None)], b""),
     ],
     ids=range(7),
-)
+)  # fmt: skip
 def test_members_reported_by_a_process_are_checked(members: list[Member], content: bytes) -> None:
     with pytest.raises(BadDocument, match=r"list of members is invalid|names of files in the archive are"):
         Unpacked().add(members, content)

@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.core.metadata_keys import KEYS, LEAN, NEEDED, Profile
 from ingestor.model import (
     Blob,
@@ -23,7 +25,8 @@ from ingestor.model import (
     SourceName,
 )
 from ingestor.parsers.markup.markdown import PLUGIN
-from ingestor.pipeline.metadata import Describing, build, rules
+from ingestor.pipeline.metadata import LEFT_OUT, Describing, build, fit, require_short, rules
+from ingestor.ports import BadDocument
 from ingestor.registry import Options
 from ingestor.text.context import contexts
 
@@ -77,61 +80,14 @@ def test_record_has_every_key() -> None:
     row = dict(described(DOCUMENT, CHUNKS)[1])
     node = json.loads(str(row.pop("_node_content")))
     shown = node.pop("metadata")
-    assert shown.items() <= row.items() and {"source", "path", "owner", "page_label"} - shown.keys() == {
-        "page_label"
-    }
+    assert shown.items() <= row.items()
+    assert {"source", "path", "owner", "page_label"} - shown.keys() == {"page_label"}
     hidden = sorted(shown.keys() - {"title", "heading_path", "path"})
     assert sorted(node.pop("excluded_llm_metadata_keys")) == hidden
-    assert node == {
-        "id_": "d1#8",
-        "relationships": {"1": {"node_id": "d1"}, "2": {"node_id": "d1#7"}, "3": {"node_id": "d1#9"}},
-        "start_char_idx": 47,
-        "end_char_idx": 72,
-    }
-    assert row == {
-        "source": "/srv/docs/guides/setup.md",
-        "source_name": "handbook",
-        "path": "guides/setup.md",
-        "folders": ["guides"],
-        "document_id": "d1",
-        "title": "Handbook",
-        "content_type": "text/markdown",
-        "language": None,
-        "start_index": 47,
-        "end_index": 72,
-        "start_line": 7,
-        "end_line": 10,
-        "page": None,
-        "page_label": None,
-        "heading_path": "2 Setup",
-        "headings": ["2 Setup"],
-        "context": "Handbook\n2 Setup",
-        "table_header": None,
-        "section_title": "2 Setup",
-        "section_number": "2",
-        "section_chunk_index": 0,
-        "section_chunk_count": 2,
-        "chunk_index": 1,
-        "chunk_count": 5,
-        "token_count": 11,
-        "block_kinds": "heading,paragraph",
-        "figure": None,
-        "symbol": None,
-        "content_hash": "digest1",
-        "strategy": "recursive",
-        "recipe": "r1",
-        "doc_id": "d1",
-        "ref_doc_id": "d1",
-        "file_path": "/srv/docs/guides/setup.md",
-        "file_name": "setup.md",
-        "file_type": "text/markdown",
-        "file_size": 120,
-        "last_modified_date": "2023-11-14",
-        "last_modified_day": 20231114,
-        "relationships": '{"1": "d1", "2": "d1#7", "3": "d1#9"}',
-        "author": "Ada",
-        "owner": "ops",
-    }
+    golden = Path(__file__).parent / "record.json"
+    if os.environ.get("INGESTOR_GOLDEN") == "write":
+        golden.write_text(json.dumps({"record": row, "node": node}, indent=1) + "\n", "utf-8")
+    assert {"record": row, "node": node} == json.loads(golden.read_text("utf-8"))
 
 
 def present(metadata: Metadata) -> dict[str, Any]:
@@ -177,13 +133,12 @@ def column(metadata: list[Metadata], *keys: str) -> list[tuple[Scalar, ...]]:
 def test_sections_are_counted() -> None:
     rows = described(DOCUMENT, CHUNKS)
     keys = "heading_path", "section_number", "section_chunk_index", "section_chunk_count", "block_kinds"
+    assert column(rows, "headings") == [(None,), *[(["2 Setup"],)] * 2, *[(["2 Setup", "Details"],)] * 2]
     assert column(rows, *keys) == [
-        (None, None, 0, 1, "front_matter,paragraph"),
-        ("2 Setup", "2", 0, 2, "heading,paragraph"),
-        ("2 Setup", "2", 1, 2, "list"),
-        ("2 Setup > Details", "2.1", 0, 2, "heading,table"),
+        (None, None, 0, 1, "front_matter,paragraph"), ("2 Setup", "2", 0, 2, "heading,paragraph"),
+        ("2 Setup", "2", 1, 2, "list"), ("2 Setup > Details", "2.1", 0, 2, "heading,table"),
         ("2 Setup > Details", "2.1", 1, 2, "paragraph"),
-    ]
+    ]  # fmt: skip
     assert column(rows, "start_line", "end_line") == [(1, 6), (7, 10), (11, 11), (12, 17), (18, 18)]
 
 
@@ -195,13 +150,9 @@ def test_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() -> Non
     scattered = Chunk(0, len(text), "", spans=((0, 15), (text.index("End"), len(text))))
     rows = described(document, [whole, *parts, scattered, Chunk(0, 1, "x")])
     assert column(rows, "heading_path", "headings", "section_chunk_count") == [
-        ("A > B", ["A", "B"], 3),
-        ("A", ["A"], 3),
-        ("A > B", ["A", "B"], 3),
-        ("A > B", ["A", "B"], 3),
-        ("A", ["A"], 3),
-        ("A", ["A"], 3),
-    ]
+        ("A > B", ["A", "B"], 3), ("A", ["A"], 3), ("A > B", ["A", "B"], 3), ("A > B", ["A", "B"], 3),
+        ("A", ["A"], 3), ("A", ["A"], 3),
+    ]  # fmt: skip
     assert contexts(document, [whole], "headings") == [("A", "B")]
     assert column(described(Document("no headings"), [Chunk(0, 2, "no")]), "headings") == [(None,)]
 
@@ -245,19 +196,16 @@ def test_margin_shows_pages_symbols_and_scattered_spans() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("item", "expected"),
-    [
+def test_metadata_of_the_item_is_carried() -> None:
+    for item, expected in [
         (Item("a/b.tar.gz", "", "u"), ("b.tar", "b.tar.gz", None, None)),
         (Item(".profile", "", "u", 0, 0.0), (".profile", ".profile", 0, "1970-01-01")),
         (Item("x", "", "u", 1, float("nan")), ("x", "x", 1, None)),
         (Item("x", "", "u", 1, 1e300), ("x", "x", 1, None)),
         (Item("caf\udce9.txt", "", "u"), ("caf\ufffd", "caf\ufffd.txt", None, None)),
-    ],
-)
-def test_metadata_of_the_item_is_carried(item: Item, expected: tuple[Scalar, ...]) -> None:
-    rows = described(Document("text"), [Chunk(0, 4, "text")], item)
-    assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
+    ]:
+        rows = described(Document("text"), [Chunk(0, 4, "text")], item)
+        assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
 
 
 def test_member_of_an_archive_has_the_path_that_people_see() -> None:
@@ -266,76 +214,30 @@ def test_member_of_an_archive_has_the_path_that_people_see() -> None:
     assert column(rows, "path", "file_name") == [("old/a.zip!/docs/b.md", "b.md")]
 
 
-@pytest.mark.parametrize(
-    ("key", "folders"),
-    [
-        ("a.md", None),
-        ("ref/models/a.md", ["ref", "ref/models"]),
-        ("old/a.zip/!/docs/b.md", ["old", "old/a.zip", "old/a.zip!/docs"]),
-        ("/srv/a.md", ["/srv"]),
-        (
-            "https://example.org/docs/api/a?b=/c#/d",
-            ["https://example.org", "https://example.org/docs", "https://example.org/docs/api"],
-        ),
+def test_folders_of_a_document_are_all_its_parents() -> None:
+    for key, folders in [
+        ("a.md", None), ("ref/models/a.md", ["ref", "ref/models"]),
+        ("old/a.zip/!/docs/b.md", ["old", "old/a.zip", "old/a.zip!/docs"]), ("/srv/a.md", ["/srv"]),
+        ("https://a.org/docs/a?b=/c#/d", ["https://a.org", "https://a.org/docs"]),
         ("https://example.org", None),
-    ],
-)
-def test_folders_of_a_document_are_all_its_parents(key: str, folders: list[str] | None) -> None:
-    rows = described(Document("text"), [Chunk(0, 4, "text")], Item(key, "", "u"))
-    assert column(rows, "folders") == [(folders,)]
-
-
-def test_headings_of_a_chunk_begin_with_the_surrounding_sections() -> None:
-    assert column(described(DOCUMENT, CHUNKS), "headings") == [
-        (None,),
-        (["2 Setup"],),
-        (["2 Setup"],),
-        (["2 Setup", "Details"],),
-        (["2 Setup", "Details"],),
-    ]
+    ]:  # fmt: skip
+        rows = described(Document("text"), [Chunk(0, 4, "text")], Item(key, "", "u"))
+        assert column(rows, "folders") == [(folders,)]
 
 
 def test_extras_add_keys_and_displace_none() -> None:
     item = Item("k", "", "u", extra=(("a", 1), ("b", 1), ("c", 1), ("source", "no")))
     document = Document("text", extra=(("b", 2), ("c", 2), ("title", "no")))
-    chunk = Chunk(0, 4, "text", extra=(("c", 3), ("strategy", "no")))
+    chunk = Chunk(0, 4, "text", extra=(("c", 3), ("strategy", "no"), ("symbol", "f")))
     (row,) = described(document, [chunk], item)
+    assert row["symbol"] == "f", "the chunker's symbol is kept where the block has none"
     assert [row[key] for key in "abc"] == [1, 2, 3]
     assert (row["source"], row["title"], row["strategy"]) == ("u", "k", "recursive")
 
 
-@pytest.mark.parametrize(
-    ("document", "how", "expected"),
-    [
-        (DOCUMENT, "none", [()] * 5),
-        (DOCUMENT, "title", [("Handbook",)] * 5),
-        (
-            DOCUMENT,
-            "headings",
-            [
-                ("Handbook",),
-                *[("Handbook", "2 Setup")] * 2,
-                *[("Handbook", "2 Setup > Details")] * 2,
-            ],
-        ),
-        (
-            Document(SOURCE, DOCUMENT.blocks, title="2 Setup"),
-            "headings",
-            [("2 Setup",)] * 3 + [("2 Setup", "Details")] * 2,
-        ),
-        (Document(SOURCE), "headings", [()] * 5),
-    ],
-)
-def test_contexts_are_the_lines_of_the_chosen_kind(
-    document: Document, how: Any, expected: list[tuple[str, ...]]
-) -> None:
-    assert contexts(document, CHUNKS, how) == expected
-
-
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> chromadb.Collection:
-    path: Path = tmp_path_factory.mktemp("chroma")
-    return chromadb.PersistentClient(str(path)).create_collection("anything")
+    return chromadb.PersistentClient(str(tmp_path_factory.mktemp("chroma"))).create_collection("anything")
 
 
 keys = st.text(max_size=5) | st.sampled_from(["#a", "$a", "chroma:document", "chroma:uri", "\ud800", "title"])
@@ -387,33 +289,57 @@ def test_counts_and_neighbours_agree_for_any_spans(data: st.DataObject) -> None:
         assert row["end_line"] == 1 + SOURCE.count("\n", 0, chunk.end - 1)
 
 
-def test_symbol_of_the_chunker_overrides_the_block() -> None:
-    text = "def f(): pass"
-    document = Document(text, (Block("code", 0, len(text)),))
-    chunk = Chunk(0, len(text), text, extra=(("symbol", "f"),))
-    item = Item("a.py", "1", "/a.py")
-    described = build(
-        document, item, DocumentId("x"), [chunk], [RecordId("x#0")], [()],
-        tokens=[3], content_hashes=["h"], recipe="r", how=Describing(SourceName("s"), "structure"),
-    )  # fmt: skip
-    assert described[0]["symbol"] == "f"
-
-
 def test_values_repeated_by_every_record_are_truncated() -> None:
     """Titles of megabytes, in each of many records, made Chroma's files and memory grow by gigabytes."""
     long = "x" * 5_000_000
     text = f"# {long}\n\n## {long}\n\nWords."
-    document = Document(
-        text,
-        (
-            Block("heading", 0, len(long) + 2, level=1, title=long),
-            Block("heading", len(long) + 4, 2 * len(long) + 7, level=2, title=long),
-        ),
-        title=long,
-        extra=(("author", long),),
+    blocks = (
+        Block("heading", 0, len(long) + 2, level=1, title=long),
+        Block("heading", len(long) + 4, 2 * len(long) + 7, level=2, title=long),
     )
+    document = Document(text, blocks, title=long, extra=(("author", long),))
     [meta] = described(document, [Chunk(len(text) - 6, len(text), "Words.")])
     assert len(json.dumps(meta)) < 40_000
     assert len(str(meta["author"])) == 8_000 and len(str(meta["section_title"])) == 1_000
     [context] = contexts(document, [Chunk(len(text) - 6, len(text), "Words.")], "headings")
     assert sum(map(len, context)) < 600
+
+
+FULL: dict[str, Any] = {
+    **dict.fromkeys(sorted(KEYS | NEEDED), "x"),
+    "author": "Ada",
+    "zone": "b",
+    "date": "c",
+}
+
+
+def test_too_many_keys_are_omitted_in_the_documented_order() -> None:
+    kept = present(fit(FULL, CLOUD))
+    assert len(kept) == 32
+    assert FULL.keys() - kept.keys() == set([key for key in LEFT_OUT if key in FULL][: len(FULL) - 32])
+    few = present(fit(FULL, Quotas(metadata_keys=17)))
+    assert few.keys() == NEEDED | {"source_name", "path", "author"}, "then others, the last letters first"
+    assert fit(FULL, Quotas(metadata_keys=17)).keys() >= KEYS, "a patch removes the others"
+
+
+def test_metadata_without_quotas_is_unchanged() -> None:
+    assert fit(FULL, UNBOUNDED) is FULL
+    assert fit({"a": 1, "page": None}, CLOUD) == {"a": 1, "page": None}
+
+
+@given(st.text(max_size=3000), st.lists(st.text(max_size=300), min_size=1, max_size=30), st.text(min_size=1))
+def test_values_and_keys_fit_the_quotas(text: str, texts: list[str], key: str) -> None:
+    kept = present(fit({"title": text, "headings": texts, key * 9: "x", "n": 2**60}, Quotas(value_bytes=256)))
+    assert kept["n"] == 2**60
+    assert text.startswith(kept["title"]) and len(kept["title"].encode()) <= 256
+    assert kept["headings"] and sum(len(each.encode()) for each in kept["headings"]) <= 256
+    assert all(len(name.encode()) <= 36 for name in kept)
+
+
+def test_chunk_beyond_the_quota_raises_with_a_remedy() -> None:
+    chunks = [Chunk(0, 3, "abc"), Chunk(3, 9000, "ä" * 9000)]
+    require_short(chunks, UNBOUNDED)
+    with pytest.raises(
+        BadDocument, match=r"chunk 1 has 18,000 bytes, but Chroma accepts at most 16,384 .* smaller"
+    ):
+        require_short(chunks, CLOUD)

@@ -2,78 +2,44 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ingestor.core.completeness import Shortfall
-from ingestor.core.entries import Entry
-from ingestor.core.metadata_keys import Profile
-from ingestor.model import (
-    Blob,
-    Chunk,
-    Chunking,
-    CollectionName,
-    DocumentId,
-    Fingerprint,
-    Item,
-    SourceName,
-    Vectors,
-)
+from ingestor.model import Chunk, Chunking, Vectors
 from ingestor.pipeline import metadata
 from ingestor.pipeline.limits import without_repeats
-from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare, vectors_at
+from ingestor.pipeline.prepare import Prepared, vectors_at
 from ingestor.ports import BadDocument
 from ingestor.registry import find
-from ingestor.text.tokens import Tokens
+from tests.pipeline.preparing import entry, made, tools_of
 
-TOKENS = Tokens()
+HASHING = find("embedders", "hashing")
+EMBED = HASHING.build(HASHING.options(dimensions=8)).embed
 
 
 def prepared(
-    text: str,
-    size: int | None,
-    strategy: str = "sentence",
-    most: int = 100_000,
-    done: Prepared | None = None,
-    neighbours: float = 0.0,
-    profile: Profile = "full",
+    text: str, size: int | None = None, strategy: str = "sentence", done: Prepared | None = None, **more: Any
 ) -> Prepared:
-    """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded.
+    """Prepare a document, one chunk for each sentence.
 
-    Without it, vectors are expected as soon as the document was read.
+    ``done``: what was written before; then nothing may be embedded. Without it, vectors are expected once.
     """
-    expected = list[Prepared | None]()
-    parser, chunker, embedder = (
-        find("parsers", "text"),
-        find("chunkers", strategy),
-        find("embedders", "hashing"),
-    )
+    expected = list[None]()
     options = {"max_sentences": 1, "overlap": 0} if strategy == "sentence" else {}
-    reader = Reader(
-        SourceName("notes"), lambda item: Blob(text.encode(), item.key),
-        {"text": parser.build(parser.options())}, {"text": Fingerprint("text")},
-    )  # fmt: skip
-    tools = Tools(
-        reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
-        Describing(reader.source, strategy, profile),
-        embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        neighbours=neighbours, max_records=most, expect=lambda: expected.append(done),
-    )  # fmt: skip
-    item = Item("a.txt", "1", "/a.txt", size)
+    embed, expect = (EMBED, lambda: expected.append(None)) if done is None else (_never, _unexpected)
+    tools = tools_of(text, strategy, embed, options=options, expect=expect, **more)
     if done is not None:
         receipt = done.receipt
-        entry = replace(
+        written = replace(
             done.entry, done_version="1", done_recipe=receipt.recipe, facts=receipt.facts,
             digest=receipt.digest, parser=receipt.parser, known=receipt.records,
         )  # fmt: skip
-        return prepare(Job(entry), replace(tools, embed=_never, expect=_unexpected), lambda *_: None)
-    entry = Entry(
-        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
-    )
+        return made(tools, written)
     try:
-        return prepare(Job(entry), tools, lambda *_: None)
+        return made(tools, entry(tools, size))
     finally:
         assert expected == [None]
 
@@ -92,22 +58,22 @@ def sentences(number: int) -> str:
 
 
 def test_document_with_more_records_than_configured_is_quarantined() -> None:
-    assert len(prepared(sentences(20), None, most=20).records) == 20
+    assert len(prepared(sentences(20), max_records=20).records) == 20
     with pytest.raises(BadDocument, match="results in at least 21 chunks, but max_records is 20: raise"):
-        prepared(sentences(21), None, most=20)
+        prepared(sentences(21), max_records=20)
 
 
 def test_small_archive_with_thousands_of_members_is_refused() -> None:
     assert len(prepared(sentences(1000), 700).records) == 1000
     assert len(prepared(sentences(1100), 1100).records) == 1100
-    assert len(prepared(sentences(1100), None).records) == 1100, "where the size is not known"
+    assert len(prepared(sentences(1100)).records) == 1100, "where the size is not known"
     with pytest.raises(BadDocument, match="results in at least 1,100 chunks for only 700 bytes; exclude it"):
         prepared(sentences(1100), 700)
 
 
 def test_equal_chunks_are_indexed_up_to_a_hundred() -> None:
     text = sentences(3) + " The very same words." * 150 + " And the end."
-    done = prepared(text, None)
+    done = prepared(text)
     texts = [record.text for record in done.records]
     assert len(texts) == 104
     assert texts.count("The very same words.") == 100
@@ -115,7 +81,7 @@ def test_equal_chunks_are_indexed_up_to_a_hundred() -> None:
     assert done.receipt.shortfall == Shortfall(
         "incomplete", "50 chunks left out: 100 before them have the same text"
     )
-    assert prepared(sentences(300), None).receipt.shortfall is None
+    assert prepared(sentences(300)).receipt.shortfall is None
 
 
 def test_vectors_stay_with_their_chunks_if_repeats_are_dropped() -> None:
@@ -128,56 +94,48 @@ def test_vectors_stay_with_their_chunks_if_repeats_are_dropped() -> None:
 
 def test_document_of_far_too_many_pieces_is_refused_before_embedding() -> None:
     with pytest.raises(BadDocument, match="results in at least 11 chunks, but max_records is 10"):
-        prepared(sentences(110), None, "similarity", most=10)
+        prepared(sentences(110), None, "similarity", max_records=10)
 
 
 def test_inserted_chunk_touches_two_neighbours_on_either_side() -> None:
     before, after = (
-        [known.vector_key for known in prepared(text, None, neighbours=0.3).receipt.records]
+        [known.vector_key for known in prepared(text, neighbours=0.3).receipt.records]
         for text in (sentences(20), f"This one is new. {sentences(20)}")
     )
     assert set(before) - set(after) == {*before[:2]}
     assert len(set(after)) == 21
 
 
-def test_changed_metadata_is_patched_without_embedding(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_changed_metadata_is_patched_without_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
         before.setattr(metadata, "rules", lambda *_: "an older version")
         before.setattr(metadata, "_of_document", lambda *_: {"source": "as it was"})
-        done = prepared(sentences(3), None)
+        done = prepared(sentences(3))
     assert [record.metadata["source"] for record in done.records] == ["as it was"] * 3
-    again = prepared(sentences(3), None, done=done)
+    again = prepared(sentences(3), done=done)
     assert (again.records, again.drops) == ((), ())
     assert [(name, meta["source"]) for name, meta in again.patches] == [
         (record.id, "/a.txt") for record in done.records
     ]
     assert [(meta["headings"]) for _, meta in again.patches] == [None] * 3
-    settled = prepared(sentences(3), None, done=again)
+    settled = prepared(sentences(3), done=again)
     assert (settled.records, settled.patches, settled.drops) == ((), (), ())
 
 
 def test_changed_profile_patches_records_and_removes_missing_keys() -> None:
-    done = prepared(sentences(3), None)
-    again = prepared(sentences(3), None, done=done, profile="lean")
+    done = prepared(sentences(3))
+    again = prepared(sentences(3), done=done, profile="lean")
     assert (again.records, again.drops, len(again.patches)) == ((), (), 3)
     assert all(meta["file_size"] is None and meta["recipe"] is None for _, meta in again.patches)
-    assert prepared(sentences(3), None, done=again, profile="lean").patches == ()
+    assert prepared(sentences(3), done=again, profile="lean").patches == ()
 
 
 def test_share_of_neighbours_of_a_chunking_replaces_the_config_s() -> None:
     texts = ["one thing", "another thing", "a third"]
-    embed = find("embedders", "hashing").build(find("embedders", "hashing").options(dimensions=8)).embed
     chunks = tuple(Chunk(at, at + 1, text) for at, text in enumerate(texts))
-    reader = Reader(SourceName("notes"), lambda item: Blob(b"", item.key), {}, {})
-    plugin = find("chunkers", "sentence")
-    tools = Tools(
-        reader, CollectionName("docs"), plugin.build(plugin.options(), TOKENS), Fingerprint("s"),
-        Describing(reader.source, "sentence"), embed, Fingerprint("h"), TOKENS.counts, neighbours=0.3,
-    )  # fmt: skip
+    tools = tools_of("", "sentence", EMBED, neighbours=0.3)
     own, mixed = (
         vectors_at(range(3), texts, Chunking(chunks, neighbours=share), tools) for share in (0, None)
     )
-    assert np.array_equal(own, embed(texts))
+    assert np.array_equal(own, EMBED(texts))
     assert not np.array_equal(mixed, own)

@@ -75,16 +75,12 @@ def test_item_is_parsed_only_on_demand(reader: Reader, counting: Counting) -> No
 @pytest.mark.parametrize(
     ("item", "changes"),
     [
-        (replace(ITEM, version="v2"), {}),
-        (replace(ITEM, uri="/elsewhere/a/b.txt"), {}),
-        (replace(ITEM, key="a/c.txt"), {}),
-        (ITEM, {"source": SourceName("others")}),
-        (ITEM, {"origin": "another branch"}),
-        (ITEM, {"types": (("*.txt", "text/plain"),)}),
-        (ITEM, {"recipes": {"text": Fingerprint("text 2")}}),
-        (ITEM, {"memory": None}),
+        (replace(ITEM, version="v2"), {}), (replace(ITEM, uri="/elsewhere/a/b.txt"), {}),
+        (replace(ITEM, key="a/c.txt"), {}), (ITEM, {"source": SourceName("others")}),
+        (ITEM, {"origin": "another branch"}), (ITEM, {"types": (("*.txt", "text/plain"),)}),
+        (ITEM, {"recipes": {"text": Fingerprint("text 2")}}), (ITEM, {"memory": None}),
     ],
-)
+)  # fmt: skip
 def test_item_that_may_have_changed_is_read_again(
     item: Item, changes: dict[str, object], reader: Reader, counting: Counting
 ) -> None:
@@ -128,7 +124,7 @@ def test_missing_parser_raises(reader: Reader) -> None:
         replace(reader, parsers={}).read(ITEM).document()
 
 
-def test_cache_keeps_a_single_state_of_an_item_and_none_of_removed_items(
+def test_cache_keeps_one_state_of_an_item_and_none_of_removed_ones(
     cache: VectorCache, reader: Reader
 ) -> None:
     def kept() -> int:
@@ -175,7 +171,7 @@ DOCUMENTS = st.builds(
 
 
 @given(document=DOCUMENTS)
-def test_cached_document_equals_the_parsed_document(
+def test_cached_document_equals_the_parsed(
     document: Document, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     parsed = Parsed(Digest("00" * 16), "pdf", Fingerprint("recipe"), document)

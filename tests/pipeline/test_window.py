@@ -8,28 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.entries import Entry
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
-from ingestor.model import (
-    Blob,
-    Chunk,
-    CollectionName,
-    DocumentId,
-    Fingerprint,
-    Item,
-    SourceName,
-    Vectors,
-)
-from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.model import Chunk, Vectors
 from ingestor.pipeline.limits import divide, embed_whole, exceeds_window
-from ingestor.pipeline.metadata import Describing
-from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare, texts_to_embed
-from ingestor.ports import Embedder
-from ingestor.registry import find, kinds
-from ingestor.text.tokens import Tokens
+from ingestor.pipeline.prepare import Prepared, texts_to_embed
+from ingestor.registry import kinds
 from tests.chunkers.laws import fake_embed
+from tests.pipeline.preparing import entry, made, tools_of
 
-TOKENS = Tokens()
 LONG = "Word after word after " * 40 + "word."
 TEXT_OF_THREE = f"A short one.\n\n{LONG}\n\nAnother short one."
 
@@ -104,23 +90,10 @@ def test_texts_within_the_window_keep_their_vectors_bit_for_bit() -> None:
     assert (mixed[0] == mixed[2]).all() and abs(float(mixed[0] @ mixed[0]) - 1) < 1e-2
 
 
-def prepared(kind: str, model: Embedder, text: str = TEXT_OF_THREE, **options: Any) -> Prepared:
-    plugin = find("chunkers", kind)
-    chosen = plugin.options(**options)
-    reader = Reader(
-        SourceName("notes"), lambda item: Blob(text.encode(), item.key),
-        {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")},
-    )  # fmt: skip
-    tools = Tools(
-        reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
-        Describing(reader.source, kind), model.embed, Fingerprint("words"), TOKENS.counts,
-        context=chosen.context, exceeds_window=partial(exceeds_window, model),
-    )  # fmt: skip
-    item = Item("a.txt", "1", "/a.txt")
-    entry = Entry(
-        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
-    )
-    return prepare(Job(entry), tools, lambda *_: None)
+def prepared(kind: str, model: Words, text: str = TEXT_OF_THREE, **options: Any) -> Prepared:
+    beyond = partial(exceeds_window, model)
+    tools = tools_of(text, kind, model.embed, options=options, exceeds_window=beyond)
+    return made(tools, entry(tools))
 
 
 FIGURES = "".join(f"| {n} | 1,{n:03}.{n % 97:02} | -{n / 7:.4f} |\n" for n in range(60))
@@ -160,17 +133,11 @@ def test_record_truncated_by_the_model_is_replaced_once() -> None:
 def test_lines_that_exceed_the_window_are_omitted_from_the_most_general() -> None:
     lines = [("a b c", "d e", "f"), ("a b c", "d e", "f"), ("a b c", "d e", "f"), ()]
     words = [
-        "one two three four",
-        "one two three four five six seven",
-        " ".join("x" * 10),
-        " ".join("x" * 11),
-    ]
+        "one two three four", "one two three four five six seven", " ".join("x" * 10), " ".join("x" * 11),
+    ]  # fmt: skip
     chunks = [Chunk(0, len(text), text) for text in words]
     texts = texts_to_embed(chunks, lines, partial(exceeds_window, Words()))
     assert [text.removesuffix(chunk.text) for text, chunk in zip(texts, chunks, strict=True)] == [
-        "a b c\nd e\nf\n",
-        "d e\nf\n",
-        "",
-        "",
-    ]
+        "a b c\nd e\nf\n", "d e\nf\n", "", "",
+    ]  # fmt: skip
     assert exceeds_window(Words(), texts) == [False, False, False, True]

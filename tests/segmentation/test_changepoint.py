@@ -27,6 +27,7 @@ from ingestor.segmentation.changepoint import (
 from ingestor.segmentation.cluster import Cuts, walk_back
 from ingestor.segmentation.fixed_point import Fixed, Integers, to_fixed, unit
 
+Drawn = tuple[list[list[int]], list[int]]
 small = st.integers(0, 12).flatmap(
     lambda n: st.tuples(
         st.lists(st.lists(st.integers(-9, 9), min_size=3, max_size=3), min_size=n, max_size=n),
@@ -35,7 +36,7 @@ small = st.integers(0, 12).flatmap(
 )
 
 
-def document(drawn: tuple[list[list[int]], list[int]]) -> tuple[Fixed, Integers]:
+def document(drawn: Drawn) -> tuple[Fixed, Integers]:
     vectors, tokens = drawn
     return unit(np.array(vectors, np.int64).reshape(-1, 3) * 1000), np.array(tokens, np.int64)
 
@@ -49,7 +50,7 @@ def exact_scatter(vectors: Fixed, tokens: Integers) -> Fraction:
 
 
 @given(small, st.integers(1, 80))
-def test_scatter_is_that_about_the_mean(drawn: tuple[list[list[int]], list[int]], most: int) -> None:
+def test_scatter_is_that_about_the_mean(drawn: Drawn, most: int) -> None:
     vectors, tokens = document(drawn)
     found = changepoint.scatter(vectors, tokens, most)
     for end in range(1, len(tokens) + 1):
@@ -73,9 +74,7 @@ weighings = st.lists(st.sampled_from([600, 900, WHOLE, 1300]), min_size=12, max_
 
 @settings(max_examples=40)
 @given(small.filter(lambda drawn: len(drawn[1]) <= 8), st.integers(1, 80), weighings)
-def test_cuts_are_the_best_of_all(
-    drawn: tuple[list[list[int]], list[int]], most: int, weights: list[int]
-) -> None:
+def test_cuts_are_the_best_of_all(drawn: Drawn, most: int, weights: list[int]) -> None:
     vectors, tokens = document(drawn)
     costs = changepoint.scatter(vectors, tokens, most)
     prices = penalties(0.001, 0.1, 1, 30)
@@ -95,18 +94,8 @@ def test_cuts_are_the_best_of_all(
         assert solved.cuts(which) == min(all_cuts(len(tokens)), key=score)
 
 
-@given(small)
-def test_counts_are_those_of_the_cuts_and_never_grow(drawn: tuple[list[list[int]], list[int]]) -> None:
-    solved = solved_of(drawn)
-    counts = solved.counts().tolist()
-    assert counts == [len(solved.cuts(at)) for at in range(LEVELS)]
-    assert counts == sorted(counts, reverse=True)
-
-
 @pytest.mark.parametrize(("units", "widest"), [(2100, 3), (1400, 300)])
-def test_long_documents_are_solved_in_little_memory_as_if_all_totals_were_kept(
-    units: int, widest: int
-) -> None:
+def test_long_documents_are_solved_in_little_memory_as_if_all_were_kept(units: int, widest: int) -> None:
     costs = np.random.default_rng(units).integers(0, 1 << 34, (units, widest))
     penalty, best, sizes = 1 << 33, [0], []
     for end in range(units):
@@ -118,27 +107,25 @@ def test_long_documents_are_solved_in_little_memory_as_if_all_totals_were_kept(
     assert solved.sizes.nbytes == units * (1 if widest < 256 else 2)
 
 
-@given(small, weighings)
-def test_counts_are_those_of_the_cuts_and_the_sum_of_weights_never_grows(
-    drawn: tuple[list[list[int]], list[int]], weights: list[int]
+@given(small, weighings | st.none())
+def test_counts_are_of_the_cuts_and_the_sum_of_weights_never_grows(
+    drawn: Drawn, weights: list[int] | None
 ) -> None:
     solved = solved_of(drawn, weights)
     cuts = [solved.cuts(at) for at in range(LEVELS)]
     assert solved.counts().tolist() == [len(each) for each in cuts]
-    sums = [sum(weights[end - 1] for end in each) for each in cuts]
+    sums = [sum(weights[end - 1] if weights else 1 for end in each) for each in cuts]
     assert sums == sorted(sums, reverse=True)
 
 
-def solved_of(drawn: tuple[list[list[int]], list[int]], weights: list[int] | None = None) -> Solutions:
+def solved_of(drawn: Drawn, weights: list[int] | None = None) -> Solutions:
     vectors, tokens = document(drawn)
     each = None if weights is None else np.array(weights[: len(tokens)], np.int64)
     return solve(changepoint.scatter(smooth(vectors), tokens, 100), grid(), each)
 
 
 @given(small, st.integers(0, LEVELS - 1), weighings)
-def test_interval_is_all_levels_around_with_these_cuts(
-    drawn: tuple[list[list[int]], list[int]], at: int, weights: list[int]
-) -> None:
+def test_interval_is_all_levels_around_with_these_cuts(drawn: Drawn, at: int, weights: list[int]) -> None:
     solved = solved_of(drawn, weights)
     low, high = interval(solved, at)
     assert 0 <= low <= at <= high < LEVELS
@@ -219,9 +206,8 @@ def test_cuts_are_preferred_where_a_section_begins() -> None:
     alike = changepoint.scatter(to_fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 60)
     assert solve(add_prices(alike, [False] * 6, begins), penalties(0.1)).cuts(0) == (2, 4, 6)
     assert solve(add_prices(alike, [False] * 6, begins), penalties(2)).cuts(0) == (6,)
-    assert solve(add_prices(100 * costs, [False] * 6, begins), penalties(9)).cuts(0) == (3, 6), (
-        "a subject ends"
-    )
+    where_a_subject_ends = solve(add_prices(100 * costs, [False] * 6, begins), penalties(9)).cuts(0)
+    assert where_a_subject_ends == (3, 6)
 
 
 def test_cut_of_less_weight_is_taken_first() -> None:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ingestor.model import Sums
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, Programme, contribution, mean, programme
 from ingestor.segmentation.fixed_point import Fixed, products_by_lag, squares, sums_within, to_fixed, unit
+from tests.examples import examples
 
 LONGEST = 4
 
@@ -67,9 +68,7 @@ def brute_force(pieces: Fixed, longest: int, value: int, allowed: np.ndarray) ->
 
 
 @given(few_pieces, st.integers(1, LONGEST), means, st.data())
-def test_cuts_are_the_best_of_all_segmentations(
-    pieces: Fixed, longest: int, value: int, data: st.DataObject
-) -> None:
+def test_cuts_are_the_best_of_all(pieces: Fixed, longest: int, value: int, data: st.DataObject) -> None:
     shape = (len(pieces), max(1, longest))
     bits = data.draw(st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
     allowed = np.array(bits, dtype=np.bool_).reshape(shape)
@@ -279,18 +278,14 @@ class Collection(RuleBasedStateMachine):
 
 
 def test_collection_is_always_as_if_made_from_scratch() -> None:
-    searching = settings(max_examples=40, stateful_step_count=30)
+    searching = examples(120, stateful_step_count=30)
     run_state_machine_as_test(partial(Collection, Incremental()), settings=searching)
 
 
 BROKEN: dict[type[Incremental], str] = {
-    TooWide: DUE,
-    TooNarrow: DUE,
-    FromOneSide: DUE,
-    FloatSums: f"{DUE}|{SUMS}",
-    TiesCutLong: BATCH,
+    TooWide: DUE, TooNarrow: DUE, FromOneSide: DUE, FloatSums: f"{DUE}|{SUMS}", TiesCutLong: BATCH,
     NeverAgain: DUE,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", BROKEN)

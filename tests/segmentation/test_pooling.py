@@ -81,9 +81,7 @@ def test_vector_takes_nothing_from_another_section() -> None:
     sections = [(0, 0), (0, 1), (1, 1), (2, 2)]  # the second chunk goes on into section 1
     apart = mix(rows, 0.3, sections)
     assert (apart != 0).tolist() == [
-        [True, True, False, False],
-        [True, True, True, False],
-        [False, True, True, False],
+        [True, True, False, False], [True, True, True, False], [False, True, True, False],
         [False, False, False, True],
-    ]
+    ]  # fmt: skip
     assert np.array_equal(mix(rows, 0.3, [(0, 0)] * 4), mix(rows, 0.3))

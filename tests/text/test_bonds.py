@@ -1,7 +1,5 @@
 """What belongs to the text after it."""
 
-import pytest
-
 from ingestor.model import Block, Document
 from ingestor.text.bonds import announces, bonds, leads, settle
 from ingestor.text.spans import Span
@@ -20,26 +18,18 @@ def parts(text: str) -> tuple[str, list[Span]]:
     return text.replace("|", ""), spans
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("It is as follows:\n\n|- one\n", True),
-        ("An example::\n|\n    code", True),
-        ("次の通り：\r\n|一", True),
-        ("key:\n|  value: 1", True),
-        ("Mind: |it is one line", False),
-        ("Not here.\n\n|- one", False),
-        ("| a", False),
-    ],
-)
-def test_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> None:
-    whole, (first, second) = parts(text)
-    assert announces(whole, first, second) is expected
+def test_line_that_ends_with_a_colon_announces() -> None:
+    for text, expected in [
+        ("It is as follows:\n\n|- one\n", True), ("An example::\n|\n    code", True),
+        ("次の通り：\r\n|一", True), ("key:\n|  value: 1", True), ("Mind: |it is one line", False),
+        ("Not here.\n\n|- one", False), ("| a", False),
+    ]:  # fmt: skip
+        whole, (first, second) = parts(text)
+        assert announces(whole, first, second) is expected
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
+def test_bonds_keep_sentences_comments_and_decorators() -> None:
+    for text, kind, expected in [
         ("One sentence |is here.| Another |follows.", "paragraph", [True, False, True, False]),
         ("One sentence\n|is wrapped.\n\n|Another", "list", [True, False, False]),
         (LONG.replace("and on, to", "and on, |to"), "paragraph", [False, False]),
@@ -49,12 +39,10 @@ def test_line_that_ends_with_a_colon_announces(text: str, expected: bool) -> Non
         ("// a\n|/* b */\n|[Obsolete]\n|int x;|", "code", [True, True, True, False, False]),
         ("a | b", "table", [False, False]),
         ("nothing but one", "paragraph", [False]),
-    ],
-)
-def test_bonds_keep_sentences_comments_and_decorators(text: str, kind: str, expected: list[bool]) -> None:
-    whole, spans = parts(text)
-    document = Document(whole, (Block(kind, 0, len(whole)),))
-    assert bonds(document, spans, TOKENS, 100) == expected
+    ]:
+        whole, spans = parts(text)
+        document = Document(whole, (Block(kind, 0, len(whole)),))
+        assert bonds(document, spans, TOKENS, 100) == expected
 
 
 def test_empty_text_has_no_bonds() -> None:
@@ -68,16 +56,11 @@ def test_empty_text_has_no_bonds() -> None:
 
 
 BLOCKS = [
-    ("heading", "Results"),
-    ("paragraph", "It rained. The following table shows sales."),
-    ("paragraph", "Sales by region"),
-    ("paragraph", "(in millions)"),
-    ("table", "2022 2021\nNorth 3 4\nSouth 5 6"),
-    ("paragraph", "Nothing follows from this."),
-    ("definition", "--password"),
-    ("paragraph", "The word. It has two parts:"),
-    ("list", "- one\n- two"),
-]
+    ("heading", "Results"), ("paragraph", "It rained. The following table shows sales."),
+    ("paragraph", "Sales by region"), ("paragraph", "(in millions)"),
+    ("table", "2022 2021\nNorth 3 4\nSouth 5 6"), ("paragraph", "Nothing follows from this."),
+    ("definition", "--password"), ("paragraph", "The word. It has two parts:"), ("list", "- one\n- two"),
+]  # fmt: skip
 
 
 def blocks() -> Document:
@@ -92,14 +75,9 @@ def blocks() -> Document:
 def test_leads_are_headings_terms_introductions_captions_units_and_headers() -> None:
     document = blocks()
     assert [document.text[start:end] for start, end in leads(document)] == [
-        "Results",
-        "The following table shows sales.",
-        "Sales by region",
-        "(in millions)",
-        "2022 2021",
-        "--password",
-        "It has two parts:",
-    ]
+        "Results", "The following table shows sales.", "Sales by region", "(in millions)", "2022 2021",
+        "--password", "It has two parts:",
+    ]  # fmt: skip
 
 
 def test_lead_at_a_chunks_end_moves_to_the_next_chunk() -> None:
@@ -108,11 +86,8 @@ def test_lead_at_a_chunks_end_moves_to_the_next_chunk() -> None:
     cuts = [text.index(words) + len(words) for words in ("sales.", "2022 2021", "--password", "parts:")]
     found = settle(document, zip([0, *cuts], [*cuts, len(text)], strict=True), TOKENS, None, 60)
     assert [text[start:end].split("\n")[0] for start, end in found] == [
-        "Results",
-        "The following table shows sales.",
-        "--password",
-        "It has two parts:",
-    ]
+        "Results", "The following table shows sales.", "--password", "It has two parts:",
+    ]  # fmt: skip
 
 
 def test_chunk_that_gets_too_large_by_a_lead_is_divided_between_rows() -> None:

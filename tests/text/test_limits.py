@@ -1,29 +1,16 @@
 """Limits in tokens, for any list of spans."""
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.text.limits import SMALLEST, Ruler, limit, windows
 from ingestor.text.spans import Span, union
-from ingestor.text.tokens import Tokens
+from tests.chunkers.laws import TOKENS
 
-TOKENS = Tokens()
 PIECES = [
-    "one",
-    " two",
-    ". ",
-    "\n\n",
-    "字",
-    "水耕栽培。",
-    "👩‍👩‍👧",
-    "e\u0301",
-    "𒀀",
-    "   ",
-    "naïve",
-    "x" * 30,
+    "one", " two", ". ", "\n\n", "字", "水耕栽培。", "👩‍👩‍👧", "e\u0301", "𒀀", "   ", "naïve", "x" * 30,
     "\u200b",
-]
+]  # fmt: skip
 pieces = st.lists(st.sampled_from(PIECES), max_size=60)
 
 
@@ -40,29 +27,20 @@ def spans_of(parts: list[str]) -> tuple[str, list[Span]]:
     return " ".join(parts), spans
 
 
-@pytest.mark.parametrize(
-    ("parts", "least", "most", "expected"),
-    [
-        (["a b c", "d e"], None, None, ["a b c", "d e"]),
-        (["a b c d e f"], None, 4, ["a b c d", "e f"]),
+def test_limit_joins_small_and_cuts_large_spans() -> None:
+    for parts, least, most, expected in [
+        (["a b c", "d e"], None, None, ["a b c", "d e"]), (["a b c d e f"], None, 4, ["a b c d", "e f"]),
         (["A b c. D e"], None, 5, ["A b c.", "D e"]),
         (["ab. cd efgh ij kl mn op"], None, 6, ["ab. cd efgh ij", "kl mn op"]),
-        (["a", "b c d e"], 3, None, ["a b c d e"]),
-        (["a b c", "d"], 3, None, ["a b c d"]),
+        (["a", "b c d e"], 3, None, ["a b c d e"]), (["a b c", "d"], 3, None, ["a b c d"]),
         (["a b c", "d", "e f g"], 3, 6, ["a b c", "d e f g"]),
         (["a b c", "d", "e f g h i j"], 3, 6, ["a b c d", "e f g h i j"]),
         (["a b c d e f", "g", "h i j k l m"], 3, 6, ["a b c d e f", "g", "h i j k l m"]),
-        (["a", "b", "c", "d", "e"], 2, 3, ["a b", "c d e"]),
-        (["a"], 9, None, ["a"]),
-        (["  ", "a"], 9, 9, ["a"]),
-        ([], 1, 4, []),
-    ],
-)
-def test_limit_joins_small_and_cuts_large_spans(
-    parts: list[str], least: int | None, most: int | None, expected: list[str]
-) -> None:
-    text, spans = spans_of(parts)
-    assert shown(text, limit(text, spans, TOKENS, least, most)) == expected
+        (["a", "b", "c", "d", "e"], 2, 3, ["a b", "c d e"]), (["a"], 9, None, ["a"]),
+        (["  ", "a"], 9, 9, ["a"]), ([], 1, 4, []),
+    ]:  # fmt: skip
+        text, spans = spans_of(parts)
+        assert shown(text, limit(text, spans, TOKENS, least, most)) == expected
 
 
 def test_overlapping_spans_stay_ordered_and_join_as_one() -> None:
@@ -79,7 +57,6 @@ def test_span_within_the_one_before_is_omitted() -> None:
     assert limit("a b c  ", [(0, 5), (2, 6), (4, 7)], TOKENS, None, None) == [(0, 5)]
 
 
-@settings(deadline=None)
 @given(pieces, st.integers(SMALLEST, 12), st.integers(1, 12))
 def test_maximum_holds_always_the_minimum_where_it_can(parts: list[str], most: int, least: int) -> None:
     text, spans = spans_of(["".join(parts[at : at + 5]) for at in range(0, len(parts), 5)])
@@ -93,11 +70,8 @@ def test_maximum_holds_always_the_minimum_where_it_can(parts: list[str], most: i
             assert TOKENS.count(text[start:end]) > most
 
 
-@settings(deadline=None)
 @given(pieces, st.integers(5, 40), st.integers(1, 30), st.integers(SMALLEST, 12), st.integers(1, 12))
-def test_overlapping_spans_stay_in_order(
-    parts: list[str], step: int, back: int, most: int, least: int
-) -> None:
+def test_overlapping_spans_keep_order(parts: list[str], step: int, back: int, most: int, least: int) -> None:
     text = "".join(parts)
     spans = [(max(at - back, 0), min(at + step, len(text))) for at in range(0, len(text), step)]
     found = limit(text, spans, TOKENS, min(least, most), most)
@@ -108,7 +82,6 @@ def test_overlapping_spans_stay_in_order(
     assert all(at in covered for at, character in enumerate(text) if character.strip())
 
 
-@settings(deadline=None)
 @given(pieces, st.integers(SMALLEST, 12), st.integers(0, 3), st.booleans())
 def test_windows_hold_the_size_and_cover_all(parts: list[str], size: int, overlap: int, soft: bool) -> None:
     text = "".join(parts)

@@ -18,18 +18,15 @@ def parse(source: str) -> Document:
     return document
 
 
-@pytest.mark.parametrize(
-    ("source", "title"),
-    [
+def test_title_is_the_front_matters_or_the_first_headings() -> None:
+    for source, title in [
         ("# First\n\n# Second", "First"), ("## Only a second level", None),
         ("---\ntitle: Why: a colon\ndate: [\n---\n# Heading", "Why: a colon"),
         ("---\ntitle: ~\n---\n# Heading", "Heading"), ("---\n# comment\n'title': 2024-01\n...\n", "2024-01"),
         ("---\ntitle: [[nested]]\n---\ntext", None), ("---\r\ntitle: T\r\n---", "T"),
         ("#\n\n# Named", "Named"), ("# " + "[" * 5000, "[" * 300),
-    ],
-)  # fmt: skip
-def test_title_is_the_front_matters_or_the_first_headings(source: str, title: str | None) -> None:
-    assert parse(source).title == title
+    ]:  # fmt: skip
+        assert parse(source).title == title
 
 
 @pytest.mark.parametrize("source", ["---\n\nprose\n---\n", "---\nprose: yes\n", "text\n---\nkey: x\n---\n"])
@@ -37,16 +34,13 @@ def test_rule_is_no_front_matter(source: str) -> None:
     assert "front_matter" not in [block.kind for block in parse(source).blocks]
 
 
-@pytest.mark.parametrize(
-    ("info", "language"),
-    [
+def test_code_knows_its_language() -> None:
+    for info, language in [
         ("python", "python"), ("{r, echo=FALSE}", "r"), ("C++", "c++"), ("js{1,3}", "js"), ("", None),
         ("?", None),
-    ],
-)  # fmt: skip
-def test_code_knows_its_language(info: str, language: str | None) -> None:
-    (block,) = parse(f"~~~ {info}\nx\n~~~").blocks
-    assert block.language == language
+    ]:  # fmt: skip
+        (block,) = parse(f"~~~ {info}\nx\n~~~").blocks
+        assert block.language == language
 
 
 def test_lines_are_those_of_the_source_not_those_of_splitlines() -> None:
@@ -61,15 +55,12 @@ def test_list_is_one_block_however_deep_it_is() -> None:
     assert [b.kind for b in document.blocks] == ["list", "paragraph", "paragraph"]
 
 
-@pytest.mark.parametrize(
-    ("source", "title"),
-    [
+def test_titles_are_as_they_are_shown() -> None:
+    for source, title in [
         ("# A *b* `c` [d](e) &amp; ![f](g)<br> #", "A b c d & f"), ("# A {#b .c}", "A"), ("# `{#b}`", "{#b}"),
         ("A\n*b*\n===", "A b"), ("# [a]\n\n[a]: b", "a"),
-    ],
-)  # fmt: skip
-def test_titles_are_as_they_are_shown(source: str, title: str) -> None:
-    assert parse(source).title == title
+    ]:  # fmt: skip
+        assert parse(source).title == title
 
 
 def test_panic_of_the_library_is_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_pages_without_text_are_counted_and_what_would_read_them_is_reported() -
 
 
 @pytest.mark.parametrize("others", [[], [(50, 700, 10, "text")]])
-def test_ocr_that_is_not_installed_is_missed_where_it_is_needed(
+def test_missing_ocr_is_named_where_it_is_needed(
     others: list[Drawn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rapidocr", None)
@@ -69,35 +69,27 @@ GRID = (
 )
 
 
-@pytest.mark.parametrize(
-    ("pages", "lines", "state", "reason"),
-    [
+def test_words_are_omitted_only_with_a_reason() -> None:
+    for pages, lines, state, reason in [
         (TEXT, "", None, ""),
         (TEXT, GRID, None, ""),
         ([[], []], "", "empty", "only pictures and no text layer on 2 of 2 pages"),
         ([*TEXT, []], "", "incomplete", "only pictures and no text layer on 1 of 6 pages"),
-    ],
-)
-def test_words_are_omitted_only_with_a_reason(
-    pages: list[list[Drawn]], lines: str, state: str | None, reason: str
-) -> None:
-    found = shortfall(parse(pages, lines))
-    assert (found and found.state) == state
-    assert found is None or found.reason.startswith(reason)
+    ]:
+        found = shortfall(parse(pages, lines))
+        assert (found and found.state) == state
+        assert found is None or found.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("codes", "font", "expected"),
-    [
+def test_codes_without_a_unicode_value_are_mapped() -> None:
+    for codes, font, expected in [
         (b"12\x1524", "", "12–24"),  # T1
         (b"o\x1ece, stra\xffe", "", "o\ufb03ce, straße"),
         (b"a\x0ece 1{2", "", "a\ufb03ce 1–2"),  # OT1: its ligatures tell
         (b"\x00\x58\x12\x13\x7e", "cmex10", 5 * UNKNOWN),
         (b"a\x01b", "arial", f"a{UNKNOWN}b"),
-    ],
-)
-def test_codes_without_a_unicode_value_are_mapped(codes: bytes, font: str, expected: str) -> None:
-    assert "".join(meanings(codes, [font] * len(codes))) == expected
+    ]:
+        assert "".join(meanings(codes, [font] * len(codes))) == expected
 
 
 def test_impossible_characters_are_unknown() -> None:

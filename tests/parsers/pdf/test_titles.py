@@ -1,6 +1,7 @@
 """Headings of a PDF without an outline; benchmarks/headings.py measures them on whole documents."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -47,51 +48,28 @@ def under(*titles: str, **facts: object) -> list[Line | str]:
     return [line for title in titles for line in section(said(title, **facts))]
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
+def test_line_set_apart_is_a_heading() -> None:
+    for facts in [
         {"size": 14.0}, {"bold": True}, {"bold": True, "font": "helvetica-bold"}, {"font": "cmcsc10"},
         {"italic": True}, {"font": "helvetica"},
-    ],
-)  # fmt: skip
-def test_line_set_apart_is_a_heading(facts: dict[str, object]) -> None:
-    pages = [page(TEXT, TEXT, *under("The Harbour", "The Mill in Winter", **facts))]
-    assert found(*pages) == [(1, "The Harbour"), (1, "The Mill in Winter")]
+    ]:  # fmt: skip
+        pages = [page(TEXT, TEXT, *under("The Harbour", "The Mill in Winter", **facts))]
+        assert found(*pages) == [(1, "The Harbour"), (1, "The Mill in Winter")]
 
 
-OTHERWISE = {
-    "addresses": (
-        *("One Harbour Way", "P. O. Box 692", "Midland, Michigan 48674", "Toronto, Ontario M5V 2T6"),
-        *("London SW1A 1AA", "30 Hudson Yards", "80331 München", "Musterstrasse 6, 8052 Zürich"),
-        *("Fort Worth, Texas 76102-1658", "www.example.com", "relations@example.com", "(212) 555-0100"),
-    ),
-    "units": (
-        *("Dollars in millions", "(U.S. dollars in millions)", "Amounts in EUR million", "€ million", "£m"),
-        *("*Estimated as of 7/20/2023", "(1) Refer to supplemental schedule"),
-        *("in Mio. EUR", "in thousands of U.S. dollars", "(expressed in Canadian dollars)", "Unaudited"),
-    ),
-    "labels of forms": (
-        *("Large accelerated filer", "Non-accelerated filer", "Trading Symbol(s)", "Page 12 of 40"),
-        *("Title of each class", "Registrant’s telephone number, including area code", "By: A Miller"),
-        *("Securities registered pursuant to Section 12(b) of the Act:", "[SIGNATURE PAGE FOLLOWS]"),
-        *("For the fiscal year ended December 31, 2022", "This page intentionally left blank"),
-    ),
-    "columns": (
-        *("2023 2022 Change", "Fiscal Year 2022 2021 2020", "Note 2022 2021", "Fiscal 2023", "% Change"),
-        *("Six Months Ended", "52 weeks ended", "31.12.2022 31.12.2021", "H1 2023 H1 2022", "2022 vs. 2021"),
-        *("FOURTH QUARTER", "SIX MONTHS", "Pharmaceutical U.S. $ 7,375 7,418"),
-        *("Geschäftsjahr 2022", "March 31, 2023 and 2022", "As of December 31,", "Change from prior year"),
-    ),
-}
+NO_HEADINGS = [
+    line
+    for line in (Path(__file__).parent / "no_headings.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
 
 
-@pytest.mark.parametrize("facts", [{"bold": True}, {"bold": True, "size": 14.0}])
+@pytest.mark.parametrize("facts", [{"bold": True}, {"size": 14.0}])
 def test_address_label_units_and_columns_are_no_headings(facts: dict[str, object]) -> None:
-    for kind, lines in OTHERWISE.items():
-        for line in lines:
-            titles = ("The Harbour", line, "The Mill in Winter", "The Quay")
-            outline = found(page(TEXT, TEXT, *under(*titles, **facts)))
-            assert [title for _, title in outline] == ["The Harbour", "The Mill in Winter", "The Quay"], kind
+    """Every line in bold, and each second one in large type, stands between two headings of its style."""
+    for line in NO_HEADINGS if "bold" in facts else NO_HEADINGS[::2]:
+        titles = found(page(TEXT, TEXT, *under("The Mill", line, "The Town", **facts), *[TEXT] * 5))
+        assert titles == [(1, "The Mill"), (1, "The Town")], line
 
 
 @pytest.mark.parametrize("facts", [{"bold": True}, {"bold": True, "size": 14.0}])
@@ -105,9 +83,8 @@ def test_title_that_begins_like_a_label_is_a_heading(facts: dict[str, object]) -
     assert [title for _, title in outline] == list(titles)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_lines_resembling_headings_are_none() -> None:
+    for line in [
         said("in bold within a paragraph", bold=True), said("∑ = x", size=14.0), said("n", size=14.0),
         said("Figure 3: The harbour", bold=True),
         said("A sentence in bold that ends as sentences do.", bold=True),
@@ -118,12 +95,10 @@ def test_title_that_begins_like_a_label_is_a_heading(facts: dict[str, object]) -
         said("of the articles (L.161 to L.163", bold=True),
         said("Balance at end of year 175,820 202,777 2,266 (2,595)", bold=True),
         *(said(line, size=14.0) for line in ("• The Mill", "– The Mill –", "Table B1", "Figure A.3")),
-    ],
-)  # fmt: skip
-def test_lines_resembling_headings_are_none(line: Line) -> None:
-    apart = [] if line.text.startswith("in bold") else [""]
-    pages = [page(TEXT, TEXT, *apart, line, TEXT, TEXT, "", said("The Mill", bold=True), *[TEXT] * 9)]
-    assert line.text not in [title for _, title in found(*pages)]
+    ]:  # fmt: skip
+        apart = [] if line.text.startswith("in bold") else [""]
+        pages = [page(TEXT, TEXT, *apart, line, TEXT, TEXT, "", said("The Mill", bold=True), *[TEXT] * 9)]
+        assert line.text not in [title for _, title in found(*pages)]
 
 
 def test_style_that_is_used_within_the_text_makes_no_headings() -> None:
@@ -149,25 +124,6 @@ def test_title_and_its_authors_do_not_push_sections_down() -> None:
 def test_entries_of_a_table_of_contents_are_no_headings() -> None:
     contents = [said(f"{n} The Harbour {n}", bold=True) for n in range(1, 6)]
     assert found(page("", *contents, *[TEXT] * 9)) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "1 Water Street, Camden, NJ 08102-1658", "410 Terry Avenue North",
-        "Seattle, Washington (206) 266-1000",
-        "(in millions, except per share data)", "(amounts in millions, except par value and share data)",
-        "Years Ended December 31,", "December 31, 2022", "Fiscal Year", "[SIGNATURES ON FOLLOWING PAGE]",
-        "(Mark One)", "(Exact name of registrant as specified in its charter)", "Signature", "By:",
-        "/s/ Ada Lovelace", "☐ Large accelerated filer", "Ada Lovelace Director",
-        "President and Chief Executive Officer", "ADVICE BEFORE SIGNING THIS AGREEMENT.",
-        "NOTES TO THE STATEMENTS (Continued)",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("facts", [{"bold": True}, {"size": 14.0}])
-def test_line_with_other_words_than_the_outline_is_no_heading(line: str, facts: dict[str, object]) -> None:
-    pages = [page(TEXT, TEXT, *under("The Mill", line, "The Town", **facts), *[TEXT] * 5)]
-    assert found(*pages) == [(1, "The Mill"), (1, "The Town")]
 
 
 def test_parts_and_items_of_a_report_set_the_levels() -> None:
@@ -248,17 +204,14 @@ def spread(*parts: str) -> Line:
     return said(" ".join(parts), bold=True, right=words[-1].right, words=words)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
+def test_header_of_a_table_that_is_not_joined_heads_nothing() -> None:
+    for lines in [
         [spread("Votes For", "Votes Against")],
         [said("($ in millions)", bold=True), said("Gross Carrying Amount", bold=True)],
         [said("December 31, 2022", bold=True), said("Level", bold=True), said("Carrying Value", bold=True)],
-    ],
-)
-def test_header_of_a_table_that_is_not_joined_heads_nothing(lines: list[Line]) -> None:
-    pages = [page(TEXT, *section(*lines), *under(*NAMES, bold=True), *[TEXT] * 5)]
-    assert [title for _, title in found(*pages)] == NAMES
+    ]:
+        pages = [page(TEXT, *section(*lines), *under(*NAMES, bold=True), *[TEXT] * 5)]
+        assert [title for _, title in found(*pages)] == NAMES
 
 
 def test_titles_at_the_top_of_most_pages_are_headings_if_each_is_another() -> None:

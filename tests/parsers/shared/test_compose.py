@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,26 +38,22 @@ def test_heading_keeps_its_page_label_and_number() -> None:
     assert composer.title == "A title"
 
 
-@pytest.mark.parametrize(
-    ("cells", "line"),
-    [
+def test_signs_stand_at_their_numbers() -> None:
+    for cells, line in [
         (["Net sales", "$", "79,268", "", "$", "94,665"], "Net sales $79,268 $94,665"),
         (["Loss", "(484", ")", "5.0", "%"], "Loss (484) 5.0%"),
         (["", "", ""], ""),
         (["Price in $", "of (small) ships"], "Price in $ of (small) ships"),
         (["Total", "—", "$", "—"], "Total — $—"),
-    ],
-)
-def test_signs_stand_at_their_numbers(cells: list[str], line: str) -> None:
-    assert bare_row(cells) == line
+    ]:
+        assert bare_row(cells) == line
 
 
 A, B, C, D = map(SpannedCell, "abcd")
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
+def test_grid_places_cells_under_their_columns() -> None:
+    for rows, expected in [
         ([[A, B], [C, D]], ["ab", "cd"]),
         ([[SpannedCell("a", 2), B], [C]], ["a.b", "c"]),
         ([[SpannedCell("a", 1, 2), B], [C], [D]], ["ab", ".c", "d"]),
@@ -70,10 +65,8 @@ A, B, C, D = map(SpannedCell, "abcd")
         ([[A, SpannedCell("b", 1, 3)], [SpannedCell("c", 9)], [D]], ["ab", "c", "d"]),
         ([[SpannedCell("a", 0)], []], ["a", ""]),
         ([], []),
-    ],
-)
-def test_grid_places_cells_under_their_columns(rows: list[list[SpannedCell]], expected: list[str]) -> None:
-    assert grid(rows) == [["" if cell == "." else cell for cell in row] for row in expected]
+    ]:
+        assert grid(rows) == [["" if cell == "." else cell for cell in row] for row in expected]
 
 
 cells = st.builds(

@@ -21,18 +21,15 @@ KOREAN = "이것은 문자 인코딩을 감지하기 위한 한국어 문장입�
 unicode_texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=200)
 
 
-@pytest.mark.parametrize(
-    ("text", "encoding"),
-    [
+def test_legacy_encoding_is_recognized() -> None:
+    for text, encoding in [
         (GERMAN, "latin-1"), ("Grüße", "latin-1"), ("café", "latin-1"), (SWEDISH, "latin-1"),
         (QUOTES, "cp1252"), (ONE_ACCENT, "latin-1"), (POLISH, "cp1250"), (TURKISH, "cp1254"),
         (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), (JAPANESE, "cp932"), (JAPANESE * 3000, "cp932"),
         ("a" + JAPANESE * 3000, "cp932"), ("English first. " * 9000 + JAPANESE * 100, "cp932"),
         (JAPANESE, "euc_jp"), (CHINESE, "gb18030"), (KOREAN * 2000, "cp949"),
-    ],
-)  # fmt: skip
-def test_legacy_encoding_is_recognized(text: str, encoding: str) -> None:
-    assert decode(text.encode(encoding)) == text
+    ]:  # fmt: skip
+        assert decode(text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
@@ -59,16 +56,13 @@ def test_utf16_with_lone_surrogates_loses_only_them() -> None:
     assert decode(data) == "word " * 100 + "\ufffdend"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_refuses_garbage_with_advice() -> None:
+    for data in [
         b"\x00\x01\x02\x03" * 50, b"text " + b"\x00" * 50, bytes(range(256)) * 40,
         b"\xff\xfe" + bytes(range(1, 256)) * 40, b"\x01\x02\x03",
-    ],
-)  # fmt: skip
-def test_refuses_garbage_with_advice(data: bytes) -> None:
-    with pytest.raises(BadDocument, match=r"not text: .* exclude this file, or convert it to UTF-8"):
-        decode(data)
+    ]:  # fmt: skip
+        with pytest.raises(BadDocument, match=r"not text: .* exclude this file, or convert it to UTF-8"):
+            decode(data)
 
 
 def test_stray_control_character_is_no_garbage() -> None:

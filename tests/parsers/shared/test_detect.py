@@ -47,9 +47,8 @@ ODF = "application/vnd.oasis.opendocument"
 OFFICE = "application/vnd.openxmlformats-officedocument"
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "declared", "expected"),
-    [
+def test_content_type_follows_from_name_bytes_and_declaration() -> None:
+    for name, data, declared, expected in [
         ("a.md", b"# x", None, "text/markdown"),
         ("A.MARKDOWN", b"# x", None, "text/markdown"),
         ("a.py", b"x = 1", None, "text/x-python"),
@@ -122,52 +121,39 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         # UTF-16 is full of NUL bytes and text all the same
         ("a.txt", "\ufeffwords".encode("utf-16-le"), None, "text/plain"),
         ("a.txt", "many words".encode("utf-16-le"), None, "text/plain"),
-    ],
-)  # fmt: skip
-def test_content_type_follows_from_name_bytes_and_declaration(
-    name: str, data: bytes, declared: str | None, expected: str
-) -> None:
-    assert content_type(Blob(data, name, declared)) == expected
+    ]:  # fmt: skip
+        assert content_type(Blob(data, name, declared)) == expected
 
 
-@pytest.mark.parametrize(
-    ("content_type", "kind"),
-    [
+def test_content_type_selects_the_parser() -> None:
+    for type_, kind in [
         ("text/markdown", "markdown"), ("text/plain", "text"), ("text/html", "html"),
         ("text/x-anything", "text"), ("application/json", "json"), ("application/pdf", "pdf"),
         ("application/epub+zip", "epub"), (f"{OFFICE}.wordprocessingml.document", "docx"),
         ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"), ("application/atom+xml", "xml"),
-    ],
-)  # fmt: skip
-def test_content_type_selects_the_parser(content_type: str, kind: str) -> None:
-    assert parser_kind(content_type) == kind
+    ]:  # fmt: skip
+        assert parser_kind(type_) == kind
 
 
-@pytest.mark.parametrize(
-    ("content_type", "look"),
-    [
+def test_unsupported_format_is_named_with_advice() -> None:
+    for type_, look in [
         ("application/x-ole-encrypted", "an Office document that is encrypted: save it without a password"),
         ("image/svg+xml", "an image"),
         ("video/mp4", "a video"),
         ("application/wasm", "a binary file or archive"),
         ("application/octet-stream", "binary data of no known format"),
-    ],
-)
-def test_unsupported_format_is_named_with_advice(content_type: str, look: str) -> None:
-    with pytest.raises(BadDocument, match=f"looks like {look} .*exclude it, or convert it"):
-        parser_kind(content_type)
+    ]:
+        with pytest.raises(BadDocument, match=f"looks like {look} .*exclude it, or convert it"):
+            parser_kind(type_)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "language"),
-    [
+def test_content_type_names_the_language() -> None:
+    for type_, language in [
         ("text/x-python", "python"), ("text/x-c++", "c++"), ("text/javascript", "javascript"),
         ("application/yaml", "yaml"), ("application/x-ipynb+json", None), ("text/x-rst", None),
         ("text/plain", None), ("application/pdf", None),
-    ],
-)  # fmt: skip
-def test_content_type_names_the_language(content_type: str, language: str | None) -> None:
-    assert code_language(content_type) == language
+    ]:  # fmt: skip
+        assert code_language(type_) == language
 
 
 @pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/x-tar"])
@@ -186,18 +172,15 @@ def test_any_blob_has_a_type_that_is_read_or_refused(data: bytes, name: str, dec
     assert read_by or not is_text(kind)
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
+def test_few_nul_bytes_among_text_are_damage() -> None:
+    for data, expected in [
         (b"# Fees\n\nA text\0 with one NUL byte.\n", "text/markdown"),
         ("Größe\0 und Maß".encode("cp1252"), "text/markdown"),
         (b"a line of a log\n" * 100 + b"\0" * 15, "text/markdown"),
         (b"a line of a log\n" + b"\0" * 15, "application/octet-stream"),
         (b"\x00\x01\x02 and some words of text", "application/octet-stream"),
-    ],
-)
-def test_few_nul_bytes_among_text_are_damage(data: bytes, expected: str) -> None:
-    assert content_type(Blob(data, "a.md", None)) == expected
+    ]:
+        assert content_type(Blob(data, "a.md", None)) == expected
 
 
 TYPES = (
@@ -205,18 +188,15 @@ TYPES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("key", "data", "expected"),
-    [
+def test_config_sets_the_type_of_text_by_name() -> None:
+    for key, data, expected in [
         ("docs/a.txt", b"plain", "text/x-rst"), ("docs/deeper/a.txt", b"plain", "text/x-rst"),
         ("other/a.txt", b"plain", "text/plain"), ("docs/a.TXT", b".. _a:\n\nTitle\n=====\n", "text/plain"),
         ("b.zip/!/c/notes.md", b"plain", "text/org"), ("lib/a.inc", b"<html>", "text/x-php"),
         ("notes.pdf", b"%PDF-1.7", "application/pdf"), ("notes", b"a\0b", "application/octet-stream"),
-    ],
-)  # fmt: skip
-def test_config_sets_the_type_of_text_by_name(key: str, data: bytes, expected: str) -> None:
-    name = key.rpartition("/")[2]
-    assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
+    ]:  # fmt: skip
+        name = key.rpartition("/")[2]
+        assert content_type(with_type(Blob(data, name, None), key, TYPES)) == expected
 
 
 def test_binary_parsers_do_not_depend_on_names() -> None:
