@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingestor.chunkers import adjacent
@@ -69,13 +69,15 @@ def test_thresholds_are_those_of_numpy() -> None:
     )
 
 
-def test_cuts_are_where_the_distance_exceeds_the_threshold() -> None:
+def test_cuts_are_where_the_distance_exceeds_the_threshold_or_one_lowered_for_the_largest_size() -> None:
     tokens = np.full(len(FOUND) + 1, 10)
-    assert adjacent.ends(
-        *adjacent.values_and_bound(FOUND, tokens, adjacent.BreakpointOptions(amount=80))
-    ) == [3, 7, 10]
-    steep = adjacent.BreakpointOptions(threshold="gradient", amount=80)
-    assert adjacent.ends(*adjacent.values_and_bound(FOUND, tokens, steep)) == [2, 6, 10]
+    for options, expected in (
+        ({}, [3, 7, 10]),
+        ({"threshold": "gradient"}, [2, 6, 10]),
+        ({"max_tokens": 30}, [3, 6, 7, 10]),
+    ):
+        chosen = adjacent.BreakpointOptions.model_validate({"amount": 80, **options})
+        assert adjacent.ends(*adjacent.values_and_bound(FOUND, tokens, chosen)) == expected
 
 
 @pytest.mark.parametrize("kind", ["percentile", "standard_deviation", "interquartile", "gradient"])
@@ -87,14 +89,16 @@ def test_few_sentences_are_cut(kind: str, count: int) -> None:
     assert "".join(chunk.text for chunk in made.chunks).replace(" ", "") == text.replace(" ", "")
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), st.integers(1, 30)), max_size=30),
-    st.data(),
-)
-def test_lowered_threshold_is_the_greatest_one(drawn: list[tuple[float, int]], data: st.DataObject) -> None:
+sizes = st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), st.integers(1, 30)), max_size=30)
+
+
+@example([(0.1, 5)], 0.5, 9)
+@given(sizes, st.floats(0, 1), st.integers(1, 100))
+def test_lowered_threshold_is_the_greatest_one(
+    drawn: list[tuple[float, int]], bound: float, most: int
+) -> None:
     values = np.array([value for value, _ in drawn])
     tokens = np.array([*(size for _, size in drawn), 5])
-    bound, most = data.draw(st.floats(0, 1)), data.draw(st.integers(1, 100))
     found = adjacent.lower(values, bound, tokens, most)
     assert found <= bound
     higher = [value for value in {*values.tolist(), bound} if found < value <= bound]

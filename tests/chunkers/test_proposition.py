@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingestor.chunkers.llm import read
 from ingestor.chunkers.proposition import PLUGIN, Placement, placements_of, statements_of
 from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
@@ -208,42 +210,24 @@ def test_statements_of_known_forms_are_parsed() -> None:
         assert statements_of(answer) == expected
 
 
-def test_invalid_statements_are_refused() -> None:
-    for answer, words in [
-        ("", "the answer is not a JSON list"),
-        (REFUSAL, "the answer is not a JSON list"),
-        ('["One.", "Tw', "the answer is not a JSON list"),
-        ('{"statements": "One."}', "the answer is not a JSON list"),
-        ("[" * 100_000 + "]" * 100_000, "the answer is not a JSON list"),
-        ('["One.", 2]', "the items of the list must be texts"),
-        ("[]", "the list must hold at least one statement"),
-        ('["", " "]', "the list must hold at least one statement"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            statements_of(answer)
-
-
 def test_placements_are_parsed() -> None:
     answer = '[{"chunk": 2, "statements": [3, 1]}, {"chunk": "new", "title": " A  b", "statements": [2]}]'
     assert placements_of(answer, 3, 2) == [Placement(2, (3, 1)), Placement(None, (2,), "A b", "")]
 
 
-def test_invalid_placements_are_refused() -> None:
-    for answer, words in [
-        ("no", "the answer is not a JSON list"),
-        ("[1, 2]", "the items of the list must be objects"),
-        ('[{"chunk": 1}]', "`statements` must be a list of the numbers of statements"),
-        ('[{"chunk": 1, "statements": []}]', "`statements` must be a list of the numbers of statements"),
-        ('[{"chunk": 1, "statements": ["1"]}]', "`statements` must be a list of the numbers of statements"),
-        ('[{"chunk": 1, "statements": [true]}]', "`statements` must be a list of the numbers of statements"),
-        ('[{"chunk": 1, "statements": [1]}]', "each statement from 1 to 2 must be in exactly one item"),
-        ('[{"chunk": 1, "statements": [1, 2, 2]}]', "must be in exactly one item"),
-        ('[{"chunk": 1, "statements": [0, 1, 2]}]', "must be in exactly one item"),
-        ('[{"chunk": 3, "statements": [1, 2]}]', '`chunk` must be the number of a listed chunk, or "new"'),
-        ('[{"chunk": 0, "statements": [1, 2]}]', "`chunk` must be the number"),
-        ('[{"chunk": true, "statements": [1, 2]}]', "`chunk` must be the number"),
-        ('[{"chunk": "new", "statements": [1, 2]}]', "with a `title`"),
-        ('[{"chunk": "new", "title": " ", "statements": [1, 2]}]', "with a `title`"),
-    ]:
+READERS: dict[str, Callable[[str], object]] = {
+    "borders": lambda answer: read(answer, 7),
+    "statements": statements_of,
+    "placements": lambda answer: placements_of(answer, 2, 2),
+}
+
+
+def test_invalid_answers_of_a_model_are_refused() -> None:
+    """Each row of ``answers.tsv`` has the kind of answer, the answer and words of the reason."""
+    path = Path(__file__).parent / "answers.tsv"
+    for kind, answer, words in (line.split("\t") for line in path.read_text("utf-8").splitlines()):
         with pytest.raises(ValueError, match=words):
-            placements_of(answer, 2, 2)
+            READERS[kind](json.loads(answer))
+    for kind, answer in (("borders", "split_after: " + "9" * 5000), ("statements", "[" * 100_000)):
+        with pytest.raises(ValueError, match=r"must be from 1 to 7|is not a JSON list"):
+            READERS[kind](answer)

@@ -105,22 +105,6 @@ def _inner(folder: Path) -> Path:
     return inner
 
 
-def _ignore_sparse(folder: Path) -> None:
-    _sparse(1_500_000_000, ".gitignore")(_inner(folder))
-
-
-def _ignore_link(folder: Path) -> None:
-    (_inner(folder) / ".gitignore").symlink_to("/dev/zero")
-
-
-def _ignore_pipe(folder: Path) -> None:
-    os.mkfifo(_inner(folder) / ".gitignore")
-
-
-def _ignore_folder(folder: Path) -> None:
-    (_inner(folder) / ".gitignore").mkdir()
-
-
 def _ignore_stack(folder: Path) -> None:
     """Patterns of many folders come together."""
     for _ in range(30):
@@ -233,10 +217,10 @@ _PLACES: dict[str, Callable[[Path], None]] = {
     "ignore-classes": _ignoring(b"[[:alpha:]" * 5000 + b"\n" + b"[" * 900 + b"\n" + b"**/" * 300 + b"x\n"),
     "ignore-many": _ignoring(b"*a*a*b\n" * 30_000),
     "ignore-bytes": _ignoring(bytes(range(256)) * 20),
-    "ignore-sparse": _ignore_sparse,
-    "ignore-link": _ignore_link,
-    "ignore-pipe": _ignore_pipe,
-    "ignore-folder": _ignore_folder,
+    "ignore-sparse": lambda folder: _sparse(1_500_000_000, ".gitignore")(_inner(folder)),
+    "ignore-link": lambda folder: (_inner(folder) / ".gitignore").symlink_to("/dev/zero"),
+    "ignore-pipe": lambda folder: os.mkfifo(_inner(folder) / ".gitignore"),
+    "ignore-folder": lambda folder: (_inner(folder) / ".gitignore").mkdir(),
     "ignore-stack": _ignore_stack,
     "closed": _closed,
     "closed-folder": _closed_folder,
