@@ -20,7 +20,7 @@ import yaml
 from benchmarks._needs import prose
 from ingestor.app.daemon import Loop, Signals
 from ingestor.app.wiring import open_state
-from ingestor.cli.usage import read_config
+from ingestor.config.file import load
 from ingestor.embedders.engines import multiplies_bfloat16, multiplies_int8
 from ingestor.embedders.model_files import locate
 from ingestor.embedders.sentence_transformers import (
@@ -149,7 +149,7 @@ def report_pipeline(corpus: Path) -> None:
             "sources": [source],
         }
         (state / "config.yaml").write_text(yaml.safe_dump(config))
-        with open_state(read_config(state / "config.yaml"), serve=False) as running:
+        with open_state(load(state / "config.yaml", {}), serve=False) as running:
             embedder = running.parts.embedder
             embedder.embed(["loads the model"])
             begun = time.process_time()
