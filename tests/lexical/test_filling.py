@@ -94,6 +94,14 @@ def test_index_that_is_damaged_foreign_or_out_of_step_is_filled_again(
     filled(store, tmp_path / NAME)
 
 
+def test_index_out_of_step_is_incomplete_until_it_is_filled(store: OneCollection, tmp_path: Path) -> None:
+    filled(store, tmp_path / NAME)
+    write_to_chroma_alone(store, tmp_path / NAME)
+    with upkept(store, tmp_path / NAME) as (file, upkeep, _):
+        upkeep.work()
+        assert not LexicalIndex(file, store.uuids).complete
+
+
 def test_file_of_other_rules_is_rebuilt(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / NAME
     filled(store, path)
