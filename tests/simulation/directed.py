@@ -56,7 +56,7 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
 
     def history(folder: Path) -> None:
         world = begin(folder, mode=mode)
-        die_at(world, point, times)
+        left = die_at(world, point, times)
         world.files.write("0.txt", "alpha 0\nan edit\nanother one\nthe last one")
         world.files.write("1.txt", "a short one")
         world.files.delete("2.txt")
@@ -64,15 +64,16 @@ def die(point: str, times: int = 1, mode: str = "in_place") -> History:
         if mode == "swap":
             world.configure(per_chunk=2)
         world.engine.scanner.request_listing()
-        world.step(60)
+        for _ in range(12):
+            world.step(5 if left else 0)
         end(world)
 
     return history
 
 
-def die_at(world: World, point: str, times: int = 1) -> None:
-    """Let the process die the n-th time that it comes to this point."""
-    _raise_at(world, "point", point, Crash(point), times)
+def die_at(world: World, point: str, times: int = 1) -> list[BaseException]:
+    """Let the process die the n-th time that it comes to this point. Return a list that is empty then."""
+    return _raise_at(world, "point", point, Crash(point), times)
 
 
 def fail_at(world: World, point: str, times: int = 1) -> None:
@@ -80,7 +81,7 @@ def fail_at(world: World, point: str, times: int = 1) -> None:
     _raise_at(world, "fault", point, Transient(f"it fails once at {point}"), times)
 
 
-def _raise_at(world: World, method: str, point: str, error: BaseException, times: int) -> None:
+def _raise_at(world: World, method: str, point: str, error: BaseException, times: int) -> list[BaseException]:
     left, usual = [error] * times, getattr(world.chaos, method)
 
     def at(name: str, share: float = 1.0) -> None:
@@ -92,6 +93,7 @@ def _raise_at(world: World, method: str, point: str, error: BaseException, times
         usual(name, share)
 
     setattr(world.chaos, method, at)
+    return left
 
 
 def change(mode: str) -> History:

@@ -170,14 +170,14 @@ def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
         world.files.write(name, "alpha")
     world.files.restless = {"a.txt"}
     with caplog.at_level(logging.INFO):
-        for number in range(600):
-            if number % 100 == 99:
+        for number in range(300):
+            if number % 50 == 49:
                 world.files.write("b.txt", f"beta {number}")
-            world.now += 0.5
+            world.now += 1.0
             world.engine_step()
     assert 10 < tries.count("a.txt") < 25, "300 s, and every 30 s but at first"
     assert 3 <= caplog.text.count("a.txt (files): changed") <= 6
-    assert "beta 499" in {record.text for record in world.readers.seen()}
+    assert "beta 249" in {record.text for record in world.readers.seen()}
     world.files.restless.clear()
-    run(world, 80, 0.5)
+    run(world, 40)
     end_at_rest(world)
