@@ -67,11 +67,11 @@ class Connection(H11Protocol):
             self._await_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection open until the response is sent.
+        """Keep the connection open until the response is sent, unless the request is incomplete.
 
         The client has stopped sending, but may still read.
         """
-        return not self._is_idle()
+        return not self._is_idle() and self.conn.their_state is not h11.SEND_BODY
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
