@@ -67,71 +67,58 @@ def once(answer: bytes) -> Serve:
     return lambda connection: connection.sendall(answer)
 
 
-def bomb() -> bytes:
-    return gzip.compress(bytes(100_000_000))
+def cut_off(connection: socket.socket) -> None:
+    connection.sendall(OK + b"Content-Length: 99\r\n\r\n{")
+    connection.shutdown(socket.SHUT_RDWR)
 
 
+def used(tokens: float) -> Serve:
+    return once(whole(said("x", usage={"prompt_tokens": tokens}).body))
+
+
+BOMB = gzip.compress(bytes(1_000_000))
+SPACES = b" " * 65536
 DEEP = b"[" * 100_000
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-
-HOSTILE: dict[str, tuple[Callable[[], Serve], str]] = {
-    "endless": (lambda: endless(OK + b"\r\n", b" " * 65536), r"sent more than 4,000,000 bytes"),
-    "endless chunks": (lambda: endless(CHUNKED, b"10000\r\n" + b" " * 65536 + b"\r\n"), r"sent more than"),
-    "announced as huge": (
-        lambda: endless(OK + b"Content-Length: 1000000000000\r\n\r\n", b" " * 65536),
-        "sent more",
-    ),
+LARGE, LATE, NONE = "sent more than 4,000,000 bytes", "did not answer within 0.2 s", "can't be reached"
+OTHER = "OpenAI-compatible"
+HOSTILE: dict[str, tuple[Serve, str]] = {
+    "endless": (endless(OK + b"\r\n", SPACES), LARGE),
+    "endless chunks": (endless(CHUNKED, b"10000\r\n" + SPACES + b"\r\n"), LARGE),
+    "announced as huge": (endless(OK + b"Content-Length: 1000000000000\r\n\r\n", SPACES), LARGE),
     "compressed": (
-        lambda: once(whole(bomb(), b"Content-Encoding: gzip\r\n")),
-        r"Content-Encoding gzip, which was not requested",
+        once(whole(BOMB, b"Content-Encoding: gzip\r\n")),
+        "Encoding gzip, which was not requested",
     ),
-    "dripping body": (
-        lambda: endless(OK + b"Content-Length: 1000\r\n\r\n", b" ", 0.05),
-        r"did not answer within 0.5 s",
-    ),
-    "dripping chunks": (lambda: endless(CHUNKED, b"1\r\n \r\n", 0.05), r"did not answer within 0.5 s"),
-    "dripping head": (lambda: endless(b"", b"H", 0.05), r"did not answer within 0.5 s|can't be reached"),
-    "dripping headers": (lambda: endless(OK + b"X-A: ", b"a", 0.05), r"did not answer within 0.5 s"),
-    "headers without end": (lambda: endless(OK, b"X-A: " + b"a" * 1000 + b"\r\n"), r"can't be reached"),
-    "a line without end": (lambda: endless(b"HTTP/1.1 200 ", b"a" * 65536), r"can't be reached"),
-    "interim answers without end": (
-        lambda: endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01),
-        r"did not answer within 0.5 s",
-    ),
-    "deep": (lambda: once(whole(DEEP)), "nested too deeply"),
-    "deep objects": (lambda: once(whole(b'{"a":' * 100_000)), "nested too deeply"),
-    "cut off": (
-        lambda: lambda c: (c.sendall(OK + b"Content-Length: 99\r\n\r\n{"), c.shutdown(socket.SHUT_RDWR))[0],
-        "can't be reached",
-    ),
-    "longer than said": (
-        lambda: once(OK + b"Content-Length: 3\r\n\r\n" + said("Lima.").body),
-        "OpenAI-compatible",
-    ),
-    "two lengths": (
-        lambda: once(OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
-        "can't be reached",
-    ),
-    "negative length": (lambda: once(OK + b"Content-Length: -1\r\n\r\n"), "can't be reached"),
-    "bytes that are no text": (lambda: once(whole(b"\xff\xfe\x00" * 100)), "OpenAI-compatible"),
-    "tokens without end": (
-        lambda: once(whole(said("x", usage={"prompt_tokens": 10**300}).body)),
-        "OpenAI-compatible",
-    ),
-    "infinite tokens": (
-        lambda: once(whole(said("x", usage={"prompt_tokens": float("inf")}).body)),
-        "OpenAI-compatible",
-    ),
+    "dripping body": (endless(OK + b"Content-Length: 1000\r\n\r\n", b" ", 0.05), LATE),
+    "dripping chunks": (endless(CHUNKED, b"1\r\n \r\n", 0.05), LATE),
+    "dripping head": (endless(b"", b"H", 0.05), f"{LATE}|{NONE}"),
+    "dripping headers": (endless(OK + b"X-A: ", b"a", 0.05), LATE),
+    "headers without end": (endless(OK, b"X-A: " + b"a" * 1000 + b"\r\n"), NONE),
+    "a line without end": (endless(b"HTTP/1.1 200 ", b"a" * 65536), NONE),
+    "interim answers without end": (endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.01), LATE),
+    "deep": (once(whole(DEEP)), "nested too deeply"),
+    "deep objects": (once(whole(b'{"a":' * 100_000)), "nested too deeply"),
+    "cut off": (cut_off, NONE),
+    "longer than said": (once(OK + b"Content-Length: 3\r\n\r\n" + said("Lima.").body), OTHER),
+    "two lengths": (once(OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"), NONE),
+    "negative length": (once(OK + b"Content-Length: -1\r\n\r\n"), NONE),
+    "bytes that are no text": (once(whole(b"\xff\xfe\x00" * 100)), OTHER),
+    "tokens without end": (used(10**300), OTHER),
+    "infinite tokens": (used(float("inf")), OTHER),
 }
+
+
+def model_of(base_url: str) -> LanguageModel:
+    given = {"base_url": base_url, "model": "m", "timeout": 0.2, "retries": 0}
+    return LanguageModel(Endpoint.model_validate(given), DirectAnswers())
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_server_does_no_harm(name: str) -> None:
-    make, reason = HOSTILE[name]
-    with serving(make()) as base_url:
-        endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
-        with pytest.raises(Transient, match=reason):
-            LanguageModel(endpoint, DirectAnswers())((("user", "?"),))
+    serve, reason = HOSTILE[name]
+    with serving(serve) as base_url, pytest.raises(Transient, match=reason):
+        model_of(base_url)((("user", "?"),))
 
 
 @pytest.mark.parametrize(
@@ -139,21 +126,17 @@ def test_hostile_server_does_no_harm(name: str) -> None:
 )
 def test_hostile_refusal_is_truncated_and_escaped(body: bytes) -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    with serving(once(answer)) as base_url:
-        endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m"})
-        with pytest.raises(NeedsHuman, match=r"refused the request \(400\)") as caught:
-            LanguageModel(endpoint, DirectAnswers())((("user", "?"),))
+    refused = pytest.raises(NeedsHuman, match=r"refused the request \(400\)")
+    with serving(once(answer)) as base_url, refused as caught:
+        model_of(base_url)((("user", "?"),))
     assert len(str(caught.value)) < 500
 
 
 def test_kept_connection_has_a_deadline_for_each_request() -> None:
     """The second request runs over the connection of the first, and drips."""
-    answers = iter(
-        [once(whole(said("Lima.").body)), endless(OK + b"Content-Length: 1000\r\n\r\n", b" ", 0.05)]
-    )
+    answers = iter([once(whole(said("Lima.").body)), HOSTILE["dripping body"][0]])
     with serving(lambda connection: next(answers)(connection)) as base_url:
-        endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
-        model = LanguageModel(endpoint, DirectAnswers())
+        model = model_of(base_url)
         assert model((("user", "?"),)) == "Lima."
-        with pytest.raises(Transient, match=r"did not answer within 0.5 s"):
+        with pytest.raises(Transient, match=LATE):
             model((("user", "!"),))

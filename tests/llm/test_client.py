@@ -18,6 +18,8 @@ from tests.serving import free_port
 from tests.waiting import LONG
 
 MESSAGES = (("system", "Be brief."), ("user", "What is the capital of Peru?"))
+FIELDS = {"city": {"type": "string"}}
+LIMA = said("Lima.")
 
 
 class Noted:
@@ -37,70 +39,58 @@ class Noted:
         self.waits.append(seconds)
 
 
+class Keyed(Noted):
+    """Asks nothing."""
+
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
+        self.questions.append(question)
+        return ""
+
+
 def options(base_url: str, **more: Any) -> Endpoint:
     return Endpoint.model_validate({"base_url": base_url, "model": "tiny", "api_key": KEY, **more})
 
 
-def ask(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
-    with serving(script) as endpoint:
+def ask(
+    *replies: Reply, fields: Any = None, script: Script | None = None, **more: Any
+) -> tuple[Any, Any, Noted]:
+    """Return the answer or the error, what the server heard, and what was noted."""
+    with serving(script or in_turn(replies)) as endpoint:
         noted = Noted()
-        return LanguageModel(options(endpoint.base_url, **more), noted)(MESSAGES), endpoint, noted
+        try:
+            answer: Any = LanguageModel(options(endpoint.base_url, **more), noted, fields)(MESSAGES)
+        except (Transient, NeedsHuman) as error:
+            answer = error
+        return answer, endpoint, noted
 
 
-def test_question_page_shows_hits_of_each_mode() -> None:
-    answer, endpoint, noted = ask(in_turn([said("Lima.")]))
-    assert answer == "Lima."
-    assert noted.answers == [Completion("Lima.", 10, 2)]
+def test_request_has_messages_settings_and_key() -> None:
+    answer, endpoint, noted = ask(LIMA)
+    assert (answer, noted.answers) == ("Lima.", [Completion("Lima.", 10, 2)])
     assert endpoint.paths == ["/v1/chat/completions"]
     assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert endpoint.bodies == [
-        {
-            "model": "tiny",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "What is the capital of Peru?"},
-            ],
-            "temperature": 0,
-            "seed": 0,
-            "max_tokens": 1000,
-        }
-    ]
-
-
-def test_parameters_are_added_and_null_leaves_one_out() -> None:
+    messages = [{"role": role, "content": text} for role, text in MESSAGES]
+    sent = {"messages": messages, "temperature": 0, "seed": 0, "max_tokens": 1000}
+    assert endpoint.bodies == [{"model": "tiny", **sent}]
     more = {"temperature": None, "max_tokens": None, "max_completion_tokens": 5, "top_p": 0.5}
-    _, endpoint, _ = ask(in_turn([said("Lima.")]), parameters=more)
-    sent = {name: value for name, value in endpoint.bodies[0].items() if name not in ("model", "messages")}
-    assert sent == {"seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
-
-
-FIELDS = {"city": {"type": "string"}}
+    _, endpoint, _ = ask(LIMA, parameters=more, api_key=None)
+    added = {"messages": messages, "seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
+    assert endpoint.bodies == [{"model": "tiny", **added}], "null leaves a parameter out"
+    assert "authorization" not in endpoint.headers[0]
 
 
 def test_fields_of_answers_are_sent_as_json_schema() -> None:
-    with serving(in_turn([said('{"city": "Lima"}')])) as endpoint:
-        model = LanguageModel(options(endpoint.base_url), Noted(), FIELDS)
-        assert model(MESSAGES) == '{"city": "Lima"}'
-    assert endpoint.bodies[0]["response_format"] == {
-        "type": "json_schema",
-        "json_schema": {
-            "name": "answer",
-            "strict": True,
-            "schema": {
-                "type": "object",
-                "properties": FIELDS,
-                "required": ["city"],
-                "additionalProperties": False,
-            },
-        },
-    }
+    answer, endpoint, _ = ask(said('{"city": "Lima"}'), fields=FIELDS)
+    assert answer == '{"city": "Lima"}'
+    schema = {"type": "object", "properties": FIELDS, "required": ["city"], "additionalProperties": False}
+    named = {"name": "answer", "strict": True, "schema": schema}
+    assert endpoint.bodies[0]["response_format"] == {"type": "json_schema", "json_schema": named}
 
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_server_without_structured_outputs_is_asked_without_schema(status: int) -> None:
     def plain(body: dict[str, Any]) -> Reply:
-        formed = "response_format" in body
-        return refused(status, "response_format is not supported") if formed else said("Lima.")
+        return refused(status, "response_format is not supported") if "response_format" in body else LIMA
 
     with serving(plain) as endpoint:
         noted = Noted()
@@ -111,27 +101,13 @@ def test_server_without_structured_outputs_is_asked_without_schema(status: int) 
 
 
 def test_refusal_for_another_reason_than_the_schema_is_raised() -> None:
-    with serving(in_turn([refused(400, "temperature is not supported")])) as endpoint:
-        model = LanguageModel(options(endpoint.base_url), Noted(), FIELDS)
-        with pytest.raises(NeedsHuman, match="temperature is not supported"):
-            model(MESSAGES)
+    error, endpoint, _ = ask(refused(400, "temperature is not supported"), fields=FIELDS)
+    assert isinstance(error, NeedsHuman) and "temperature is not supported" in str(error)
     assert ["response_format" in body for body in endpoint.bodies] == [True, False]
-
-
-@pytest.mark.parametrize("own", [None, {"type": "json_object"}])
-def test_own_response_format_replaces_the_schema(own: dict[str, str] | None) -> None:
-    with serving(in_turn([refused(400, "no")])) as endpoint:
-        model = LanguageModel(
-            options(endpoint.base_url, parameters={"response_format": own}), Noted(), FIELDS
-        )
-        with pytest.raises(NeedsHuman):
-            model(MESSAGES)
-    assert [body.get("response_format") for body in endpoint.bodies] == [own]
-
-
-def test_key_absent_is_not_sent() -> None:
-    _, endpoint, _ = ask(in_turn([said("Lima.")]), api_key=None)
-    assert "authorization" not in endpoint.headers[0]
+    for own in (None, {"type": "json_object"}):
+        error, endpoint, _ = ask(refused(400, "no"), fields=FIELDS, parameters={"response_format": own})
+        assert isinstance(error, NeedsHuman)
+        assert [body.get("response_format") for body in endpoint.bodies] == [own]
 
 
 @pytest.mark.parametrize(
@@ -145,43 +121,28 @@ def test_key_absent_is_not_sent() -> None:
     ],
 )
 def test_unusable_answer_is_none(reply: Reply) -> None:
-    answer, endpoint, noted = ask(in_turn([reply]))
-    assert answer == ""
-    assert endpoint.calls == 1
-    assert noted.waits == []
+    answer, endpoint, noted = ask(reply)
+    assert (answer, endpoint.calls, noted.waits) == ("", 1, [])
 
 
 PASSING = {
-    "429 that says when": (refused(429, "slow down", retry_after="3"), [3.0]),
-    "429 that does not": (refused(429, "slow down"), [1.0]),
-    "429 that names a date": (refused(429, "slow down", retry_after="Fri, 31 Dec 2021 23:59:59 GMT"), [0.0]),
-    "429 that names nonsense": (refused(429, "slow down", retry_after="soon"), [1.0]),
-    "500": (refused(500, "oops"), [1.0]),
-    "503 without words": (Reply(503), [1.0]),
-    "garbage": (Reply(body=b"<html>hello</html>"), [1.0]),
-    "JSON of another kind": (Reply(body=b'{"choices": []}'), [1.0]),
-    "a list": (Reply(body=b"[]"), [1.0]),
-    "usage that is no number": (said("Lima.", usage={"prompt_tokens": "many"}), [1.0]),
-    "cut off": (Reply(body=b'{"choices": [', missing=100), [1.0]),
+    "429 that says when": (refused(429, "slow down", retry_after="3"), 3.0),
+    "429 that does not": (refused(429, "slow down"), 1.0),
+    "429 that names a date": (refused(429, "slow down", retry_after="Fri, 31 Dec 2021 23:59:59 GMT"), 0.0),
+    "503 without words": (Reply(503), 1.0),
+    "garbage": (Reply(body=b"<html>hello</html>"), 1.0),
+    "JSON of another kind": (Reply(body=b'{"choices": []}'), 1.0),
+    "a list": (Reply(body=b"[]"), 1.0),
+    "usage that is no number": (said("Lima.", usage={"prompt_tokens": "many"}), 1.0),
+    "cut off": (Reply(body=b'{"choices": [', missing=100), 1.0),
 }
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_passing_fault_is_retried(name: str) -> None:
-    reply, waits = PASSING[name]
-    answer, endpoint, noted = ask(in_turn([reply, said("Lima.")]))
-    assert answer == "Lima."
-    assert endpoint.calls == 2
-    assert noted.waits == waits
-
-
-def failure(script: Script, **more: Any) -> tuple[Exception, Any, Noted]:
-    noted = Noted()
-    with serving(script) as endpoint:
-        model = LanguageModel(options(endpoint.base_url, **more), noted)
-        with pytest.raises((Transient, NeedsHuman)) as caught:
-            model(MESSAGES)
-    return caught.value, endpoint, noted
+    reply, wait = PASSING[name]
+    answer, endpoint, noted = ask(reply, LIMA)
+    assert (answer, endpoint.calls, noted.waits) == ("Lima.", 2, [wait])
 
 
 @pytest.mark.parametrize(
@@ -193,23 +154,20 @@ def failure(script: Script, **more: Any) -> tuple[Exception, Any, Noted]:
     ],
 )
 def test_lasting_fault_is_transient(reply: Reply, words: str) -> None:
-    error, endpoint, noted = failure(in_turn([reply]), retries=3)
-    assert isinstance(error, Transient)
-    assert words in str(error)
-    assert endpoint.calls == 4
-    assert noted.waits == [1.0, 2.0, 4.0]
+    error, endpoint, noted = ask(reply, retries=3)
+    assert isinstance(error, Transient) and words in str(error)
+    assert (endpoint.calls, noted.waits) == (4, [1.0, 2.0, 4.0])
 
 
 def test_long_wait_is_the_engines() -> None:
-    error, endpoint, noted = failure(in_turn([refused(429, "tomorrow", retry_after="86400")]))
+    error, endpoint, noted = ask(refused(429, "tomorrow", retry_after="86400"))
     assert isinstance(error, Transient)
     assert (endpoint.calls, noted.waits) == (1, [])
 
 
 def test_answer_too_late_is_retried() -> None:
-    error, endpoint, _ = failure(lambda body: Reply(hang=True), timeout=0.2, retries=1)
-    assert isinstance(error, Transient)
-    assert "did not answer within 0.2 s" in str(error)
+    error, endpoint, _ = ask(script=lambda body: Reply(hang=True), timeout=0.2, retries=1)
+    assert isinstance(error, Transient) and "did not answer within 0.2 s" in str(error)
     assert endpoint.calls == 2
 
 
@@ -223,74 +181,46 @@ def test_unreachable_server_is_transient() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (
-            refused(401, f"Incorrect API key provided: {KEY}"),
-            "(401): Incorrect API key provided: ***; check `api_key`",
-        ),
+        (refused(401, f"Incorrect API key: {KEY}"), "(401): Incorrect API key: ***; check `api_key`"),
         (refused(403, "no access"), "(403): no access; check `api_key`"),
         (refused(404, "no such model"), "(404): no such model; check `base_url`, and model 'tiny'"),
-        (refused(400, "temperature is not supported"), "(400): temperature is not supported"),
         (Reply(404, b"not here"), "(404): not here; check `base_url`, and model 'tiny'"),
         (Reply(307, headers={"Location": "http://elsewhere/"}), "(307): Temporary Redirect"),
         (refused(422, "x" * 5000), "(422): " + "x" * 299 + "…"),
     ],
 )
 def test_refused_request_needs_a_person(reply: Reply, words: str) -> None:
-    error, endpoint, _ = failure(in_turn([reply]))
-    assert isinstance(error, NeedsHuman)
-    assert str(error).endswith(words)
+    error, endpoint, _ = ask(reply)
+    assert isinstance(error, NeedsHuman) and str(error).endswith(words)
     assert endpoint.calls == 1
 
 
 def test_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    replies = [refused(status, f"{'x' * size} {KEY}") for status in (500, 401) for size in (1, 290)]
-    for reply in replies:
-        error, endpoint, noted = failure(in_turn([reply]), retries=1)
-        shown = [
-            str(error),
-            repr(error),
-            repr(error.__cause__),
-            repr(error.__context__),
-            repr(endpoint.bodies),
-        ]
-        assert KEY[:8] not in "".join(shown)
-        assert KEY[:8] not in repr(noted.questions)
-        assert KEY[:8] not in repr(options(endpoint.base_url))
+    for status in (500, 401):
+        for size in (1, 290):
+            error, endpoint, noted = ask(refused(status, f"{'x' * size} {KEY}"), retries=1)
+            shown = [error, error.__cause__, error.__context__, endpoint.bodies, noted.questions]
+            assert KEY[:8] not in repr((str(error), shown, options(endpoint.base_url)))
     assert KEY[:8] not in caplog.text
     assert "chat/completions" in caplog.text  # the libraries below did log
-
-
-def test_key_that_cannot_be_sent_is_not_shown_either() -> None:
-    error, endpoint, _ = failure(in_turn([said("Lima.")]), api_key=f"{KEY}\nX-Other: {KEY}")
+    error, endpoint, _ = ask(LIMA, api_key=f"{KEY}\nX-Other: {KEY}")
     assert isinstance(error, NeedsHuman)
     assert str(error).endswith("can't be called: api_key must be one line of ASCII")
     assert endpoint.calls == 0
 
 
-def key_of(messages: Any = MESSAGES, **more: Any) -> str:
-    noted = Noted()
-    with serving(in_turn([said("Lima.")])) as endpoint:
-        LanguageModel(options(endpoint.base_url, **more), noted)(messages)
-    return noted.questions[0].key
+def test_key_of_a_question_ignores_options_of_the_connection_alone() -> None:
+    def key_of(messages: Any = MESSAGES, **more: Any) -> str:
+        noted = Keyed()
+        LanguageModel(options("http://127.0.0.1:9/v1", **more), noted)(messages)
+        return noted.questions[0].key
 
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"model": "huge"},
-        {"answer_tokens": 5},
-        {"parameters": {"top_p": 0.5}},
-        {"messages": (("user", "Be brief.What is the capital of Peru?"),)},
-    ],
-)
-def test_another_question_has_another_key(more: dict[str, Any]) -> None:
-    assert key_of(**more) != key_of()
-
-
-@pytest.mark.parametrize("more", [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}])
-def test_key_of_a_question_ignores_options_of_the_connection(more: dict[str, Any]) -> None:
-    assert key_of(**more) == key_of()
+    ignored: list[dict[str, Any]] = [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}]
+    assert {key_of(**more) for more in ignored} == {key_of()}
+    joined = {"messages": (("user", "Be brief.What is the capital of Peru?"),)}
+    counted = [{}, {"model": "huge"}, {"answer_tokens": 5}, {"parameters": {"top_p": 0.5}}, joined]
+    assert len({key_of(**more) for more in counted}) == len(counted)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +231,7 @@ def test_key_of_a_question_ignores_options_of_the_connection(more: dict[str, Any
         ("https://api.example.com/v1/embeddings", "https://api.example.com/v1"),
     ],
 )
-def test_addresses(given: str, kept: str) -> None:
+def test_address_is_kept_without_the_path_of_a_call(given: str, kept: str) -> None:
     assert options(given).base_url == kept
 
 
@@ -350,17 +280,9 @@ NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("7", 7.0),
-        (" 0.5 ", 0.5),
-        ("soon", None),
-        ("-3", None),
-        ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0),
-        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
-        ("Thu, 99 Jan 2026 11:00:00 GMT", None),
-    ],
-)
+    [(None, None), ("", None), ("7", 7.0), (" 0.5 ", 0.5), ("soon", None), ("-3", None),
+     ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0), ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+     ("Thu, 99 Jan 2026 11:00:00 GMT", None)],
+)  # fmt: skip
 def test_retry_after_gives_the_seconds_to_wait(header: str | None, seconds: float | None) -> None:
     assert retry_after(header, NOON) == seconds
