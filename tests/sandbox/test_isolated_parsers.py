@@ -1,5 +1,6 @@
 """Every parser that is isolated works behind the walls, and every document comes back whole."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,31 +20,15 @@ from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xl
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
-blocks = st.builds(
-    Block,
-    texts,
-    st.integers(0),
-    st.integers(0),
-    st.integers(0, 6),
-    title=st.none() | texts,
-    page=st.none() | st.integers(0),
-)
+places = st.integers(0)
+optional = st.none() | texts
+levels = st.integers(0, 6)
+blocks = st.builds(Block, texts, places, places, levels, title=optional, page=st.none() | places)
+extras = st.lists(st.tuples(texts, scalars)).map(tuple)
 
 
-@given(
-    st.builds(
-        Document,
-        texts,
-        st.lists(blocks).map(tuple),
-        texts,
-        st.none() | texts,
-        st.none() | texts,
-        st.lists(st.tuples(texts, scalars)).map(tuple),
-    )
-)
+@given(st.builds(Document, texts, st.lists(blocks).map(tuple), texts, optional, optional, extras))
 def test_any_document_survives_the_pipe(document: Document) -> None:
-    import json
-
     assert decode(json.loads(pack(encode(document)))) == document
 
 
@@ -68,10 +53,7 @@ SAMPLES = {
     "xml": ("a.xml", b"<a><b>Text.</b></a>"),
     "yaml": ("a.yaml", b"a:\n  b: 1\n"),
     "toml": ("a.toml", b"[a]\nb = 1\n"),
-    "notebook": (
-        "a.ipynb",
-        b'{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# A"}]}',
-    ),
+    "notebook": ("a.ipynb", b'{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# A"}]}'),
     "subtitles": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
     "office97": ("a.doc", (Path(__file__).parents[1] / "parsers/golden/harbours.doc").read_bytes()),
 }
@@ -104,19 +86,15 @@ def test_large_texts_are_parsed_elsewhere_and_small_ones_here() -> None:
     isolation.close()
 
 
-@pytest.mark.parametrize(
-    ("wish", "kind"),
-    [({}, Isolated), ({"isolated": False}, BadParser), ({"isolated": "large"}, IsolatedIfLarge)]
-    + [({"isolated": wish}, Isolated) for wish in (True, None, 0, "", "never")],
-)
-def test_parser_without_clear_wish_is_confined(wish: dict[str, object], kind: type) -> None:
-    plugin = Plugin("bad", 1, Options, type("Third", (BadParser,), wish))
-    assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), kind)
-
-
-def test_parser_built_by_function_is_confined() -> None:
-    plugin = Plugin("bad", 1, Options, lambda options: BadParser(options))
-    assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), Isolated)
+def test_parser_without_clear_wish_is_confined() -> None:
+    wishes: list[tuple[dict[str, object], type]] = [({"isolated": False}, BadParser)]
+    wishes += [({"isolated": "large"}, IsolatedIfLarge), ({}, Isolated)]
+    wishes += [({"isolated": wish}, Isolated) for wish in (True, None, 0, "", "never")]
+    for wish, kind in wishes:
+        plugin = Plugin("bad", 1, Options, type("Third", (BadParser,), wish))
+        assert isinstance(parser(Choice(plugin, Options()), Isolation(Limits())), kind), wish
+    built = Plugin("bad", 1, Options, lambda options: BadParser(options))
+    assert isinstance(parser(Choice(built, Options()), Isolation(Limits())), Isolated)
 
 
 class Locked(Options):
@@ -131,12 +109,12 @@ def test_options_of_a_confined_parser_keep_their_secrets() -> None:
 
 
 @pytest.mark.usefixtures("bad_parser")
-@pytest.mark.parametrize("deed", ["open", "run", "ask"])
-def test_confined_parser_that_needs_more_names_its_remedy(deed: str) -> None:
+def test_confined_parser_that_needs_more_names_its_remedy() -> None:
     isolation = Isolation(Limits(processes=1))
-    with pytest.raises(Defect) as defect:
-        isolation.parse("bad", Options(), Blob(deed.encode(), "a.bad"))
-    assert str(defect.value).endswith(
-        "no parser has files, network or programs, unless its class sets `isolated = False`"
-    )
+    for deed in (b"open", b"run", b"ask"):
+        with pytest.raises(Defect) as defect:
+            isolation.parse("bad", Options(), Blob(deed, "a.bad"))
+        assert str(defect.value).endswith(
+            "no parser has files, network or programs, unless its class sets `isolated = False`"
+        )
     isolation.close()

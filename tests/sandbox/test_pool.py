@@ -65,23 +65,21 @@ def test_process_is_reused_until_it_has_grown(parse: Parse) -> None:
     assert parse("pid") != first
 
 
-@pytest.mark.parametrize(
-    ("deed", "reason"),
-    [
-        ("hang", r"took more than 1 s; raise parsing\.seconds, or exclude it"),
-        ("eat", r"needed more than 0\.6 GB of memory; raise parsing\.memory, or exclude it"),
-        ("segfault", r"the parser crashed \(SIGSEGV\); exclude it"),
-        (
-            "abort",
-            r"crashed \(SIGABRT\), most likely because it needed more than 0.6 GB of memory; raise pars",
-        ),
-        ("exit", r"the parser crashed \(exit status 3\); exclude it"),
-        ("recurse", r"is nested too deeply"),
-        ("refuse", r"no good"),
-    ],
-)
-def test_failing_process_fails_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
-    with pytest.raises(BadDocument, match=f"^{reason}"):
+FAILURES = {
+    "hang": r"took more than 1 s; raise parsing\.seconds, or exclude it",
+    "eat": r"needed more than 0\.6 GB of memory; raise parsing\.memory, or exclude it",
+    "segfault": r"the parser crashed \(SIGSEGV\); exclude it",
+    "abort": r"crashed \(SIGABRT\), most likely because it needed more than 0.6 GB of memory; raise pars",
+    "exit": r"the parser crashed \(exit status 3\); exclude it",
+    "recurse": r"is nested too deeply",
+    "refuse": r"no good",
+    "boast": r"the parser's answer is too large \(536,870,912 bytes",
+}
+
+
+@pytest.mark.parametrize("deed", FAILURES)
+def test_failing_process_fails_one_document_with_its_reason(parse: Parse, deed: str) -> None:
+    with pytest.raises(BadDocument, match=f"^{FAILURES[deed]}"):
         parse(deed)
     assert parse("the next one") == "the next one"
 
@@ -97,12 +95,13 @@ def test_defect_is_not_blamed_on_the_document(parse: Parse) -> None:
 def test_process_reaches_no_network_writes_no_files_and_sees_no_secrets(
     parse: Parse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    secrets = ("API_TOKEN", "LANGCHAIN_API_KEY", "HOMEBREW_TOKEN", "PATH_KEY", "PYTHON_TOKEN", "LD_KEY")
+    with socket.create_server(("127.0.0.1", 0)) as server, (tmp_path / "lock").open("w") as lock:
+        os.set_inheritable(lock.fileno(), True)
         passed = python_child._PASSED | {"PYTHON_TEST_PORT", "PYTHON_TEST_FILE"}
         monkeypatch.setattr(python_child, "_PASSED", passed)
         monkeypatch.setenv("PYTHON_TEST_PORT", str(server.getsockname()[1]))
         monkeypatch.setenv("PYTHON_TEST_FILE", str(tmp_path / "big"))
-        secrets = ("API_TOKEN", "LANGCHAIN_API_KEY", "HOMEBREW_TOKEN", "PATH_KEY", "PYTHON_TOKEN", "LD_KEY")
         for secret in secrets:
             monkeypatch.setenv(secret, "secret")
         with pytest.raises(BadDocument):
@@ -112,6 +111,11 @@ def test_process_reaches_no_network_writes_no_files_and_sees_no_secrets(
         seen = parse("environment")
         assert [secret for secret in secrets if secret in seen] == []
         assert "PYTHONPATH" in seen
+        assert "lock" not in parse("descriptors")
+    assert parse("chatter") == "quiet", "noise does no harm"
+    assert os.getsid(int(parse("pid"))) != os.getsid(0), "an interrupt at the terminal does not reach it"
+    parse("leak")
+    assert parse("frail") == "well", "a document is not affected by earlier ones"
 
 
 def test_fallback_of_the_network_wall_refuses_sockets() -> None:
@@ -125,49 +129,23 @@ def test_fallback_of_the_network_wall_refuses_sockets() -> None:
     assert done.stdout == "this process may not use the network\n"
 
 
-def test_no_descriptor_of_ours_is_inherited_and_noise_does_no_harm(parse: Parse, tmp_path: Path) -> None:
-    with (tmp_path / "lock").open("w") as lock:
-        os.set_inheritable(lock.fileno(), True)
-        with pytest.raises(BadDocument):
-            parse("segfault")
-        assert "lock" not in parse("descriptors")
-    assert parse("chatter") == "quiet"
-
-
-def test_document_is_not_affected_by_earlier_documents(parse: Parse) -> None:
-    parse("leak")
-    assert parse("frail") == "well"
-
-
-def test_answer_announced_as_too_large_is_refused_at_once(parse: Parse) -> None:
-    with pytest.raises(BadDocument, match=r"the parser's answer is too large \(536,870,912 bytes"):
-        parse("boast")
-
-
-def test_members_in_batches_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_whose_listing_does_no_good_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingestor.sandbox.pool._MOST_BATCHES", 3)
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+    before = children.read_text()
     isolation = Isolation(Limits(processes=1))
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
+    assert children.read_text() == before, "processes start when they are needed"
+    many, long = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(many, "w") as archive:
         for number in range(4000):
             archive.writestr(f"{number}.md", "")
+    with tarfile.open(fileobj=long, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("n" * 500_000))
     with pytest.raises(BadDocument, match="does not end"):
-        isolation.unpack(Blob(data.getvalue(), "a.zip"), True)
-    isolation.close()
-
-
-def test_names_that_are_too_long_are_a_reason() -> None:
-    isolation = Isolation(Limits(processes=1))
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("n" * 500_000))
+        isolation.unpack(Blob(many.getvalue(), "a.zip"), True)
     with pytest.raises(BadDocument, match="holds a file whose name is too long"):
-        isolation.unpack(Blob(data.getvalue(), "a.tar"), True)
+        isolation.unpack(Blob(long.getvalue(), "a.tar"), True)
     isolation.close()
-
-
-def test_interrupt_of_the_terminal_does_not_reach_processes(isolation: Isolation, parse: Parse) -> None:
-    assert os.getsid(int(parse("pid"))) != os.getsid(0)
 
 
 PARENT = """
@@ -183,67 +161,41 @@ sys.stdin.read()
 """
 
 
-SLOW = [pytest.param(doing, marks=pytest.mark.slow) for doing in ("hang", "sleep")]
-
-
-@pytest.mark.parametrize("doing", ["nothing", *SLOW])
+@pytest.mark.parametrize(
+    "doing", ["nothing", *(pytest.param(x, marks=pytest.mark.slow) for x in ("hang", "sleep"))]
+)
 def test_processes_end_with_a_parent_that_is_killed(doing: str) -> None:
     command = [sys.executable, "-c", PARENT, doing]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        process = Path("/proc", parent.stdout.readline().strip(), "stat")
         parent.kill()
-    wait(lambda: not _alive(pid), 60)
+    wait(lambda: not process.exists() or ") Z " in process.read_text(), 60)
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_processes_start_when_needed() -> None:
-    before = set(_children())
-    isolation = Isolation(Limits())
-    assert set(_children()) == before
+def _fails_to_start(message: str) -> None:
+    isolation = Isolation(Limits(processes=1))
+    with pytest.raises(Transient, match=message):
+        isolation.parse("bad", Options(), Blob(b"", "a"))
     isolation.close()
 
 
-def _children() -> list[str]:
-    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-
-
-def test_process_that_does_not_start_is_retried_later(
+def test_process_that_does_not_start_is_retried_and_named_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no python here >&2\nexit 5\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(broken))
-    isolation = Isolation(Limits(processes=1))
-    with pytest.raises(Transient, match=r"does not start: .*exit status 5: no python here"):
-        isolation.parse("bad", Options(), Blob(b"", "a"))
-    isolation.close()
-
-
-def test_process_that_does_not_start_reports_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(broken))
+        _fails_to_start(r"does not start: .*exit status 5: no python here")
     (tmp_path / "pydantic.py").write_text("raise ImportError('this pydantic is broken')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    isolation = Isolation(Limits(processes=1))
-    with pytest.raises(Transient, match=r"does not start: .*this pydantic is broken"):
-        isolation.parse("bad", Options(), Blob(b"", "a"))
-    isolation.close()
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        _fails_to_start(r"does not start: .*this pydantic is broken")
 
-
-def test_missing_temporary_folder_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> None:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
-    isolation = Isolation(Limits(processes=1))
-    with pytest.raises(Transient, match=r"can't be started: No usable .*make room .* or set TMPDIR"):
-        isolation.parse("bad", Options(), Blob(b"", "a"))
-    isolation.close()
+    _fails_to_start(r"can't be started: No usable .*make room .* or set TMPDIR")

@@ -15,6 +15,7 @@ from ingestor.model import Blob
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options
 from ingestor.sandbox import process as sandbox_process
+from ingestor.sandbox import wire
 from ingestor.sandbox.pool import Defect, Isolation
 from ingestor.sandbox.process import Limits
 from tests.waiting import LONG, wait
@@ -22,53 +23,42 @@ from tests.waiting import LONG, wait
 pytestmark = pytest.mark.usefixtures("bad_parser")
 
 
+PARSER = ("bad", Options())
+
+
 def test_documents_wait_for_their_turn() -> None:
     isolation = Isolation(Limits(processes=2))
     with ThreadPoolExecutor(8) as threads:
         blobs = [Blob(b"pid", f"{n}") for n in range(40)]
-        found = list(threads.map(lambda blob: isolation.parse("bad", Options(), blob), blobs))
+        found = list(threads.map(lambda blob: isolation.parse(*PARSER, blob), blobs))
     isolation.close()
     assert len({document.text for document in found}) <= 2
     assert [dict(document.extra)["name"] for document in found] == [blob.name for blob in blobs]
-
-
-def test_stopping_ends_a_document_under_way_and_the_processes() -> None:
-    isolation = Isolation(Limits(seconds=1000, processes=1))
-    pid = int(isolation.parse("bad", Options(), Blob(b"pid", "a")).text)
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "a"))
-        wait(lambda: isolation._free.qsize() == 1)
-        isolation.stop()
-        with pytest.raises(Stopped):
-            running.result(30)
-    isolation.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 @pytest.mark.slow
 def test_slow_document_gets_its_full_time_at_the_second_attempt() -> None:
     isolation = Isolation(Limits(seconds=2, processes=1))
     isolation.take_turns()
-    hang = Blob(b"hang", "a")
     with pytest.raises(Slow, match="more than 1 s"):
-        isolation.parse("bad", Options(), hang)
+        isolation.parse(*PARSER, Blob(b"hang", "a"))
     with pytest.raises(BadDocument, match="took more than 2 s"):
-        isolation.parse("bad", Options(), hang)
+        isolation.parse(*PARSER, Blob(b"hang", "a"))
     isolation.close()
 
 
 def test_slow_documents_leave_a_process_to_others() -> None:
     isolation = Isolation(Limits(seconds=30, processes=1))
     isolation.take_turns()
-    isolation._first = 1.0
-    slow = [Blob(b"sleep", name) for name in ("a", "b")]
-    with ThreadPoolExecutor(2) as threads:
+    isolation._first = 0.1
+    slow = Blob(b"sleep", "a")
+    with ThreadPoolExecutor(1) as threads:
         with pytest.raises(Slow):
-            isolation.parse("bad", Options(), slow[0])
-        running = threads.submit(isolation.parse, "bad", Options(), slow[0])
+            isolation.parse(*PARSER, slow)
+        running = threads.submit(isolation.parse, *PARSER, slow)
         wait(lambda: isolation._free.qsize() == 1)
-        assert isolation.parse("bad", Options(), Blob(b"the next one", "c")).text == "the next one"
+        isolation._first = 30.0
+        assert isolation.parse(*PARSER, Blob(b"the next one", "c")).text == "the next one"
         assert not running.done()
         isolation.close()
         with pytest.raises(Stopped):
@@ -85,12 +75,12 @@ def test_waiting_for_a_process_counts_as_rest() -> None:
         resting.append("ended")
 
     isolation.take_turns(rests)
-    assert isolation.parse("bad", Options(), Blob(b"quick", "a")).text == "quick"
+    assert isolation.parse(*PARSER, Blob(b"quick", "a")).text == "quick"
     with ThreadPoolExecutor(2) as threads:
-        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "b"))
+        running = threads.submit(isolation.parse, *PARSER, Blob(b"sleep", "b"))
         wait(lambda: isolation._free.qsize() == 1)
         assert resting == []
-        waiting = threads.submit(isolation.parse, "bad", Options(), Blob(b"next", "c"))
+        waiting = threads.submit(isolation.parse, *PARSER, Blob(b"next", "c"))
         wait(lambda: resting == ["begun"])
         isolation.close()
         for stopped in (running, waiting):
@@ -113,7 +103,7 @@ def test_documents_of_a_rebuild_wait_for_all_others_and_leave_a_process_to_them(
 
     def parse(name: str, deed: bytes) -> None:
         doing.name = name
-        isolation.parse("bad", Options(), Blob(deed, name))
+        isolation.parse(*PARSER, Blob(deed, name))
         order.append(name)
 
     with ThreadPoolExecutor(4) as threads:
@@ -137,44 +127,47 @@ def test_documents_of_a_rebuild_wait_for_all_others_and_leave_a_process_to_them(
     assert order == ["edit 1", "edit 3", "rebuilt 2"]
 
 
-@pytest.mark.parametrize("deed", ["drip", "sleep"])
-def test_end_outruns_processes(deed: str) -> None:
+@pytest.mark.parametrize("deed", [b"drip", b"sleep"])
+def test_end_outruns_processes(deed: bytes) -> None:
     """Whatever it does, and although nobody has taken back what it was asked."""
     isolation = Isolation(Limits(seconds=1000, processes=1))
+    pid = int(isolation.parse(*PARSER, Blob(b"pid", "a")).text)
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(isolation.parse, "bad", Options(), Blob(deed.encode(), "a"))
-        wait(lambda: bool(isolation._running))
+        running = threads.submit(isolation.parse, *PARSER, Blob(deed, "a"))
+        wait(lambda: isolation._free.qsize() == 1)
         (process,) = isolation._running
-        assert process._deadline - process._begun >= 4 * 1000, "other programs may have had the processor"
-        isolation.close()
+        wait(lambda: process._deadline - process._begun >= 4 * 1000)  # others may have had the processor
+        isolation.stop()
         with pytest.raises(Stopped):
             running.result(LONG)  # and not after the 1,000 s of the limit
+    isolation.close()
     assert process._child.returncode is not None
     assert not isolation._running
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
-def test_dripping_answer_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_process, "PATIENCE", 1)
-    isolation = Isolation(Limits(seconds=1, processes=1))
-    with pytest.raises(BadDocument, match="took more than 1 s"):
-        isolation.parse("bad", Options(), Blob(b"drip", "a"))
-    isolation.close()
+STARVED = r"got only 0\.6 of 1 s of processor time: the machine is too busy"
 
 
-def test_document_without_its_cpu_time_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``processor_seconds``: as on a machine that gives a tenth of the time."""
-    clock = count(5.0, 0.04)
+@pytest.mark.parametrize(
+    ("deed", "spent", "kind", "message"),
+    [
+        (b"drip", None, BadDocument, "took more than 1 s"),
+        (b"sleep", None, BadDocument, "took more than 1 s"),
+        (b"sleep", 0.04, Transient, STARVED),
+    ],
+)
+def test_document_that_misses_its_deadline_is_refused_or_lacked_cpu_time(
+    deed: bytes, spent: float | None, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulate a busy machine. ``spent``: processor seconds by each deadline."""
     monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)
-    monkeypatch.setattr(sandbox_process, "processor_seconds", lambda pid: next(clock))
+    monkeypatch.setattr(wire, "TICK", 0.05)
+    if spent is not None:
+        clock = count(5.0, spent)
+        monkeypatch.setattr(sandbox_process, "processor_seconds", lambda pid: next(clock))
     isolation = Isolation(Limits(seconds=1, processes=1))
-    with pytest.raises(Transient, match=r"got only 0\.6 of 1 s of processor time: the machine is too busy"):
-        isolation.parse("bad", Options(), Blob(b"sleep", "a"))
-    isolation.close()
-
-
-def test_parser_that_waits_without_working_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_process, "PATIENCE", 0.1)
-    isolation = Isolation(Limits(seconds=1, processes=1))
-    with pytest.raises(BadDocument, match="took more than 1 s"):
-        isolation.parse("bad", Options(), Blob(b"sleep", "a"))
+    with pytest.raises(kind, match=message):
+        isolation.parse(*PARSER, Blob(deed, "a"))
     isolation.close()
