@@ -2,18 +2,14 @@
 
 import importlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingestor.service.openapi import description
-from tests.search.test_search import TEXTS
-from tests.service.test_searching import chroma as chroma
-from tests.service.test_searching import daemon as daemon
-from tests.service.world import Daemon, note_documents, served
 
 LONGEST = 20.0  # seconds of an answer on a busy machine
 KNOWN = {"document": "faq", "embedder": "docs"}
@@ -34,13 +30,6 @@ OPERATIONS = [
 
 
 @pytest.fixture(scope="module")
-def address(daemon: Daemon) -> Iterator[str]:
-    note_documents(daemon, TEXTS)
-    with served(daemon) as client:
-        yield str(client.base_url)
-
-
-@pytest.fixture(scope="module")
 def described() -> dict[str, Any]:
     """Operations by method and path. The package takes a second to import, so only this process does."""
     schemathesis = pytest.importorskip("schemathesis")
@@ -54,7 +43,7 @@ def described() -> dict[str, Any]:
 @pytest.mark.parametrize("examples", [8, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_every_answer_is_described(
-    label: str, examples: int, address: str, described: dict[str, Any]
+    label: str, examples: int, client: httpx.Client, described: dict[str, Any]
 ) -> None:
     import schemathesis
     from schemathesis.specs.openapi import checks
@@ -66,7 +55,7 @@ def test_every_answer_is_described(
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=requests_of(operation))
     def answers(case: Any) -> None:
-        said = case.call(base_url=address, timeout=LONGEST)
+        said = case.call(base_url=str(client.base_url), timeout=LONGEST)
         case.validate_response(said, excluded_checks=excluded)
 
     answers()

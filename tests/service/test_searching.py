@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,43 +11,20 @@ import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from ingestor.chroma.client import Client
-from ingestor.core.entries import Edition, EditionName
-from ingestor.embedders.hashing import PLUGIN
-from ingestor.model import CollectionName, Vectors
+from ingestor.core.entries import EditionName
+from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
 from ingestor.search import search
 from ingestor.search.rerankers import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
 from ingestor.state.editions import Editions
-from tests.chroma.opening import opened
 from tests.examples import examples
-from tests.search.test_search import records
-from tests.service.world import RECIPE, Daemon, holding, served
-from tests.serving import client_of, server
+from tests.service.conftest import MODEL
+from tests.service.world import Daemon, served
 from tests.waiting import wait
 
-MODEL = PLUGIN.build(PLUGIN.options(dimensions=64))
 Say = Callable[..., httpx.Response]
-
-
-@pytest.fixture(scope="module")
-def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with server(tmp_path_factory.mktemp("chroma")) as running, client_of(running) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
-    with holding(records(), tmp_path_factory.mktemp("daemon"), MODEL, chroma) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def client(daemon: Daemon) -> Iterator[httpx.Client]:
-    with served(daemon) as client:
-        yield client
 
 
 @pytest.fixture
@@ -61,63 +38,45 @@ def test_answer_has_hits_and_passages(say: Say, mode: str) -> None:
     assert said.status_code == 200, said.text
     body = said.json()
     assert (body["mode"], body["fallback"]) == (mode, None)
+    assert body.keys() == {"hits", "passages", "mode", "fallback", "seconds", "needed_tokens"}
     assert "ERR_4711" in body["hits"][0]["document"]
     assert body["hits"][0]["ranks"][mode if mode != "hybrid" else "lexical"] == 1
     assert body["passages"][0]["source"] == "/faq.md"
     assert "With a card" in body["passages"][0]["text"]
     assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+    hits = say("collection", mode=mode, where={"document_id": "code"}).json()["hits"]
+    assert {hit["metadata"]["document_id"] for hit in hits} == {"code"}
+    small = say(mode=mode, budget_tokens=1).json()
+    assert small["passages"] == []
+    assert say(mode=mode, budget_tokens=small["needed_tokens"]).json()["passages"]
 
 
-@pytest.fixture
-def mail(daemon: Daemon, chroma: Client) -> Iterator[None]:
-    """A second collection, whose words are not indexed yet."""
-    index = opened(chroma, "mail", dimensions=64)
-    index.upsert(list(records()))
-    daemon.collections[(index.uuid,)] = index
-    Editions(daemon.journal).note(
-        Edition(EditionName("mail"), CollectionName("mail"), uuids=(index.uuid,), embedder=RECIPE)
-    )
-    yield
-    with daemon.journal.transaction() as db:
-        db.execute("DELETE FROM collections WHERE name = 'mail'")
-    del daemon.collections[(index.uuid,)]
-
-
-@pytest.mark.parametrize("wanted", ["*", ["docs", "mail"]])
-def test_several_collections_answer_as_one(say: Say, mail: None, wanted: object) -> None:
-    body = say(collection=wanted, n=4).json()
-    assert {hit["collection"] for hit in body["hits"]} == {"docs", "mail"}
-    assert len(body["hits"]) == 4
-    assert {one["collection"] for one in body["passages"]} == {"docs", "mail"}
-    assert body["fallback"].startswith("mail: ")
-    assert json.loads(json.dumps(as_json(answer_of(body)))) == body
-    said = say().json()["detail"]
-    assert said == "name a collection; known: docs, mail"
-
-
-def test_unknown_collection_among_several_is_named(say: Say, mail: None) -> None:
-    said = say(collection=["docs", "nil"])
-    assert (said.status_code, said.json()["detail"]) == (
-        404,
-        "there is no collection 'nil'; known: docs, mail",
-    )
-    assert say(collection=["docs"]).json()["hits"][0]["collection"] == "docs"
-
-
-def test_collection_without_answer_leaves_the_others(
+def test_several_collections_answer_as_one(
     say: Say, daemon: Daemon, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for wanted in ("*", ["docs", "mail"]):
+        body = say(collection=wanted, n=4).json()
+        assert {hit["collection"] for hit in body["hits"]} == {"docs", "mail"}
+        assert len(body["hits"]) == 4
+        assert {one["collection"] for one in body["passages"]} == {"docs", "mail"}
+        assert body["fallback"].startswith("mail: ")
+        assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+    assert say().json()["detail"] == "name a collection; known: docs, mail"
+    said = say(collection=["docs", "nil"])
+    unknown = "there is no collection 'nil'; known: docs, mail"
+    assert (said.status_code, said.json()["detail"]) == (404, unknown)
+    assert say(collection=["docs"]).json()["hits"][0]["collection"] == "docs"
+
+    class Away:
+        def __getattr__(self, name: str) -> Any:
+            raise Transient("no answer")
+
     lost = Editions(daemon.journal).of_name(EditionName("mail")).uuids
     monkeypatch.setitem(daemon.collections, lost, Away())
     body = say(collection="*").json()
     assert {hit["collection"] for hit in body["hits"]} == {"docs"}
     assert body["fallback"].startswith("mail: ")
     assert say(collection=["mail"]).status_code == 503
-
-
-class Away:
-    def __getattr__(self, name: str) -> Any:
-        raise Transient("no answer")
 
 
 QUESTIONS: list[dict[str, Any]] = [
@@ -157,23 +116,12 @@ def test_reranker_orders_hits_and_its_failure_is_reported(
     assert said["fallback"].startswith("not reranked: ")
 
 
-def test_filters_and_budgets_hold(say: Say) -> None:
-    hits = say("collection", where={"document_id": "code"}).json()["hits"]
-    assert {hit["metadata"]["document_id"] for hit in hits} == {"code"}
-    small = say(budget_tokens=1).json()
-    assert small["passages"] == []
-    assert say(budget_tokens=small["needed_tokens"]).json()["passages"]
-
-
 @pytest.mark.parametrize(
     ("body", "status", "where", "words"),
     [
         ({"collection": "other"}, 404, "collection", "known: docs"),
         ({"query": ""}, 422, "query", "not empty"),
-        ({"query": 7}, 422, "query", "a text"),
-        ({"n": 0}, 422, "n", "from 1 to 1,000"),
         ({"distinct": 1}, 422, "distinct", "true or false"),
-        ({"mode": "fast"}, 422, "mode", "hybrid, dense, lexical"),
         ({"size": 3}, 422, "size", "known: query, collection"),
         ({"where": {"a": {"$like": "b"}}}, 422, "where", "$like"),
         ({"where": {"a": {"b": [{}]}}}, 422, "where", "unknown operator 'b'"),
@@ -197,21 +145,13 @@ def test_mistake_is_reported_with_its_place(
     assert words in problem["detail"], problem
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"query"', b"[" * 100_000, b"\xff\xfe"])
-def test_body_without_an_object_is_refused(client: httpx.Client, body: bytes) -> None:
-    assert client.post("/search", content=body).status_code == 400
-
-
 def test_another_projects_daemon_does_not_answer(daemon: Daemon, client: httpx.Client) -> None:
-    owners = {"right": daemon.journal.owner, "wrong": "somebody else"}
-    said = {
-        name: client.post("/search", json={"query": "card"}, headers={"X-Ingestor-Owner": owner}).status_code
-        for name, owner in owners.items()
-    }
-    assert said == {"right": 200, "wrong": 421}
+    for owner, status in ((daemon.journal.owner, 200), ("somebody else", 421)):
+        said = client.post("/search", json={"query": "card"}, headers={"X-Ingestor-Owner": owner})
+        assert said.status_code == status
 
 
-def test_search_during_a_swap_succeeds(daemon: Daemon, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_during_a_swap_succeeds(say: Say, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
 
     def collection(uuids: tuple[str, ...]) -> Any:
@@ -250,7 +190,7 @@ def test_missing_embedder_leaves_keyword_search(daemon: Daemon, monkeypatch: pyt
 def test_turns_beyond_the_waiting_limit_are_refused(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, inside = threading.Event(), threading.Semaphore(0)
 
-    def embed(texts: Sequence[str]) -> Vectors:
+    def embed(embedding: Any, texts: Sequence[str], questions: Any) -> Vectors:
         inside.release()
         assert gate.wait(60)
         return MODEL.embed(texts)
@@ -258,28 +198,23 @@ def test_turns_beyond_the_waiting_limit_are_refused(daemon: Daemon, monkeypatch:
     monkeypatch.setattr(searching, "AT_ONCE", 1)
     monkeypatch.setattr(searching, "WAITING", 1)
     statuses: list[int] = []
-    with served(daemon) as client:
-        monkeypatch.setattr(searching, "vectors_of", lambda embedding, texts, questions: embed(texts))
-        ask = lambda: statuses.append(client.post("/search", json={"query": "card"}).status_code)  # noqa: E731
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
+    with served(daemon) as client, ThreadPoolExecutor(4) as pool:
+        monkeypatch.setattr(searching, "vectors_of", embed)
+        for _ in range(4):
+            asked = pool.submit(client.post, "/search", json={"query": "card"})
+            asked.add_done_callback(lambda said: statuses.append(said.result().status_code))
         assert inside.acquire(timeout=60)
         wait(lambda: len(statuses) == 2, every=0.01)
         gate.set()
-        for thread in threads:
-            thread.join()
     assert sorted(statuses) == [200, 200, 429, 429]
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+SMALL = st.text(max_size=5)
 JSON = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SMALL, inner, max_size=3)
 )
-OPERATORS = st.sampled_from(
-    ["$and", "$or", "$eq", "$ne", "$in", "$nin", "$gt", "$contains", "a", "chunk_index"]
-)
+OPERATORS = st.sampled_from("$and $or $eq $ne $in $nin $gt $contains a chunk_index".split())  # noqa: SIM905
 FILTERS = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(OPERATORS, inner, max_size=2),
@@ -310,7 +245,6 @@ def test_no_body_is_a_defect(client: httpx.Client, body: dict[str, Any]) -> None
         assert said.json()["error"]
 
 
-def test_form_fields_of_a_question_equal_the_commands(say: Say) -> None:
+def test_form_fields_of_a_question_equal_the_commands() -> None:
     names = {"query", "collection", "n", "budget_tokens", "mode", "where", "expand", "distinct"}
     assert set(Question.__dataclass_fields__) == names
-    assert set(say().json()) == {"hits", "passages", "mode", "fallback", "seconds", "needed_tokens"}

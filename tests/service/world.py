@@ -15,6 +15,7 @@ from ingestor.config.servers import Http
 from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.embedding import Embeddings
+from ingestor.http_server.requests import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex
@@ -135,7 +136,7 @@ def served(daemon: Daemon, config: Config | None = None, **settings: Any) -> Ite
     """The service port with the pages of people. ``config``: what their buttons work by."""
     shared = common(daemon.view(), Http.model_validate(settings))
     pages = pages_of(shared, lambda: config_in_force(config), daemon.folder / "config.yaml")
-    server = Server(application(shared, pages), "127.0.0.1", 0)
+    server = Server(application(shared, pages), "127.0.0.1", 0, ServerLimits(penalty=0))
     server.start()
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
