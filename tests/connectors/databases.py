@@ -23,9 +23,8 @@ def watched(engine: Any) -> list[str]:
     from sqlalchemy import event
 
     statements: list[str] = []
-    event.listen(
-        engine, "before_cursor_execute", lambda *given: statements.append(" ".join(given[2].split()))
-    )
+    note = lambda *given: statements.append(" ".join(given[2].split()))  # noqa: E731
+    event.listen(engine, "before_cursor_execute", note)
     return statements
 
 
@@ -37,15 +36,10 @@ class DatabaseWorld:
         self.file = folder / "documents.db"
         self._version = 0
         self.source: dict[str, object] = {
-            "url": f"sqlite:///{self.file}",
-            "query": "SELECT * FROM documents WHERE author != ':nobody';",
-            "key": "Key",
-            "version": "version",
-            "text": "{body}",
-            "file_name": "{key}",
-            "metadata": ["author"],
-            **options,
-        }
+            "url": f"sqlite:///{self.file}", "query": "SELECT * FROM documents WHERE author != ':nobody';",
+            "key": "Key", "version": "version", "text": "{body}", "file_name": "{key}",
+            "metadata": ["author"], **options,
+        }  # fmt: skip
         self.connector = PLUGIN.build(SqlOptions.model_validate(self.source))
         self.do(_TABLE)
 
@@ -55,15 +49,10 @@ class DatabaseWorld:
 
     def put(self, key: str, data: bytes) -> None:
         self._version += 1
-        if not self.do(
-            'UPDATE documents SET body = ?, version = ? WHERE "Key" = ? RETURNING 1', data, self._version, key
-        ):
-            self.do(
-                "INSERT INTO documents (\"Key\", body, version, author) VALUES (?, ?, ?, 'Ada')",
-                key,
-                data,
-                self._version,
-            )
+        edit = 'UPDATE documents SET body = ?, version = ? WHERE "Key" = ? RETURNING 1'
+        if not self.do(edit, data, self._version, key):
+            insert = "INSERT INTO documents (body, version, \"Key\", author) VALUES (?, ?, ?, 'Ada')"
+            self.do(insert, data, self._version, key)
 
     def delete(self, key: str) -> None:
         self.do('DELETE FROM documents WHERE "Key" = ?', key)
@@ -92,15 +81,10 @@ class PostgresWorld:
             f"GRANT SELECT ON {self.table} TO reader"
         )
         self.source: dict[str, object] = {
-            "url": f"postgresql+psycopg://reader@{HOST}:{proxy.port}/postgres",
-            "password": PASSWORD,
-            "query": f'SELECT "Key", body, version FROM {self.table};',
-            "key": "Key",
-            "version": "version",
-            "text": "{body}",
-            "file_name": "{key}",
-            **options,
-        }
+            "url": f"postgresql+psycopg://reader@{HOST}:{proxy.port}/postgres", "password": PASSWORD,
+            "query": f'SELECT "Key", body, version FROM {self.table};', "key": "Key", "version": "version",
+            "text": "{body}", "file_name": "{key}", **options,
+        }  # fmt: skip
         self.connector = PLUGIN.build(SqlOptions.model_validate(self.source))
         self.relent()
 
@@ -124,9 +108,8 @@ class PostgresWorld:
 
     def move(self, old: str, new: str) -> None:
         self._version += 1
-        assert self.do(
-            f'UPDATE {self.table} SET "Key" = %s, version = %s WHERE "Key" = %s', new, self._version, old
-        )
+        edit = f'UPDATE {self.table} SET "Key" = %s, version = %s WHERE "Key" = %s'
+        assert self.do(edit, new, self._version, old)
 
     def fail(self) -> None:
         self.do(f"DROP TABLE {self.table}")

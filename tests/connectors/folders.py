@@ -61,13 +61,8 @@ if os.geteuid() == 0:
 def run_python(code: str, *arguments: str, before: str = "", wrapper: tuple[str, ...] = ()) -> str:
     """What ``code`` prints. ``wrapper``: a command to run it under."""
     command = [*wrapper, sys.executable, "-c", before + textwrap.dedent(code), *arguments]
-    done = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -79,10 +74,8 @@ def run_as_nobody(code: str, *arguments: str) -> str:
 
 def runs(*wrapper: str) -> bool:
     """Whether a command may be run under ``wrapper`` here."""
-    return (
-        bool(shutil.which(wrapper[0]))
-        and not subprocess.run([*wrapper, "true"], capture_output=True).returncode
-    )
+    found = shutil.which(wrapper[0])
+    return bool(found) and not subprocess.run([*wrapper, "true"], capture_output=True).returncode
 
 
 def plant(world: FolderWorld, *keys: str) -> None:

@@ -55,14 +55,8 @@ class Scripted:
             thread.join(LONG)
 
     def connector(self, **options: object) -> Imap:
-        source = {
-            "host": "127.0.0.1",
-            "port": self.port,
-            "tls": False,
-            "username": "ada",
-            "password": PASSWORD,
-        }
-        return Imap(ImapOptions.model_validate(source | options))
+        source = {"host": "127.0.0.1", "port": self.port, "tls": False, "username": "ada"}
+        return Imap(ImapOptions.model_validate({**source, "password": PASSWORD, **options}))
 
     def _talk(self, connection: socket.socket) -> None:
         self._count(1)

@@ -78,15 +78,9 @@ def leaving(how: str) -> Iterator[dict[str, Any]]:
     yield {"key": "a", "text": "one"}
     if how == "exit":
         raise SystemExit("enough")
-    if how == "silently":
-        os._exit(0)
-    os.abort()
-
-
-def unlucky() -> Iterator[dict[str, Any]]:
-    """A mistake within, which looks like a call that is wrong."""
-    yield {"key": "a", "text": "one"}
-    raise TypeError("unexpected keyword argument")
+    if how == "mistake":  # within, which looks like a call that is wrong
+        raise TypeError("unexpected keyword argument")
+    os._exit(0) if how == "silently" else os.abort()
 
 
 def wanting() -> Iterator[dict[str, Any]]:

@@ -1,9 +1,6 @@
 """A mail server (dovecot) that tests start, and a world of messages in it."""
 
-import grp
 import imaplib
-import os
-import pwd
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +13,7 @@ from ingestor.connectors.imap.connector import Imap, ImapOptions
 from ingestor.connectors.imap.text import raw_name
 from ingestor.model import Blob, Item
 from tests.connectors.proxy import Proxy, before
-from tests.connectors.servers import HOST, Running, answers, program, running
+from tests.connectors.servers import HOST, Running, answers, as_somebody, program, running
 from tests.serving import free_port
 from tests.waiting import wait
 
@@ -96,7 +93,7 @@ def dovecot() -> Iterator[Dovecot]:
     """It runs as somebody without rights. Its sockets want short paths, so it has a folder of its own."""
     dovecot = program("dovecot")
     folder = Path(mkdtemp(prefix="imap-", dir="/tmp"))
-    somebody, as_whom = _somebody(folder)
+    somebody, as_whom = as_somebody(folder)
     port, tls_port = free_port(), free_port()
     settings = {"folder": folder, "port": port, "tls_port": tls_port, **somebody}
     (folder / "config").write_text(_CONFIG.format_map(settings))
@@ -109,16 +106,6 @@ def dovecot() -> Iterator[Dovecot]:
             yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _somebody(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """Names for the config, and the start of a command line that runs as them."""
-    root = os.getuid() == 0
-    user = pwd.getpwnam("nobody") if root else pwd.getpwuid(os.getuid())
-    names = {"user": user.pw_name, "group": grp.getgrgid(user.pw_gid).gr_name}
-    os.chown(folder, user.pw_uid, user.pw_gid)
-    ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    return names, [program("setpriv"), *ids] if root else []
 
 
 def _make_certificate(folder: Path) -> None:
@@ -144,12 +131,12 @@ class MailWorld:
         self.source: dict[str, object] = {**login, "folders": ["*"], **options}
         self.bare = Imap(ImapOptions.model_validate(self.source))
         self.connector = _Named(self)
-        self.names: dict[str, str] = {}  # what the laws call it, by the connector's key
+        self.names: dict[str, str] = {}  # the connector's key, by what the laws call it
         self.client = logged_in(server.port)
         self._others: list[imaplib.IMAP4] = []
 
     def put(self, key: str, data: bytes) -> None:
-        old = self._key(key)
+        old = self.names.pop(key, None)
         folder = key.rpartition("/")[0] or "INBOX"
         self.client.create(_quoted(folder))
         if data:
@@ -158,37 +145,33 @@ class MailWorld:
         else:
             validity, uid = self._put_empty(folder)
         self._delete(old)
-        self.names[f"{folder}/{validity}/{uid}.eml"] = key
+        self.names[key] = f"{folder}/{validity}/{uid}.eml"
 
     def delete(self, key: str) -> None:
-        self._delete(self._key(key))
+        self._delete(self.names.pop(key))
 
     def move(self, old: str, new: str) -> None:
-        there = self._key(old)
-        assert there
+        there = self.names.pop(old)
         folder = new.rpartition("/")[0] or "INBOX"
         self.client.create(_quoted(folder))
-        uid = self._select(there)
-        _fine(self.client.uid("COPY", uid, _quoted(folder)))
-        copied = self.client.response("COPYUID")[1][-1]
-        validity, _, number = copied.decode().split()
+        _fine(self.client.uid("COPY", self._select(there), _quoted(folder)))
+        validity, _, number = self.client.response("COPYUID")[1][-1].decode().split()
         self._delete(there)
-        self.names[f"{folder}/{validity}/{number}.eml"] = new
+        self.names[new] = f"{folder}/{validity}/{number}.eml"
 
     def flag(self, key: str, *flags: str) -> None:
-        there = self._key(key)
-        assert there
-        _fine(self.client.uid("STORE", self._select(there), "+FLAGS", f"({' '.join(flags)})"))
+        there = self._select(self.names[key])
+        _fine(self.client.uid("STORE", there, "+FLAGS", f"({' '.join(flags)})"))
 
     def flags(self, key: str) -> str:
-        there = self._key(key)
-        assert there
-        return _fine(self.client.uid("FETCH", self._select(there), "(FLAGS)"))
+        return _fine(self.client.uid("FETCH", self._select(self.names[key]), "(FLAGS)"))
 
     def drop(self, folder: str) -> None:
         _fine(self.client.select("INBOX"))
         _fine(self.client.delete(_quoted(folder)))
-        self.names = {key: name for key, name in self.names.items() if key.rsplit("/", 2)[0] != folder}
+        gone = [name for name, key in self.names.items() if key.rsplit("/", 2)[0] == folder]
+        for name in gone:
+            del self.names[name]
 
     def fail(self) -> None:
         self.server.server.kill()
@@ -237,16 +220,12 @@ class MailWorld:
         if there:
             _fine(self.client.uid("STORE", self._select(there), "+FLAGS", r"(\Deleted)"))
             _fine(self.client.expunge())
-            del self.names[there]
 
     def _select(self, there: str) -> str:
         """The UID, its folder being open."""
         folder, _, name = there.rsplit("/", 2)
         _fine(self.client.select(_quoted(folder)))
         return name.removesuffix(".eml")
-
-    def _key(self, name: str) -> str | None:
-        return next((key for key, known in self.names.items() if known == name), None)
 
 
 @contextmanager
@@ -263,7 +242,8 @@ class _Named:
 
     def scan(self) -> Iterator[Item]:
         for item in self._world.bare.scan():
-            yield replace(item, key=self._world.names[item.key])
+            names = {key: name for name, key in self._world.names.items()}
+            yield replace(item, key=names[item.key])
 
     def fetch(self, item: Item) -> Blob:
         folder = dict(item.extra)["folder"]

@@ -57,12 +57,10 @@ class Proxy:
         self._connections.clear()
 
     def serve(self) -> None:
-        while True:
-            try:
+        with suppress(OSError):
+            while True:
                 client, _ = self._listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._relay, args=(client,), daemon=True).start()
+                threading.Thread(target=self._relay, args=(client,), daemon=True).start()
 
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
@@ -72,13 +70,12 @@ class Proxy:
     def _relay(self, client: socket.socket) -> None:
         try:
             server = socket.create_connection((HOST, self.target), timeout=LONG)
-            server.settimeout(None)
         except OSError:
-            _reset(client)
-            return
+            return _reset(client)
+        server.settimeout(None)
         self._connections.append((client, server))
         threading.Thread(target=self._up, args=(client, server), daemon=True).start()
-        self._down(server, client, self.left)
+        return self._down(server, client, self.left)
 
     def _up(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):

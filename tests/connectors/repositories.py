@@ -69,8 +69,13 @@ class GitWorld(Repository):
 
     def __init__(self, folder: Path, **options: object) -> None:
         super().__init__(folder / "root")
-        given = {"url": str(self.root), "cache": folder / "cache", **options}
-        self.connector = Git(GitOptions.model_validate(given))
+        self.connector = opened(self.root, **options)
+
+
+def opened(root: Path, **options: object) -> Git:
+    """Return a connector of the repository at ``root``, whose clone lies beside it."""
+    given = {"url": str(root), "cache": root.with_name("cache"), **options}
+    return Git(GitOptions.model_validate(given))
 
 
 class HttpGitWorld(Repository):
@@ -114,7 +119,7 @@ class Server(ThreadingHTTPServer):
         self.expect(login)
         self.answer = 0
         self.packs = 0  # that were sent
-        self.cut = False
+
         self.requests: list[str] = []
 
     def expect(self, login: str) -> None:
@@ -149,21 +154,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _backend(self, body: bytes) -> bytes:
         path, _, query = self.path.partition("?")
-        environment = {
-            **os.environ,
-            "GIT_PROJECT_ROOT": str(self.server.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "REQUEST_METHOD": self.command,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            "REMOTE_USER": "ada",
-        }
-        return subprocess.run(
-            ["git", "http-backend"], env=environment, input=body, capture_output=True
-        ).stdout
+        names = {"CONTENT_TYPE": "Content-Type", "HTTP_CONTENT_ENCODING": "Content-Encoding"}
+        names["GIT_PROTOCOL"] = "Git-Protocol"
+        asked = {name: self.headers.get(header, "") for name, header in names.items()}
+        where = {"GIT_PROJECT_ROOT": str(self.server.root), "PATH_INFO": path, "QUERY_STRING": query}
+        how = {"GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": self.command, "REMOTE_USER": "ada"}
+        environment = {**os.environ, **asked, **where, **how}
+        command = ["git", "http-backend"]
+        return subprocess.run(command, env=environment, input=body, capture_output=True).stdout
 
     def _answer(self, answer: bytes) -> None:
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -174,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.server.packs += _objects(body) > 0
-        self.wfile.write(body[: len(body) // 2] if self.server.cut else body)
+        self.wfile.write(body)
 
     def log_message(self, *arguments: Any) -> None:
         pass

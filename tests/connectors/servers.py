@@ -3,6 +3,7 @@
 Where a program is not installed, the test that asks for it is skipped.
 """
 
+import grp
 import os
 import pwd
 import shutil
@@ -81,6 +82,16 @@ def _below(pid: int) -> list[int]:
     except OSError:
         return []
     return [*children, *(below for child in children for below in _below(child))]
+
+
+def as_somebody(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Give ``folder`` to a user without rights. Return the names, and how a command as that user begins."""
+    root = os.getuid() == 0
+    user = pwd.getpwnam("nobody") if root else pwd.getpwuid(os.getuid())
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    names = {"user": user.pw_name, "group": grp.getgrgid(user.pw_gid).gr_name}
+    return names, [program("setpriv"), *ids] if root else []
 
 
 def answers(port: int) -> bool:
@@ -201,12 +212,8 @@ def postgres_server() -> Iterator[Running]:
     of its own: pytest's are closed to others."""
     initdb, postgres = program("initdb"), program("postgres")
     with TemporaryDirectory(prefix="postgres-") as name:
-        folder, as_whom = Path(name), []
-        if os.getuid() == 0:
-            somebody = pwd.getpwnam("nobody")
-            os.chown(folder, somebody.pw_uid, somebody.pw_gid)
-            ids = [f"--reuid={somebody.pw_uid}", f"--regid={somebody.pw_gid}", "--clear-groups"]
-            as_whom = [program("setpriv"), *ids]
+        folder = Path(name)
+        _, as_whom = as_somebody(folder)
         (folder / "password").write_text(PASSWORD)
         data = folder / "data"
         make = ["-D", str(data), "-U", "ada", "--pwfile", str(folder / "password"), "-A", "scram-sha-256"]

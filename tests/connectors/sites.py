@@ -19,6 +19,7 @@ from ingestor.connectors.web.connector import Web, WebOptions
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.model import Blob, Item
 from ingestor.ports import Connector
+from tests.connectors.laws import listed
 from tests.waiting import LONG
 
 TYPES = {"html": "text/html", "md": "text/markdown", "pdf": "application/pdf", "txt": "text/plain"}
@@ -27,13 +28,18 @@ LONG_AGO = "Sat, 01 Feb 2025 10:00:00 GMT"
 
 @dataclass
 class Reply:
-    """What a path answers. ``raw``: written as it is, in place of everything else."""
+    """What a path answers.
+
+    ``raw``: written as it is, in place of everything else. ``endless``: the body comes again and again, with
+    so many seconds between.
+    """
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     etag: bool = True
     raw: bytes | None = None
+    endless: float | None = None
 
 
 class Site(ThreadingHTTPServer):
@@ -65,9 +71,8 @@ class Site(ThreadingHTTPServer):
 
     def say(self, path: str, body: bytes | str = b"", status: int = 200, **headers: str) -> None:
         data = body.encode() if isinstance(body, str) else body
-        self.replies[path] = Reply(
-            data, status, {name.replace("_", "-"): text for name, text in headers.items()}
-        )
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        self.replies[path] = Reply(data, status, named)
 
     def html(self, path: str, *links: str, head: str = "", text: str = "A page.") -> None:
         anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
@@ -106,7 +111,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         reply = site.replies.get(self.path) or site.fallback(self.path) or Reply(b"nothing", 404)
-        if site.login and self.headers.get("Authorization") != f"Basic {_base64(site.login)}":
+        login = base64.b64encode((site.login or "").encode()).decode()
+        if site.login and self.headers.get("Authorization") != f"Basic {login}":
             reply = Reply(b"who are you?", 401)
         elif site.busy:
             reply = Reply(b"later", 429, {"Retry-After": "120"})
@@ -115,6 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self._send(reply)
+
+    do_HEAD = do_GET  # noqa: N815 - the standard library's name
 
     def _send(self, reply: Reply) -> None:
         headers = dict(reply.headers)
@@ -127,21 +135,24 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             reply, headers = Reply(status=304), {"ETag": headers.get("ETag", "")}
         self.send_response(reply.status)
-        for name, text in headers.items():
-            self.send_header(name, text)
         if reply.status != 304:
-            self.send_header("Content-Length", str(len(reply.body)))
+            headers.setdefault("Content-Length", str(len(reply.body)))
+        for name, text in headers.items():
+            if name != "Content-Length" or reply.endless is None or self.command == "HEAD":
+                self.send_header(name, text)
         self.end_headers()
+        if self.command == "HEAD":
+            return
+        while reply.endless is not None:
+            self.wfile.write(reply.body)
+            self.wfile.flush()
+            time.sleep(reply.endless)
         self.server.bodies += bool(reply.status == 200)
         self.wfile.write(reply.body[: self.server.cut])
         self.close_connection = self.close_connection or self.server.cut is not None
 
     def log_message(self, *arguments: object) -> None:
         pass
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 @contextmanager
@@ -213,12 +224,8 @@ class ServedWorld:
         self._keys: dict[str, int] = {}  # how often each was written
         self._writes = 0
         site.login = f"ada:{self.secret}"
-        self.source: dict[str, object] = {
-            "user": "ada",
-            "password": self.secret,
-            "allow_private": ["127.0.0.1"],
-            "delay": 0,
-        }
+        login = {"user": "ada", "password": self.secret}
+        self.source: dict[str, object] = {**login, "allow_private": ["127.0.0.1"], "delay": 0}
         self._tell()
 
     def put(self, key: str, data: bytes) -> None:
@@ -312,3 +319,14 @@ class FeedWorld(ServedWorld):
 
 def atom_of(entries: str) -> str:
     return f'<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><id>x</id>{entries}</feed>'
+
+
+def web(server: Site, cache: Path, *starts: str, clock: Clock | None = None, **options: object) -> Web:
+    """Return the connector of a site, which follows links from ``starts``."""
+    start = [server.url(path) for path in starts or ("/",)]
+    given = {"start": start, "follow": "links", "allow_private": ["127.0.0.1"], "delay": 0, "cache": cache}
+    return Web(WebOptions.model_validate({**given, **options}), outside(clock))
+
+
+def keys(server: Site, connector: Web) -> list[str]:
+    return [key.removeprefix(server.url("")) for key in listed(connector)]

@@ -29,7 +29,7 @@ from tests.connectors.servers import (
     sftp_server,
     smb_let_in,
     smb_server,
-)
+)  # fmt: skip
 from tests.waiting import LONG
 
 
@@ -105,12 +105,8 @@ def webdav_server(folder: Path) -> Iterator[int]:
     from wsgidav.wsgidav_app import WsgiDAVApp
 
     users = {"user_mapping": {"*": {"ada": {"password": "s3cret"}}}}
-    settings = {
-        "provider_mapping": {"/": str(folder)},
-        "simple_dc": users,
-        "logging": {"enable": False},
-        "verbose": 0,
-    }
+    shown = {"provider_mapping": {"/": str(folder)}, "simple_dc": users}
+    settings = {**shown, "logging": {"enable": False}, "verbose": 0}
     server = Server(("127.0.0.1", 0), WsgiDAVApp(settings))
     server.prepare()
     with _running(server.serve, server.stop):
@@ -182,14 +178,9 @@ class Behind:
     secret = PASSWORD
 
     def behind(
-        self,
-        proxy: Proxy,
-        reads: Callable[[], int],
-        *,
-        denial: bytes = _GONE_ON,
-        busy: bytes = b"",
+        self, proxy: Proxy, reads: Callable[[], int], *, denial: bytes = _GONE_ON, busy: bytes = b"",
         let_in: Callable[[bool], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store what the server answers. ``let_in``: called with whether logins are to succeed, if it can."""
         self.proxy, self.reads = proxy, reads
         self._denial, self._busy, self._let_in = denial, busy, let_in
@@ -296,16 +287,13 @@ def over_http(folder: Path) -> Iterator[ServedBehind]:
     """Serve a folder by the index pages of Python's own server."""
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *given: None})
     handler = partial(quiet, directory=str(folder / "served"))
-    with ThreadingHTTPServer((HOST, 0), handler) as server, before(server.server_port) as proxy:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            world = ServedBehind(folder / "served", url=f"http://{HOST}:{proxy.port}/root")
-            world.behind(proxy, partial(_gets, proxy), busy=http("503 Service Unavailable"))
-            yield world
-        finally:
-            server.shutdown()
-            thread.join()
+    with (
+        ThreadingHTTPServer((HOST, 0), handler) as server, before(server.server_port) as proxy,
+        _running(partial(server.serve_forever, 0.02), server.shutdown),
+    ):  # fmt: skip
+        world = ServedBehind(folder / "served", url=f"http://{HOST}:{proxy.port}/root")
+        world.behind(proxy, partial(_gets, proxy), busy=http("503 Service Unavailable"))
+        yield world
 
 
 @contextmanager
@@ -353,12 +341,9 @@ def over_smb(folder: Path) -> Iterator[ServedBehind]:
 
 Made = Callable[[Path], AbstractContextManager[Any]]
 SERVED: dict[str, tuple[Made, tuple[str, ...]]] = {  # with the packages that they need
-    "s3": (over_s3, ("s3fs", "moto")),
-    "azure": (in_azure, ("adlfs",)),
+    "s3": (over_s3, ("s3fs", "moto")), "azure": (in_azure, ("adlfs",)),
     "google": (in_google, ("gcsfs", "gcp_storage_emulator")),
-    "webdav": (over_webdav, ("webdav4", "wsgidav", "cheroot")),
-    "ftp": (over_ftp, ("pyftpdlib",)),
-    "http": (over_http, ("aiohttp",)),
-    "sftp": (over_sftp, ("paramiko",)),
+    "webdav": (over_webdav, ("webdav4", "wsgidav", "cheroot")), "ftp": (over_ftp, ("pyftpdlib",)),
+    "http": (over_http, ("aiohttp",)), "sftp": (over_sftp, ("paramiko",)),
     "smb": (over_smb, ("smbclient",)),
-}
+}  # fmt: skip

@@ -11,32 +11,17 @@ from tests.environments import environment
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "s3fs==2026.9.0",
-    "sqlalchemy==2.1.9",
-    "langchain-community==0.4.2",
-    "llama-index-core==0.14.25",
-    "llama-index-readers-obsidian==0.8.0",
-    "moto[server]==5.2.5",
-    "webdav4[fsspec]==0.11.0",
-    "wsgidav==4.4.0",
-    "cheroot==11.1.2",
-    "pyftpdlib==2.2.0",
-    "aiohttp==3.14.5",
-    "paramiko==5.1.0",
-    "smbprotocol==1.17.0",
-    "psycopg[binary]==3.3.9",
-    "adlfs==2026.8.0",
-    "gcsfs==2026.10.1",
+    "s3fs==2026.9.0", "sqlalchemy==2.1.9", "langchain-community==0.4.2", "llama-index-core==0.14.25",
+    "llama-index-readers-obsidian==0.8.0", "moto[server]==5.2.5", "webdav4[fsspec]==0.11.0",
+    "wsgidav==4.4.0", "cheroot==11.1.2", "pyftpdlib==2.2.0", "aiohttp==3.14.5", "paramiko==5.1.0",
+    "smbprotocol==1.17.0", "psycopg[binary]==3.3.9", "adlfs==2026.8.0", "gcsfs==2026.10.1",
     "gcp-storage-emulator==2026.7.19",
-)
+)  # fmt: skip
 TESTS = (
-    "tests/connectors/remote/test_files_servers.py",
-    "tests/connectors/sql/test_sql.py",
-    "tests/connectors/sql/test_sql_postgres.py",
-    "tests/connectors/programs/test_python_bridges.py",
-    "tests/e2e/test_connectors.py",
-    "tests/e2e/test_cut_off.py",
-)
+    "tests/connectors/remote/test_files_servers.py", "tests/connectors/sql/test_sql.py",
+    "tests/connectors/sql/test_sql_postgres.py", "tests/connectors/programs/test_python_bridges.py",
+    "tests/e2e/test_connectors.py", "tests/e2e/test_cut_off.py",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

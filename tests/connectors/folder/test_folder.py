@@ -13,19 +13,10 @@ import pytest
 
 from ingestor.connectors.folder.connector import EVERY, Folder, FolderOptions, Growing
 from ingestor.model import Item
-from ingestor.ports import (
-    BadDocument,
-    Connector,
-    NeedsHuman,
-    PartialScan,
-    Scoped,
-    Stale,
-    Transient,
-    Watchable,
-)
+from ingestor.ports import BadDocument, Connector, NeedsHuman, Scoped, Stale, Transient, Watchable
 from ingestor.registry import find
 from tests.connectors.folders import FolderWorld, plant, run_as_nobody, selected
-from tests.connectors.laws import ConnectorLaws, fetched, listed
+from tests.connectors.laws import ConnectorLaws, broken_off, fetched, listed
 
 
 class TestTheLaws(ConnectorLaws):
@@ -43,12 +34,10 @@ class TestTheLawsThroughALinkToTheFolder(ConnectorLaws):
         return world
 
 
-def test_folder_plugin_is_registered_with_every_ability(world: FolderWorld) -> None:
+def test_folder_can_be_watched_and_listed_in_parts(world: FolderWorld) -> None:
     plugin = find("connectors", "folder")
     connector: Connector = plugin.build(plugin.options.model_validate({"path": world.root}))
-    assert isinstance(connector, Watchable)
-    assert isinstance(connector, Scoped)
-    assert list(connector.scan()) == []
+    assert isinstance(connector, Watchable) and isinstance(connector, Scoped)
 
 
 # -- sidecars
@@ -64,7 +53,7 @@ def described(tmp_path: Path) -> Folder:
     return Folder(FolderOptions(path=tmp_path, sidecar=".meta.yaml"))
 
 
-SIDECAR = """\
+SIDECAR = """
 team: library
 level: 3
 public: true
@@ -76,16 +65,11 @@ nothing:
 
 
 def test_sidecar_describes_the_file_beside_it(described: Folder) -> None:
-    a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
-    assert (a.key, b.key, b.extra) == ("ref/a.pdf", "b.md", ())
-    assert dict(a.extra) == {
-        "team": "library",
-        "level": 3,
-        "public": True,
-        "True": "2026-11-22",  # YAML reads a bare "on" as true
-        "tags": ("loans", "fees"),
-        "nested": '{"a": 1}',
-    }
+    items = listed(described)
+    a, facts = items["ref/a.pdf"], {"team": "library", "level": 3, "public": True, "tags": ("loans", "fees")}
+    # YAML reads a bare "on" as true
+    assert dict(a.extra) == {**facts, "True": "2026-11-22", "nested": '{"a": 1}'}
+    assert (items.keys(), items["b.md"].extra) == ({"ref/a.pdf", "b.md"}, ())
     assert list(described.scan_under("ref/a.pdf")) == [a]
     assert fetched(described, a).data == b"ref/a.pdf"
 
@@ -96,9 +80,9 @@ def test_sidecar_describes_the_file_beside_it(described: Folder) -> None:
 def test_changed_sidecar_changes_the_version_and_is_hinted_at(
     described: Folder, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
-    before = {item.key: item for item in described.scan()}
+    before = listed(described)
     change(tmp_path / "ref/a.pdf.meta.yaml")
-    after = {item.key: item for item in described.scan()}
+    after = listed(described)
     assert before["ref/a.pdf"].version != after["ref/a.pdf"].version
     assert described.same(before["ref/a.pdf"].version, after["ref/a.pdf"].version)
     assert before["b.md"] == after["b.md"]
@@ -122,11 +106,11 @@ def test_wrong_sidecar_is_an_error_of_its_document_alone(
     described: Folder, tmp_path: Path, content: bytes, says: str
 ) -> None:
     (tmp_path / "ref/a.pdf.meta.yaml").write_bytes(content)
-    a, b = sorted(described.scan(), key=lambda item: item.key, reverse=True)
-    assert a.extra == ()
+    items = listed(described)
+    assert items["ref/a.pdf"].extra == ()
     with pytest.raises(Transient, match=says):
-        described.fetch(a)
-    assert fetched(described, b).data == b"b.md"
+        described.fetch(items["ref/a.pdf"])
+    assert fetched(described, items["b.md"]).data == b"b.md"
 
 
 # -- options
@@ -171,9 +155,12 @@ def test_special_files_are_skipped(world: FolderWorld) -> None:
         assert selected(world, symlinks="follow") == {"a.md"}
 
 
-def test_fifo_that_took_the_place_of_a_file_does_not_block(world: FolderWorld) -> None:
+def test_fifo_in_place_of_a_listed_file_does_not_block(world: FolderWorld) -> None:
     plant(world, "a.md")
     [item] = world.connector.scan()
+    with pytest.raises(Transient, match="still being written"):
+        world.connector.fetch(item)
+    assert fetched(world.connector, item).data == b"x"
     world.delete("a.md")
     os.mkfifo(world.root / "a.md")
     with pytest.raises(Stale):
@@ -195,21 +182,20 @@ def test_file_below_longest_path_is_fetched(world: FolderWorld) -> None:
 def test_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) -> None:
     with (world.root / "big.md").open("wb") as stream:
         stream.truncate(10**12)
-    [item] = world.connector.scan()
-    with pytest.raises(
-        BadDocument, match=r"big\.md has 1,000,000,000,000 bytes, more than max_size \(50,000,000"
-    ):
-        world.connector.fetch(item)
+    message = r"big\.md has 1,000,000,000,000 bytes, more than max_size \(50,000,000"
+    with pytest.raises(BadDocument, match=message):
+        world.connector.fetch(*world.connector.scan())
 
 
 # -- versions and reading
 
 
-def test_touched_file_has_another_version(world: FolderWorld) -> None:
+def test_touched_file_has_another_version_and_a_renamed_one_almost_the_same(world: FolderWorld) -> None:
     plant(world, "a.md")
     path = world.root / "a.md"
     times = path.stat()
-    seen = {listed(world.connector)["a.md"].version}
+    before = listed(world.connector)["a.md"]
+    seen = {before.version}
 
     def same_size_with_its_old_times() -> None:
         path.write_bytes(b"y")
@@ -223,35 +209,23 @@ def test_touched_file_has_another_version(world: FolderWorld) -> None:
     for change in (*changes, same_size_with_its_old_times, replaced):
         time.sleep(0.02)
         change()
-        version = listed(world.connector)["a.md"].version
-        assert version not in seen
-        seen.add(version)
-
-
-def test_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
-    plant(world, "a.md")
-    before = listed(world.connector)["a.md"]
+        item = listed(world.connector)["a.md"]
+        assert item.version not in seen
+        seen.add(item.version)
     world.move("a.md", "b.md")
     after = listed(world.connector)["b.md"]
-    assert after.version.split(".")[:4] == before.version.split(".")[:4]
-    assert (after.size, after.modified) == (before.size, before.modified)
+    assert after.version.split(".")[:4] == item.version.split(".")[:4], "all but the time of the change"
+    assert (after.size, after.modified) == (item.size, item.modified)
 
 
-def test_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
-    plant(world, "a.md")
-    [item] = world.connector.scan()
-    with pytest.raises(Transient, match="still being written"):
-        world.connector.fetch(item)
-    assert fetched(world.connector, item).data == b"x"
-
-
-def test_file_that_grows_while_it_is_read_is_refused(
+def test_file_is_read_whole_or_refused_if_it_grows(
     world: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.put("a.md", b"x" * 1000)
+    world.put("a.md", b"0123456789" * 100)
     [item] = world.connector.scan()
-    fetched(world.connector, item)
     read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 7)))
+    assert fetched(world.connector, item).data == b"0123456789" * 100, "in several parts"
 
     def growing(descriptor: int, size: int) -> bytes:
         with (world.root / "a.md").open("ab") as writer:
@@ -293,51 +267,28 @@ def test_file_that_grows_all_the_time_is_read_up_to_its_last_line(
     assert fetched(world.connector, item).data == path.read_bytes(), "whole, once it has stopped"
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.html", "a.pdf"])
-def test_file_of_a_format_that_is_not_of_lines_is_read_whole_or_not_at_all(
-    world: FolderWorld, name: str
+@pytest.mark.parametrize(
+    ("name", "before", "change", "rewritten"),
+    [
+        *((name, b"[\n1\n", b"2\n", False) for name in ("a.json", "a.html", "a.pdf")),
+        ("a.txt", b"none", b" at all", False),
+        ("a.txt", b"none", b"a\n\0\n", False),
+        ("a.txt", b"", b"line\n", True),
+    ],
+)
+def test_growing_file_that_is_no_log_is_never_read_in_part(
+    world: FolderWorld, name: str, before: bytes, change: bytes, rewritten: bool
 ) -> None:
-    assert _read_after_growth(world, name, b"[\n1\n", b"2\n") is None
-
-
-@pytest.mark.parametrize("change", [b" at all", b"a\n\0\n"])
-def test_file_without_lines_or_with_zeros_is_not_read_in_part(world: FolderWorld, change: bytes) -> None:
-    assert _read_after_growth(world, "a.txt", b"none", change) is None
-
-
-def test_file_that_is_rewritten_all_the_time_is_not_read_in_part(world: FolderWorld) -> None:
-    assert _read_after_growth(world, "a.txt", b"", b"line\n", rewritten=True) is None
-
-
-def _read_after_growth(
-    world: FolderWorld, name: str, before: bytes, change: bytes, *, rewritten: bool = False
-) -> bytes | None:
-    """What is read at the third attempt, if anything. The file changes before each."""
-    seconds, path, found = [0.0], world.root / name, None
+    seconds, path = [0.0], world.root / name
     world.connector._growing = Growing(lambda: seconds[0])
     path.write_bytes(before)
     for attempt in range(4):
         [item] = world.connector.scan()
-        if rewritten:
-            path.write_bytes(b"%d " % attempt + change * 10 * (attempt + 1))
-        else:
-            path.write_bytes(path.read_bytes() + change)
-        try:
-            found = world.connector.fetch(item).data
-        except Stale:
-            found = None
+        more = b"%d " % attempt + change * 10 * (attempt + 1) if rewritten else path.read_bytes() + change
+        path.write_bytes(more)
+        with pytest.raises(Stale):
+            world.connector.fetch(item)
         seconds[0] += EVERY
-    return found
-
-
-def test_file_that_is_read_in_several_parts_is_read_whole(
-    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.put("a.md", b"0123456789" * 100)
-    [item] = world.connector.scan()
-    read = os.read
-    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 7)))
-    assert fetched(world.connector, item).data == b"0123456789" * 100
 
 
 def test_file_under_steady_writes_is_never_read_in_part(world: FolderWorld) -> None:
@@ -373,35 +324,27 @@ def test_file_under_steady_writes_is_never_read_in_part(world: FolderWorld) -> N
 
 
 def test_missing_folder_needs_a_person(world: FolderWorld) -> None:
-    [item] = [Item("a.md", "1", "a.md")]
+    plant(world, "a.md")
+    with pytest.raises(NeedsHuman, match="not a folder"):
+        list(Folder(FolderOptions(path=world.root / "a.md")).scan())
+    item = Item("a.md", "1", "a.md")
+    assert world.connector.identity()
     world.fail()
     for attempt in (world.keys, world.connector.identity, lambda: world.connector.fetch(item)):
         with pytest.raises(NeedsHuman, match=r"root is missing: create or mount it, or correct `path`"):
             attempt()
 
 
-def test_file_in_place_of_the_folder_needs_a_person(world: FolderWorld) -> None:
-    plant(world, "a.md")
-    with pytest.raises(NeedsHuman, match="not a folder"):
-        list(Folder(FolderOptions(path=world.root / "a.md")).scan())
-
-
-def test_folder_that_is_deleted_while_it_is_listed_does_not_list_as_empty(world: FolderWorld) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_folder_deleted_or_replaced_while_it_is_listed_raises(world: FolderWorld, replaced: bool) -> None:
     plant(world, "sub/a.md", "b.md")
     scan = world.connector.scan()
     next(scan)
     world.fail()
-    with pytest.raises(NeedsHuman):
-        list(scan)
-
-
-def test_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: FolderWorld) -> None:
-    plant(world, "sub/a.md", "b.md")
-    scan = world.connector.scan()
-    next(scan)
-    world.root.rename(world.root.with_name("aside"))
-    world.root.mkdir()
-    with pytest.raises(Transient, match="replaced while it was being listed"):
+    if replaced:
+        world.root.mkdir()
+    message = "replaced while it was being listed" if replaced else "is missing"
+    with pytest.raises(Transient if replaced else NeedsHuman, match=message):
         list(scan)
 
 
@@ -417,62 +360,42 @@ def test_part_that_fails_is_unknown_and_the_rest_is_listed(
         return scandir(descriptor)
 
     monkeypatch.setattr("os.scandir", scan_or_fail)
-    seen: list[Item] = []
-    with pytest.raises(PartialScan, match=r"root/b \(Input/output error\)") as caught:
-        seen.extend(world.connector.scan())
-    assert caught.value.unknown == ("b",)
-    assert {item.key for item in seen} == {"a/x.md", "d.md"}
+    found, error = broken_off(world.connector)
+    assert "root/b (Input/output error)" in str(error)
+    assert (found.keys(), error.unknown) == ({"a/x.md", "d.md"}, ("b",))
 
 
-def _open_to_all(folder: Path) -> None:
-    for path in (folder, *folder.parents):
+_UNREADABLE = """
+folder, seen = Folder(FolderOptions(path=sys.argv[1])), {}
+try:
+    for item in folder.scan():
+        seen[item.key] = item
+except PartialScan as error:
+    unknown = error.unknown
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+    sys.exit()
+try:
+    folder.fetch(seen["secret.md"])
+except Exception as error:
+    print(json.dumps([sorted(seen), unknown, type(error).__name__, str(error)]))
+"""
+
+
+def test_unreadable_file_is_unknown_and_an_unreadable_folder_needs_a_person(world: FolderWorld) -> None:
+    plant(world, "a.md", "secret.md", "shut/b.md", "names/c.md", "rules/d.md", "rules/.gitignore", "e/f.md")
+    for path in (world.root, *world.root.parents):
         if path.stat().st_uid == os.geteuid() and len(path.parts) > 2:
             path.chmod(0o755)
-
-
-def test_unreadable_file_is_unknown(world: FolderWorld) -> None:
-    plant(world, "a.md", "secret.md", "shut/b.md", "names/c.md", "rules/d.md", "rules/.gitignore", "e/f.md")
-    _open_to_all(world.root)
     (world.root / "to-shut.md").symlink_to("shut/b.md")
     for name, mode in {"secret.md": 0o000, "shut": 0o000, "names": 0o444, "rules/.gitignore": 0o000}.items():
         (world.root / name).chmod(mode)
-    said = json.loads(
-        run_as_nobody(
-            """
-            folder, seen = Folder(FolderOptions(path=sys.argv[1])), {}
-            try:
-                for item in folder.scan():
-                    seen[item.key] = item
-            except PartialScan as error:
-                unknown = error.unknown
-            try:
-                folder.fetch(seen["secret.md"])
-            except Exception as error:
-                why = [type(error).__name__, str(error)]
-            print(json.dumps({"seen": sorted(seen), "unknown": unknown, "why": why}))
-            """,
-            str(world.root),
-        )
-    )
-    assert said["seen"] == ["a.md", "e/f.md", "secret.md"]
-    assert said["unknown"] == ["names", "rules", "shut", "to-shut.md"]
-    assert said["why"] == [
-        "Transient",
-        f"{world.root}/secret.md can't be read: give this user read access, or exclude it",
-    ]
-
-
-def test_folder_unreadable_for_this_user_needs_a_person(world: FolderWorld) -> None:
-    _open_to_all(world.root)
+    seen, unknown, kind, why = json.loads(run_as_nobody(_UNREADABLE, str(world.root)))
+    assert seen == ["a.md", "e/f.md", "secret.md"]
+    assert unknown == ["names", "rules", "shut", "to-shut.md"]
+    remedy = "can't be read: give this user read access, or exclude it"
+    assert (kind, why) == ("Transient", f"{world.root}/secret.md {remedy}")
     world.root.chmod(0o000)
-    said = run_as_nobody(
-        """
-        try:
-            list(Folder(FolderOptions(path=sys.argv[1])).scan())
-        except Exception as error:
-            print(type(error).__name__, error)
-        """,
-        str(world.root),
-    )
-    assert said.startswith(f"NeedsHuman the folder {world.root} can't be read")
+    kind, why = json.loads(run_as_nobody(_UNREADABLE, str(world.root)))
     world.root.chmod(0o755)
+    assert kind == "NeedsHuman" and why.startswith(f"the folder {world.root} can't be read")

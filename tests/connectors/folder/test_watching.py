@@ -20,7 +20,7 @@ from ingestor.connectors.folder.watching import ChangedKeys
 from ingestor.model import Item
 from ingestor.ports import Transient
 from tests.connectors.folders import FolderWorld, run_python, runs, turmoil
-from tests.connectors.laws import Hints, covers, listed, watching
+from tests.connectors.laws import covers, listed, watching
 from tests.waiting import wait
 
 
@@ -29,17 +29,6 @@ def world(tmp_path: Path) -> FolderWorld:
     root = tmp_path / "root"
     root.mkdir()
     return FolderWorld(root, poll=60)
-
-
-def storm(world: FolderWorld, files: int) -> list[str]:
-    """Atomic saves, as fast as they go."""
-    keys = [f"d{number % 7}/f{number}.md" for number in range(files)]
-    for number in range(7):
-        (world.root / f"d{number}").mkdir(exist_ok=True)
-    for key in keys:
-        world.put(f"{key}.tmp", b"new")
-        world.move(f"{key}.tmp", key)
-    return keys
 
 
 # -- what changes is hinted at
@@ -69,19 +58,17 @@ def test_changes_are_hinted_at(world: FolderWorld, change: Callable[[Path], obje
         hints.await_cover(*keys)
 
 
-def test_file_in_a_new_folder_is_hinted_at(world: FolderWorld) -> None:
+def test_file_in_a_new_or_moved_folder_is_hinted_at(world: FolderWorld) -> None:
     with watching(world.connector) as hints:
-        world.put("new/deep/a.md", b"x")
-        hints.await_cover("new/deep/a.md")
-        hints.forget()
-        world.put("new/deep/a.md", b"again")
-        hints.await_cover("new/deep/a.md")
-        hints.forget()
-        world.move("new", "old")
-        hints.await_cover("new/deep/a.md", "old/deep/a.md")
-        hints.forget()
-        world.put("old/deep/a.md", b"again")
-        hints.await_cover("old/deep/a.md")
+        for change, keys in (
+            (lambda: world.put("new/deep/a.md", b"x"), ["new/deep/a.md"]),
+            (lambda: world.put("new/deep/a.md", b"again"), ["new/deep/a.md"]),
+            (lambda: world.move("new", "old"), ["new/deep/a.md", "old/deep/a.md"]),
+            (lambda: world.put("old/deep/a.md", b"again"), ["old/deep/a.md"]),
+        ):
+            change()
+            hints.await_cover(*keys)
+            hints.forget()
 
 
 def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) -> None:
@@ -98,8 +85,11 @@ def test_edit_gives_a_narrow_hint_and_an_excluded_file_none(world: FolderWorld) 
 
 
 def test_burst_of_atomic_saves_is_hinted(world: FolderWorld) -> None:
+    keys = [f"d{number % 7}/f{number}.md" for number in range(folder_watching.MANY + 500)]
     with watching(world.connector) as hints:
-        keys = storm(world, 3000)
+        for key in keys:
+            world.put(f"{key}.tmp", b"new")
+            world.move(f"{key}.tmp", key)
         hints.await_cover(*keys)
         hints.forget()
         world.put("d3/f3.md", b"after the storm")
@@ -149,18 +139,13 @@ def test_watch_of_folder_that_vanishes_continues_without_a_line(
     assert not caplog.records, "the listing reports a missing folder"
 
 
-def test_missing_folder_is_watched_until_it_exists(tmp_path: Path) -> None:
+def test_missing_or_replaced_folder_is_watched_again(tmp_path: Path) -> None:
     world = FolderWorld(tmp_path / "later", poll=60)
     with watching(world.connector) as hints:
-        world.put("a.md", b"x")
-        hints.await_cover("a.md")
-        hints.forget()
-        world.put("a.md", b"again")
-        hints.await_cover("a.md")
-
-
-def test_replaced_folder_is_listed_again(world: FolderWorld) -> None:
-    with watching(world.connector) as hints:
+        for data in (b"x", b"again"):
+            world.put("a.md", data)
+            hints.await_cover("a.md")
+            hints.forget()
         world.root.rename(world.root.with_name("aside"))
         world.root.mkdir()
         hints.await_any()
@@ -169,13 +154,12 @@ def test_replaced_folder_is_listed_again(world: FolderWorld) -> None:
         hints.await_cover("a.md")
 
 
-@pytest.mark.parametrize("options", [{"watch": "poll"}, {"watch": "auto"}])
+@pytest.mark.parametrize("watch", ["poll", "auto"])
 def test_polling_hints_at_the_whole_folder(
-    world: FolderWorld, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    world: FolderWorld, watch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_watching, "is_remote", lambda path: True)
-    polling = FolderWorld(world.root, poll=0.3, **options)
-    with watching(polling.connector) as hints:
+    with watching(FolderWorld(world.root, poll=0.1, watch=watch).connector) as hints:
         for _ in range(2):
             hints.await_any()
             assert hints.unders() == [""]
@@ -193,10 +177,15 @@ def test_events_of_a_remote_file_system_are_trusted_if_configured(
 
 
 def test_watch_off_gives_no_hint(world: FolderWorld) -> None:
-    with watching(FolderWorld(world.root, poll=0.1, watch="off").connector) as hints:
+    before = set(threading.enumerate())
+    with watching(FolderWorld(world.root, poll=0.05, watch="off").connector) as hints:
         world.put("a.md", b"x")
-        time.sleep(0.5)
+        time.sleep(0.3)
         assert hints.unders() == []
+    with contextlib.closing(world.connector.watch(threading.Event())) as generator:  # type: ignore[type-var]
+        next(generator)
+        assert set(threading.enumerate()) == before, "it watches in the thread that asks"
+    assert set(threading.enumerate()) == before
 
 
 _FEW_WATCHES = """
@@ -205,9 +194,9 @@ from pathlib import Path
 from ingestor.connectors.folder import watching as _watching
 from tests.connectors.folders import FolderWorld
 from tests.connectors.laws import watching
-_watching.TICK = _watching.RESTART = 0.05
+_watching.TICK = _watching.RESTART = 0.02
 Path("/proc/sys/user/max_inotify_watches").write_text("5")
-world = FolderWorld(Path(sys.argv[1]), poll=0.2)
+world = FolderWorld(Path(sys.argv[1]), poll=0.1)
 with watching(world.connector) as hints:
     for number in range(17, 20):
         world.put(f"d{number}/a.md", b"edited")
@@ -219,25 +208,13 @@ print("all seen")
 """
 
 
+@pytest.mark.slow  # test_watch_that_a_limit_refused_is_retried_soon is quicker
 def test_too_few_kernel_watches_fall_back_to_polling(world: FolderWorld) -> None:
     if not runs("unshare", "-Ur"):
         pytest.skip("may not limit watches here")
     for number in range(20):
         world.put(f"d{number}/a.md", b"x")
     assert run_python(_FEW_WATCHES, str(world.root), wrapper=("unshare", "-Ur")) == "all seen\n"
-
-
-def test_watch_ends_at_once_when_closed_or_stopped(world: FolderWorld) -> None:
-    before = set(threading.enumerate())
-    generator = world.connector.watch(threading.Event())
-    with contextlib.closing(generator):  # type: ignore[type-var]
-        next(generator)
-        assert set(threading.enumerate()) == before, "it watches in the thread that asks"
-    assert set(threading.enumerate()) == before
-    hints = Hints(world.connector)
-    hints.await_any()
-    hints.close()
-    assert set(threading.enumerate()) == before
 
 
 def test_watch_ends_during_a_walk_through_a_large_folder(
@@ -268,23 +245,19 @@ def test_watch_ends_during_a_walk_through_a_large_folder(
 def test_changes_wait_until_they_settle_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    changes = ChangedKeys(settle=2.0)
-    assert changes.take() == set()
-    changes.add("a")
-    now += 1.9
-    assert changes.take() == set()
-    changes.add("b")
-    now += 1.9
-    assert changes.take() == set()
-    now += 0.1
-    assert changes.take() == {"a", "b"}
-    assert changes.take() == set()
+    changes, nothing = ChangedKeys(settle=2.0), set[str]()
+    assert changes.take() == nothing
+    for key, later, taken in (("a", 1.9, nothing), ("b", 1.9, nothing), (None, 0.1, {"a", "b"})):
+        if key:
+            changes.add(key)
+        now += later
+        assert changes.take() == taken
+    assert changes.take() == nothing
     start = now
     while not (taken := changes.take()):
         changes.add("busy")
         now += 1.0
-    assert taken == {"busy"}
-    assert now - start == folder_watching.LONGEST
+    assert (taken, now - start) == ({"busy"}, folder_watching.LONGEST)
 
 
 _MANY = [str(number) for number in range(folder_watching.MANY)]
@@ -335,25 +308,17 @@ def test_watch_that_a_limit_refused_is_retried_soon(
     assert "for changes again" in caplog.text
 
 
-def await_change(watchdog: Watchdog, path: str) -> None:
-    wait(lambda: path in {changed for changed, _ in watchdog.read()})
-
-
-def test_changes_of_the_config_are_reported(tmp_path: Path) -> None:
+def test_watchdog_reports_changes_and_ends_its_threads(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     before = set(threading.enumerate())
     with closing(Watchdog(str(tmp_path))) as watchdog:
-        (tmp_path / "sub/a.md").write_text("x")
-        await_change(watchdog, "sub/a.md")
-        (tmp_path / "sub/a.md").rename(tmp_path / "b.md")
-        await_change(watchdog, "b.md")
-        (tmp_path / "b.md").unlink()
-        await_change(watchdog, "b.md")
-    assert set(threading.enumerate()) == before
-
-
-def test_missing_folder_is_an_error(tmp_path: Path) -> None:
-    before = set(threading.enumerate())
+        for change, path in (
+            (lambda: (tmp_path / "sub/a.md").write_text("x"), "sub/a.md"),
+            (lambda: (tmp_path / "sub/a.md").rename(tmp_path / "b.md"), "b.md"),
+            (lambda: (tmp_path / "b.md").unlink(), "b.md"),
+        ):
+            change()
+            wait(lambda path=path: path in {changed for changed, _ in watchdog.read()})
     with pytest.raises(OSError):
         Watchdog(str(tmp_path / "missing"))
     assert set(threading.enumerate()) == before

@@ -1,8 +1,9 @@
 """The clone that is kept: damaged, locked, of odd kinds, or not to be had."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from threading import Event
 
 import pytest
 
@@ -10,22 +11,23 @@ from ingestor.connectors.git.connector import Git, GitOptions
 from ingestor.model import Item
 from ingestor.ports import NeedsHuman, Stale, Transient
 from tests.connectors.laws import listed
-from tests.connectors.repositories import GitWorld, Server, git, served
+from tests.connectors.repositories import GitWorld, Server, git, opened, served
+from tests.connectors.repositories import over_http as over_proxy
 
 
 def test_damaged_clone_is_rebuilt(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     before = listed(world.connector)
+    with pytest.raises(Stale):
+        world.connector.fetch(Item("a.md", "0" * 40, "a.md"))
     [clone] = (tmp_path / "cache").glob("*.git")
     for pack in clone.rglob("objects/*/*"):
-        if pack.is_file():
-            pack.unlink()
-    for _ in range(2):
-        try:
-            again = listed(world.connector)
-            break
-        except Transient:
-            assert not clone.exists()
+        pack.unlink()
+    try:
+        again = listed(world.connector)
+    except Transient:
+        assert not clone.exists()
+        again = listed(world.connector)
     assert again == before
     assert world.connector.fetch(again["a.md"]).data == b"one"
 
@@ -45,15 +47,9 @@ def _lock(clone: Path, pattern: str) -> None:
 @pytest.mark.parametrize("history", [True, False])
 @pytest.mark.parametrize(
     ("harm", "what"),
-    [
-        (_lock, "shallow"),
-        (_lock, "config"),
-        (_lock, "refs/ingestor/*"),
-        (_empty, "refs/ingestor/*"),
-        (_empty, "HEAD"),
-        (_empty, "objects/??/*"),
-    ],
-)
+    [(_lock, "shallow"), (_lock, "config"), (_lock, "refs/ingestor/*"), (_empty, "refs/ingestor/*"),
+     (_empty, "HEAD"), (_empty, "objects/??/*")],
+)  # fmt: skip
 def test_clone_damaged_by_a_power_loss_is_rebuilt(
     harm: Callable[[Path, str], None], what: str, history: bool, tmp_path: Path
 ) -> None:
@@ -64,16 +60,15 @@ def test_clone_damaged_by_a_power_loss_is_rebuilt(
     [clone] = (tmp_path / "cache").glob("*.git")
     harm(clone, what)
     world.put("b.md", b"two")
-    again = listed(world.connector)
-    assert world.connector.fetch(again["a.md"]).data == b"one"
-    assert world.connector.fetch(again["b.md"]).data == b"two"
+    items = listed(world.connector)
+    assert [world.connector.fetch(items[key]).data for key in ("a.md", "b.md")] == [b"one", b"two"]
 
 
 def test_repository_with_sha256_objects_is_listed_and_fetched(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
-    connector = Git(GitOptions.model_validate({"url": str(root), "cache": tmp_path / "cache"}))
+    connector = opened(root)
     for name in ("a.md", "b.md"):
         (root / name).write_text(name)
         git(root, "add", "--all")
@@ -87,8 +82,7 @@ def test_shallow_repository_is_fetched(world: GitWorld, tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         world.put(name, b"one")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.root}", "shallow")
-    given = {"url": str(tmp_path / "shallow"), "cache": tmp_path / "cache"}
-    connector = Git(GitOptions.model_validate(given))
+    connector = opened(tmp_path / "shallow")
     assert listed(connector).keys() == {"a.md", "b.md"}
     world.put("c.md", b"two")
     git(tmp_path / "shallow", "pull", "--quiet")
@@ -98,17 +92,14 @@ def test_shallow_repository_is_fetched(world: GitWorld, tmp_path: Path) -> None:
 def test_repository_without_the_commit_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
     world.put("a.md", b"one")
     git(world.root, "tag", "blob", git(world.root, "rev-parse", "HEAD:a.md"))
-    cache = tmp_path / "cache"
-    with pytest.raises(NeedsHuman, match="no commit at 'blob'"):
-        listed(Git(GitOptions.model_validate({"url": str(world.root), "cache": cache, "ref": "blob"})))
     git(tmp_path, "init", "--quiet", "empty")
-    with pytest.raises(NeedsHuman, match="has no commit, or its default branch"):
-        listed(Git(GitOptions.model_validate({"url": str(tmp_path / "empty"), "cache": cache})))
-
-
-def test_blob_lost_from_the_clone_is_stale(world: GitWorld) -> None:
-    with pytest.raises(Stale):
-        world.connector.fetch(Item("a.md", "0" * 40, "a.md"))
+    for connector, message in (
+        (opened(world.root, ref="blob"), "no commit at 'blob'"),
+        (opened(world.root, ref="gone"), "has no branch or tag 'gone': correct `ref`"),
+        (opened(tmp_path / "empty"), "has no commit, or its default branch"),
+    ):
+        with pytest.raises(NeedsHuman, match=message):
+            list(connector.scan())
 
 
 def test_clone_ignores_git_variables_of_the_environment(
@@ -125,7 +116,7 @@ def test_missing_git_or_cache_needs_a_human(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
-        list(Git(GitOptions(url=str(world.root), cache=tmp_path / "file/x")).scan())
+        list(opened(world.root, cache=tmp_path / "file/x").scan())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NeedsHuman, match="git is not installed"):
         list(world.connector.scan())
@@ -140,17 +131,17 @@ def server(world: GitWorld) -> Iterator[Server]:
         yield server
 
 
-def over_http(server: Server, folder: Path, **options: object) -> Git:
+def over_http(server: Server, **options: object) -> Git:
     user, _, token = LOGIN.partition(":")
-    given = {"url": server.url, "user": user, "token": token, "cache": folder / "cache", **options}
+    given = {"url": server.url, "user": user, "token": token, "cache": server.root / "../cache", **options}
     return Git(GitOptions.model_validate(given))
 
 
 def test_repository_over_http_is_read_with_its_password(
-    world: GitWorld, server: Server, tmp_path: Path
+    world: GitWorld, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.put("a.md", b"one")
-    connector = over_http(server, tmp_path)
+    connector = over_http(server)
     items = listed(connector)
     assert connector.fetch(items["a.md"]).data == b"one"
     assert items["a.md"].uri == server.url.replace("/.git", "/a.md")
@@ -159,59 +150,35 @@ def test_repository_over_http_is_read_with_its_password(
     assert server.requests == ["GET refs", "POST git-upload-pack"], "a question for the branch, no fetch"
     kept = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
     assert b"s3cret" not in kept
-
-
-@pytest.mark.parametrize("options", [{"token": "wrong"}, {"token": None}])
-def test_remote_that_refuses_access_needs_a_person(
-    server: Server, tmp_path: Path, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("GIT_ASKPASS", "/bin/false")
-    with pytest.raises(NeedsHuman, match="refuses the login") as caught:
-        list(over_http(server, tmp_path, **options).scan())
-    assert "wrong" not in str(caught.value)
+    for token in ("wrong", None):
+        with pytest.raises(NeedsHuman, match="refuses the login") as caught:
+            list(over_http(server, token=token).scan())
+        assert "wrong" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("status", "kind"), [(403, NeedsHuman), (404, NeedsHuman), (429, Transient), (503, Transient)]
 )
-def test_refusal_of_the_server_is_reported(
-    server: Server, tmp_path: Path, status: int, kind: type[Exception]
-) -> None:
+def test_refusal_of_the_server_is_reported(server: Server, status: int, kind: type[Exception]) -> None:
     server.answer = status
     with pytest.raises(kind):
-        list(over_http(server, tmp_path).scan())
+        list(over_http(server).scan())
 
 
-def test_cut_connection_raises_transient(world: GitWorld, server: Server, tmp_path: Path) -> None:
-    world.put("a.md", b"one" * 10_000)
-    connector = over_http(server, tmp_path)
-    server.cut = True
-    with pytest.raises(Transient):
-        list(connector.scan())
-    server.cut = False
-    assert listed(connector).keys() == {"a.md"}
+def test_cut_connection_raises_transient(tmp_path: Path) -> None:
+    with over_proxy(tmp_path) as world:
+        world.put("a.md", Random(1).randbytes(30_000))
+        world.cut(5000)
+        with pytest.raises(Transient):
+            list(world.connector.scan())
+        world.relent()
+        assert listed(world.connector).keys() == {"a.md"}
 
 
-def test_fetch_that_takes_too_long_is_ended(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connector = over_http(server, tmp_path, timeout=0.3)
-    monkeypatch.setattr(server, "finish_request", lambda *arguments: time.sleep(1.5))
+def test_fetch_that_takes_too_long_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Event()
+    monkeypatch.setattr(server, "finish_request", lambda *arguments: ended.wait(30))
     with pytest.raises(Transient, match=r"longer than 0\.3 s"):
-        list(connector.scan())
-
-
-def test_missing_branch_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
-    world.put("a.md", b"one")
-    with pytest.raises(NeedsHuman, match="has no branch or tag 'gone': correct `ref`"):
-        list(Git(GitOptions(url=str(world.root), ref="gone", cache=tmp_path / "cache")).scan())
-
-
-# -- options
-
-
-@pytest.mark.parametrize(
-    "url", ["https://host/x.git", "ssh://git@host/x", "git@host:x/y.git", "file:///x", "/x", "git://host/x"]
-)
-def test_address_of_each_kind_is_accepted(url: str) -> None:
-    assert GitOptions(url=url).url == url
+        list(over_http(server, timeout=0.3).scan())
+    ended.set()

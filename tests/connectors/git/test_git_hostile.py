@@ -48,47 +48,37 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_files_with_odd_names_stay_inside_the_cache(name: bytes, world: GitWorld, tmp_path: Path) -> None:
-    before = files_below(tmp_path / "cache") if (tmp_path / "cache").exists() else set()
-    blob = stored(world, "blob", b"some text")
-    committed(world, tree(world, ("100644", name, blob)))
-    try:
-        items = listed(world.connector)
-    except Transient:
-        return  # git itself refuses it
-    for item in items.values():
-        item.key.encode()
-        assert world.connector.fetch(item).data == b"some text"
-    made = files_below(tmp_path / "cache") - before
-    assert not any(path.read_bytes() == b"some text" for path in made)
-    assert not (tmp_path / "up.md").exists()
+def test_files_with_odd_names_stay_inside_the_cache(world: GitWorld, tmp_path: Path) -> None:
+    blob, read = stored(world, "blob", b"some text"), set[bytes]()
+    for name in NAMES:
+        committed(world, tree(world, ("100644", name, blob)))
+        with suppress(Transient):  # git itself refuses it
+            for item in listed(world.connector).values():
+                item.key.encode()
+                assert world.connector.fetch(item).data == b"some text"
+                read.add(name)
+        made = files_below(tmp_path / "cache")
+        assert not any(path.read_bytes() == b"some text" for path in made), name
+        assert not (tmp_path / "up.md").exists()
+    assert read >= {b"sound.md", b"a\nb.md", b"\xff\xfe.md"}
 
 
-@pytest.mark.parametrize(
-    "mode", ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644", "040000"]
-)
-def test_links_submodules_and_unknown_modes_leave_other_files_listed(mode: str, world: GitWorld) -> None:
-    """Links, submodules and modes of no kind."""
+MODES = ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644", "040000", "100644"]
+
+
+def test_links_submodules_and_unknown_modes_leave_other_files_listed(world: GitWorld) -> None:
     blob = stored(world, "blob", b"../../../../etc/passwd")
     sound = stored(world, "blob", b"sound")
-    target = git(world.root, "rev-parse", "HEAD") if mode == "160000" else blob
-    committed(world, tree(world, (mode, b"a.md", target), ("100644", b"b.md", sound)))
-    try:
-        items = listed(world.connector)
-    except Transient:
-        return
-    assert "b.md" in items
-    for item in items.values():
-        assert world.connector.fetch(item).data in (b"sound", b"../../../../etc/passwd")
-
-
-def test_folder_in_place_of_a_file_is_missing(world: GitWorld) -> None:
-    sound = stored(world, "blob", b"sound")
     folder = tree(world, ("100644", b"x.md", sound))
-    committed(world, tree(world, ("100644", b"a.md", folder), ("100644", b"b.md", sound)))
-    with suppress(Transient):  # git itself refuses it
-        assert "b.md" in listed(world.connector)
+    targets = {"160000": git(world.root, "rev-parse", "HEAD"), "100644": folder}
+    for mode in MODES:
+        committed(world, tree(world, (mode, b"a.md", targets.get(mode, blob)), ("100644", b"b.md", sound)))
+        with suppress(Transient):  # git itself refuses it
+            items = listed(world.connector)
+            assert "b.md" in items, mode
+            if mode != "100644":  # a folder in place of a file
+                contents = {world.connector.fetch(item).data for item in items.values()}
+                assert contents <= {b"sound", b"../../../../etc/passwd"}, mode
 
 
 @pytest.mark.parametrize("history", [True, False])
@@ -128,5 +118,5 @@ def test_output_of_git_is_bounded_in_bytes_and_seconds(
     with pytest.raises(TreeTooLarge, match="more than 1,000,000 bytes"):
         _git(["yes"], {}, 30.0, 10**6)
     for how in ("loud", "quiet"):
-        with pytest.raises(GitFailed, match="longer than 1 s"):
-            _git([how], {}, 1.0)
+        with pytest.raises(GitFailed, match=r"longer than 0\.2 s"):
+            _git([how], {}, 0.2)

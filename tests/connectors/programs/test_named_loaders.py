@@ -80,10 +80,7 @@ def test_reader_is_located_by_its_name(name: str) -> None:
         (loader("WikiLoader", arguments={"root": "x", "rot": 1}), "unexpected keyword argument 'rot'"),
         (loader("langchain_nowhere.x:Loader"), "does not exist.*pip install langchain-nowhere"),
         (loader("langchain_elsewhere:Loader"), "can't be used.*pip install no_such_library"),
-        (
-            reader("OtherReader"),
-            "readers.other:OtherReader does not exist.*install llama-index-readers-other",
-        ),
+        (reader("OtherReader"), "other:OtherReader does not exist.*install llama-index-readers-other"),
         (reader("llama_index.readers.a_b.c:D"), "pip install llama-index-readers-a-b"),
         (reader("NoReader"), "no installed reader of LlamaIndex is called NoReader: install the package"),
         (reader("X"), "no installed reader of LlamaIndex is called X"),

@@ -40,16 +40,6 @@ def test_langchain_loader_is_listed_and_fetched(tmp_path: Path) -> None:
         list(connector.scan())
 
 
-def test_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
-    pytest.importorskip("langchain_community")
-    table = tmp_path / "people.csv"
-    table.write_text("name\nAda\n")
-    call = "langchain_community.document_loaders:CSVLoader"
-    options = {"call": call, "arguments": {"file_path": str(table)}, "ending": ".txt"}
-    by_call = loading.build_python(loading.PythonOptions.model_validate(options))
-    assert listed(by_call) == listed(loader("CSVLoader", arguments={"file_path": str(table)}))
-
-
 def test_llama_index_reader_is_listed_and_fetched(tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(f"# {name}\n")

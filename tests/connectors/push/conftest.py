@@ -5,8 +5,7 @@ import pytest
 
 from ingestor.connectors.push import connector as push_connector
 from ingestor.http_server.requests import ServerLimits
-from tests.connectors.push.watching import Watch, connector, watched
-from tests.waiting import wait
+from tests.connectors.pushing import Watch, answering
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +17,5 @@ def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Watch]:
     """An endpoint in this process, for documents of at most 1 MB."""
-    with watched(connector(tmp_path / "pushed", max_size=10**6)) as watch:
-        wait(watch.caller.is_answered, every=0.01)
+    with answering(tmp_path / "pushed", max_size=10**6) as watch:
         yield watch

@@ -1,11 +1,7 @@
 """Listings and files of HTTP and S3 servers that lie, never end, or lead elsewhere."""
 
 import itertools
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,232 +9,141 @@ import pytest
 from ingestor.connectors.remote import files, systems
 from ingestor.connectors.remote.files import Files, FilesOptions
 from ingestor.model import Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+from tests.connectors.laws import broken_off, listed
+from tests.connectors.sites import LONG_AGO, Reply, Site, site
 
 pytest.importorskip("aiohttp")
-Answer = Callable[[BaseHTTPRequestHandler], None]
-_HEADERS = {"ETag": '"1"', "Last-Modified": "Sat, 01 Feb 2025 10:00:00 GMT"}
 
 
-def say(asked: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
-    asked.send_response(status)
-    for name, value in {**_HEADERS, "Content-Length": str(len(body)), **headers}.items():
-        asked.send_header(name.replace("_", "-"), value)
-    asked.end_headers()
-    if asked.command == "GET":
-        asked.wfile.write(body)
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with site() as server:
+        yield server
 
 
-def endless(asked: BaseHTTPRequestHandler, part: bytes) -> None:
-    asked.send_response(200)
-    for name, value in _HEADERS.items():
-        asked.send_header(name, value)
-    asked.end_headers()
-    while asked.command == "GET":
-        asked.wfile.write(part)
+@pytest.fixture
+def victim() -> Iterator[Site]:
+    """A server that no other one may lead to."""
+    with site() as server:
+        yield server
+    assert server.asked == []
 
 
-@contextmanager
-def serving(answer: Answer) -> Iterator[tuple[str, list[str]]]:
-    heard: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(self.path)
-            with suppress(OSError):  # nobody may listen any more
-                answer(self)
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def log_message(self, *words: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", heard
-        finally:
-            server.shutdown()
-            thread.join()
+def http(server: Site, **options: object) -> Files:
+    return Files(FilesOptions.model_validate({"url": server.url("/top"), **options}))
 
 
-def http(url: str, **options: object) -> Files:
-    return Files(FilesOptions.model_validate({"url": f"{url}/top", **options}))
-
-
-def scanned(connector: Files) -> tuple[list[str], PartialScan | None]:
-    found: list[str] = []
-    try:
-        found.extend(item.key for item in connector.scan())
-    except PartialScan as error:
-        return found, error
-    return found, None
-
-
-def test_folder_that_holds_itself_is_followed_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_holds_itself_is_followed_to_a_limit(
+    server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_DEEPEST", 5)
-    with serving(lambda asked: say(asked, b"<a href='again/'>again</a><a href='a.md'>a</a>")) as (url, heard):
-        found, partial = scanned(http(url))
-    assert len(found) == 6
-    assert partial is not None and "crawl trap" in str(partial)
-    assert len(heard) < 20
+    server.fallback = lambda path: Reply(b"<a href='again/'>again</a><a href='a.md'>a</a>")
+    found, error = broken_off(http(server))
+    assert (len(found), "crawl trap" in str(error), len(server.asked) < 20) == (6, True, True)
 
 
-def test_folders_without_end_are_followed_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_without_end_are_followed_to_a_limit(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MOST_FOLDERS", 30)
-    number = itertools.count()
-
-    def page(asked: BaseHTTPRequestHandler) -> None:
-        links = [f"<a href='{next(number)}/'>x</a>".encode() for _ in range(10)]
-        say(asked, b"".join(links))
-
-    with serving(page) as (url, heard):
-        _, partial = scanned(http(url))
-    assert partial is not None and "crawl trap" in str(partial)
-    assert len(heard) < 60
+    links = map("<a href='{}/'>x</a>".format, itertools.count())
+    server.fallback = lambda path: Reply("".join(itertools.islice(links, 10)).encode())
+    _, error = broken_off(http(server))
+    assert ("crawl trap" in str(error), len(server.asked) < 60) == (True, True)
 
 
-def test_endless_page_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_page_is_refused(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PAGE", 3_000_000)
-    page = b"<a href='x'>x</a>" * 5000
-    with (
-        serving(lambda asked: endless(asked, page)) as (url, _),
-        pytest.raises(NeedsHuman, match="more than 3,000,000 bytes"),
-    ):
-        list(http(url).scan())
+    server.replies["/top/"] = Reply(b"<a href='x'>x</a>" * 5000, endless=0)
+    with pytest.raises(NeedsHuman, match="more than 3,000,000 bytes"):
+        list(http(server).scan())
 
 
 @pytest.mark.parametrize("path", ["/top/", "/top/a.md"])
-def test_redirects_are_not_followed(path: str) -> None:
-    with serving(lambda asked: say(asked, b"secret")) as (victim, reached):
-
-        def lead(asked: BaseHTTPRequestHandler) -> None:
-            if asked.path == path:
-                say(asked, b"", 302, Location=f"{victim}/inner")
-            else:
-                say(asked, b"<a href='a.md'>a</a>")
-
-        with serving(lead) as (url, _), pytest.raises((Transient, NeedsHuman)):
-            list(map(http(url).fetch, http(url).scan()))
-    assert not reached
+def test_redirects_are_not_followed(server: Site, victim: Site, path: str) -> None:
+    server.say("/top/", "<a href='a.md'>a</a>")
+    server.redirect(path, victim.url("/inner"))
+    with pytest.raises((Transient, NeedsHuman)):
+        list(map(http(server).fetch, http(server).scan()))
 
 
-def test_links_elsewhere_are_skipped() -> None:
+def test_links_elsewhere_are_skipped(server: Site) -> None:
     page = b"<a href='../up.md'>u</a><a href='//evil/x.md'>e</a><a href='%2e%2e/%2e%2e/etc/passwd'>p</a>"
     page += b"<a href='..%2fup.md'>v</a><a href='a%00.md'>n</a><a href='file:///etc/passwd'>f</a>"
     page += b"<a href='b%1b.md'>b</a>"
-    with serving(lambda asked: say(asked, page if asked.path.endswith("/") else b"x")) as (url, _):
-        found, _ = scanned(http(url))
-    assert len(found) == 1 and found[0].startswith("b") and ".." not in found[0]
+    server.fallback = lambda path: Reply(page if path.endswith("/") else b"x")
+    [key] = listed(http(server))
+    assert key.startswith("b") and ".." not in key
 
 
-def test_file_larger_than_it_was_listed_is_not_kept() -> None:
-    def lie(asked: BaseHTTPRequestHandler) -> None:
-        if asked.path == "/top/":
-            say(asked, b"<a href='a.md'>a</a>")
-        elif asked.command == "HEAD":
-            say(asked, b"x" * 5)
-        else:
-            endless(asked, b"x" * 100_000)
-
-    with serving(lie) as (url, _):
-        connector = http(url, max_size=1_000_000)
-        [item] = list(connector.scan())
-        with pytest.raises((BadDocument, Transient), match=r"1,000,001 bytes|changed|can't be read"):
-            connector.fetch(item)
+LARGER = Reply(b"x" * 100_000, headers={"Content-Length": "5", "ETag": "1"}, endless=0)
 
 
-def test_dripping_file_is_cancelled_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systems, "SECONDS", 1.0)
-    over = threading.Event()
-
-    def drip(asked: BaseHTTPRequestHandler) -> None:
-        asked.send_response(200)
-        asked.end_headers()
-        while not over.wait(0.05):
-            asked.wfile.write(b"x")
-
-    with serving(drip) as (url, _):
-        with pytest.raises(Transient, match="can't be read now"):
-            http(url).fetch(Item("a.md", "1", "a", 5))
-        over.set()
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_file_larger_than_it_was_listed_is_not_kept(server: Site, kind: str) -> None:
+    server.say("/top/", "<a href='a.md'>a</a>")
+    server.fallback = lambda path: Reply(objects("a.md")) if "list-type" in path else LARGER
+    connector = s3(server) if kind == "s3" else http(server, max_size=1_000_000)
+    [item] = list(connector.scan())
+    with pytest.raises((BadDocument, Transient), match=r"1,000,001 bytes|changed|can't be read"):
+        connector.fetch(item)
 
 
-def s3(url: str, **options: object) -> Files:
+def test_dripping_file_is_cancelled_at_the_deadline(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systems, "SECONDS", 0.4)
+    server.replies["/top/a.md"] = Reply(b"x", endless=0.05)
+    with pytest.raises(Transient, match="can't be read now"):
+        http(server).fetch(Item("a.md", "1", "a", 5))
+
+
+def s3(server: Site) -> Files:
     pytest.importorskip("s3fs")
-    told = {"endpoint_url": url, "key": "k", "secret": "s", **options}
+    told = {"endpoint_url": server.url(""), "key": "k", "secret": "s"}
     return Files(FilesOptions.model_validate({"url": "s3://bucket", "options": told, "max_size": 1_000_000}))
 
 
 def objects(*keys: str, more: str = "") -> bytes:
-    entries = "".join(
-        f"<Contents><Key>{key}</Key><LastModified>2025-02-01T10:00:00.000Z</LastModified><ETag>&quot;1&quot;</ETag>"
-        f"<Size>5</Size><StorageClass>STANDARD</StorageClass></Contents>"
-        for key in keys
-    )
+    facts = "<LastModified>2025-02-01T10:00:00.000Z</LastModified><ETag>&quot;1&quot;</ETag><Size>5</Size>"
+    facts += "<StorageClass>STANDARD</StorageClass>"
+    entries = "".join(f"<Contents><Key>{key}</Key>{facts}</Contents>" for key in keys)
     truncated = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{more}</NextContinuationToken>"
     head = "<ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><Name>bucket</Name>"
     end = truncated if more else "<IsTruncated>false</IsTruncated>"
     return f"{head}<EncodingType>url</EncodingType>{entries}{end}</ListBucketResult>".encode()
 
 
-def test_s3_listing_without_end_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("repeats", [False, True])
+def test_s3_listing_without_end_needs_a_person(
+    server: Site, repeats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(systems, "MOST_KEYS", 50)
     number = itertools.count()
 
-    def page(asked: BaseHTTPRequestHandler) -> None:
-        say(asked, objects(*(f"{next(number)}.md" for _ in range(10)), more=str(next(number))))
+    def page(path: str) -> Reply:
+        keys = ["a.md"] if repeats else [f"{next(number)}.md" for _ in range(10)]
+        return Reply(objects(*keys, more="same" if repeats else str(next(number))))
 
-    with serving(page) as (url, heard):
-        with pytest.raises(NeedsHuman, match="more than 50 keys"):
-            list(s3(url).scan())
-        assert len(heard) < 15
-
-
-def test_s3_listing_that_repeats_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systems, "MOST_KEYS", 50)
-    page = objects("a.md", more="same")
-    with serving(lambda asked: say(asked, page)) as (url, _), pytest.raises((NeedsHuman, Transient)):
-        list(s3(url).scan())
+    server.fallback = page
+    with pytest.raises((NeedsHuman, Transient), match="bucket" if repeats else "more than 50 keys"):
+        list(s3(server).scan())
+    assert repeats or len(server.asked) < 15
 
 
-def test_odd_s3_keys_are_harmless_and_lead_back(tmp_path: Path) -> None:
+def test_odd_s3_keys_are_harmless_and_lead_back(server: Site) -> None:
     keys = ["../../etc/passwd.md", "a%1B%5B31m.md", "/abs.md", "a//b.md", "d/../e.md", "%E2%80%AEx.md"]
-
-    def answer(asked: BaseHTTPRequestHandler) -> None:
-        listing = "list-type" in parse_qs(urlsplit(asked.path).query)
-        say(asked, objects(*keys) if listing else b"12345")
-
-    with serving(answer) as (url, heard):
-        connector = s3(url)
-        found = list(connector.scan())
-        assert len(found) >= 3
-        for item in found:
-            assert connector.fetch(item).data == b"12345"
-    assert all(path.startswith("/bucket") for path in heard)
+    listing = lambda path: "list-type" in parse_qs(urlsplit(path).query)  # noqa: E731
+    found = Reply(b"12345", headers={"ETag": '"1"', "Last-Modified": LONG_AGO})
+    server.fallback = lambda path: Reply(objects(*keys)) if listing(path) else found
+    connector = s3(server)
+    items = list(connector.scan())
+    assert len(items) >= 3
+    assert {connector.fetch(item).data for item in items} == {b"12345"}
+    assert all(path.startswith("/bucket") for path, _ in server.asked)
 
 
-def test_s3_object_larger_than_it_was_listed_is_not_kept() -> None:
-    def answer(asked: BaseHTTPRequestHandler) -> None:
-        if "list-type" in asked.path:
-            say(asked, objects("a.md"))
-        else:
-            endless(asked, b"x" * 100_000)
-
-    with serving(answer) as (url, _):
-        connector = s3(url)
-        [item] = list(connector.scan())
-        with pytest.raises((BadDocument, Transient)):
-            connector.fetch(item)
-
-
-def test_s3_redirects_are_not_followed() -> None:
-    with serving(lambda asked: say(asked, objects("secret.md"))) as (victim, reached):
-        body = f"<Error><Code>PermanentRedirect</Code><Endpoint>{urlsplit(victim).netloc}</Endpoint></Error>"
-        with serving(lambda asked: say(asked, body.encode(), 301, Location=victim)) as (url, heard):
-            with pytest.raises((NeedsHuman, Transient)):
-                list(s3(url).scan())
-            assert heard
-    assert not reached
+def test_s3_redirects_are_not_followed(server: Site, victim: Site) -> None:
+    place = f"<Endpoint>{urlsplit(victim.url()).netloc}</Endpoint>"
+    body = f"<Error><Code>PermanentRedirect</Code>{place}</Error>".encode()
+    server.fallback = lambda path: Reply(body, 301, {"Location": victim.url()})
+    with pytest.raises((NeedsHuman, Transient)):
+        list(s3(server).scan())
+    assert server.asked

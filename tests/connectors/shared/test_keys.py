@@ -42,17 +42,12 @@ def test_name_not_in_utf8_is_escaped(raw: bytes, text: str) -> None:
     assert escape(os.fsdecode(raw)) == text
 
 
-@given(NAMES | TRICKY)
-def test_escaping_is_valid_utf8_and_reversible(raw: bytes) -> None:
-    text = escape(os.fsdecode(raw))
-    text.encode("utf-8")
-    assert os.fsencode(unescape(text)) == raw
-
-
 @given(st.lists(NAMES | TRICKY, unique=True, min_size=2))
 @example([b"\xe9", rb"\xE9"])
-def test_no_two_names_meet(raws: list[bytes]) -> None:
-    assert len({escape(os.fsdecode(raw)) for raw in raws}) == len(raws)
+def test_escaping_is_valid_utf8_and_reversible(raws: list[bytes]) -> None:
+    texts = [escape(os.fsdecode(raw)) for raw in raws]
+    assert all(text.encode("utf-8") for text in texts)
+    assert [os.fsencode(unescape(text)) for text in texts] == raws
 
 
 @given(st.lists(NAMES, max_size=4))
@@ -61,10 +56,10 @@ def test_key_leads_back_to_its_names(raws: list[bytes]) -> None:
     assert names_of(key_of(names)) == names
 
 
-@pytest.mark.parametrize("key", ["..", "a/../b", "a//b", "/a", "a/", ".", r"a\x2Fb", r"\x2E\x2E", "a\0b"])
-def test_key_that_could_lead_elsewhere_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="not the key of a file"):
-        names_of(key)
+def test_key_that_could_lead_elsewhere_is_refused() -> None:
+    for key in ("..", "a/../b", "a//b", "/a", "a/", ".", r"a\x2Fb", r"\x2E\x2E", "a\0b"):
+        with pytest.raises(ValueError, match="not the key of a file"):
+            names_of(key)
 
 
 KEYS = st.lists(st.sampled_from("abc"), max_size=4).map("/".join)
@@ -73,15 +68,11 @@ KEYS = st.lists(st.sampled_from("abc"), max_size=4).map("/".join)
 @pytest.mark.parametrize(
     ("keys", "limit", "expected"),
     [
-        ([], 3, []),
-        (["a/b", "a/c"], 3, ["a/b", "a/c"]),
-        (["a/b", "a", "ab"], 3, ["a", "ab"]),
-        (["a/b", "a/c", "d"], 2, ["a", "d"]),
-        (["a/b/c", "a/d", "e"], 2, ["a", "e"]),
-        (["a", "b"], 1, [""]),
+        ([], 3, []), (["a/b", "a/c"], 3, ["a/b", "a/c"]), (["a/b", "a", "ab"], 3, ["a", "ab"]),
+        (["a/b", "a/c", "d"], 2, ["a", "d"]), (["a/b/c", "a/d", "e"], 2, ["a", "e"]), (["a", "b"], 1, [""]),
         (["", "a/b"], 9, [""]),
     ],
-)
+)  # fmt: skip
 def test_keys_over_the_limit_are_covered_by_ancestors(
     keys: list[str], limit: int, expected: list[str]
 ) -> None:
@@ -97,22 +88,12 @@ def test_few_disjoint_keys_cover_all_keys(keys: set[str], limit: int) -> None:
 
 
 TABLE: tuple[tuple[object, object], ...] = (
-    ("a", "a"),
-    (True, True),
-    (7, 7),
-    (2**70, str(2**70)),
-    (1.5, 1.5),
-    (date(2026, 1, 31), "2026-01-31"),
-    (datetime(2026, 1, 31, 10, tzinfo=UTC), "2026-01-31T10:00:00+00:00"),
-    (time(10, 30), "10:30:00"),
-    (Decimal("12.50"), "12.50"),
-    (UUID(int=3), "00000000-0000-0000-0000-000000000003"),
-    (["a", 2, date(2026, 1, 31)], "a, 2, 2026-01-31"),
-    (("a", "b"), "a, b"),
-    ({"b", "a"}, "a, b"),
-    ({"b": Decimal(1), "a": [1]}, '{"a": [1], "b": "1"}'),
-    (b"raw", "raw"),
-)
+    ("a", "a"), (True, True), (7, 7), (2**70, str(2**70)), (1.5, 1.5), (date(2026, 1, 31), "2026-01-31"),
+    (datetime(2026, 1, 31, 10, tzinfo=UTC), "2026-01-31T10:00:00+00:00"), (time(10, 30), "10:30:00"),
+    (Decimal("12.50"), "12.50"), (UUID(int=3), "00000000-0000-0000-0000-000000000003"),
+    (["a", 2, date(2026, 1, 31)], "a, 2, 2026-01-31"), (("a", "b"), "a, b"), ({"b", "a"}, "a, b"),
+    ({"b": Decimal(1), "a": [1]}, '{"a": [1], "b": "1"}'), (b"raw", "raw"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "expected"), TABLE)
@@ -124,6 +105,5 @@ def test_sql_and_python_type_a_value_alike(value: object, expected: object) -> N
     assert row == facts["metadata"] == {"field": expected}
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object()])
-def test_value_without_a_text_of_its_own_is_omitted(value: object) -> None:
-    assert scalar(value) is None
+def test_value_without_a_text_of_its_own_is_omitted() -> None:
+    assert [scalar(value) for value in (float("nan"), float("inf"), object())] == [None] * 3

@@ -5,6 +5,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,35 +45,25 @@ def test_feed_over_its_cpu_time_is_refused(kind: str) -> None:
         feed.read_confined(SLOW[kind].encode(), None, URL, seconds=1)
 
 
-@pytest.mark.parametrize("kind", QUICK)
-def test_document_without_a_feed_is_refused(kind: str) -> None:
-    with pytest.raises(NoFeed):
-        feed.read_confined(QUICK[kind].encode(), None, URL)
+def test_document_without_a_feed_is_refused() -> None:
+    for data in QUICK.values():
+        with pytest.raises(NoFeed):
+            feed.read_confined(data.encode(), None, URL)
 
 
-def test_process_returns_the_result_of_the_function() -> None:
-    data = ITEM.format(
-        "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
-    )
-    assert feed.read_confined(data.encode(), "application/rss+xml", URL) == entries(data.encode(), None, URL)
-
-
-def test_no_secret_of_the_environment_reaches_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_returns_what_the_parser_finds_and_gets_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "s3cret")
-    seen = {}
+    found, run = [], feed.Run
 
-    class Run:
-        def __init__(self, command: list[str], environment: dict[str, str], **more: object) -> None:
-            seen.update(environment)
+    def noted(command: list[str], environment: dict[str, str], **more: Any) -> feed.Run:
+        found.append(environment)
+        return run(command, environment, **more)
 
-        def lines(self, given: bytes) -> list[bytes]:
-            return [b'{"bad": "no"}']
-
-    monkeypatch.setattr(feed, "Run", Run)
-    with pytest.raises(NoFeed, match="no"):
-        feed.read_confined(b"", None, URL)
-    assert "PATH" in seen
-    assert "A_TOKEN" not in seen
+    monkeypatch.setattr(feed, "Run", noted)
+    title = "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
+    data = ITEM.format(title).encode()
+    assert feed.read_confined(data, "application/rss+xml", URL) == entries(data, None, URL)
+    assert ("PATH" in found[0], "A_TOKEN" in found[0]) == (True, False)
 
 
 FALSE_FEEDPARSER = """
@@ -109,9 +100,9 @@ def test_hostile_code_in_the_process_can_do_no_harm(tmp_path: Path, monkeypatch:
     assert (file.read_text(), secret.value) == ("private", b"as it was")
 
 
-def test_address_of_a_sitemap_that_has_a_million_lines() -> None:
+def test_address_of_a_sitemap_that_has_many_lines_is_read_in_linear_time() -> None:
     begun = time.process_time()
-    lines = "a\n" * 1_000_000
+    lines = "a\n" * 200_000
     found = sitemap(f"<urlset><url><loc>{lines}</loc></url></urlset>".encode(), URL, 10**7)
     assert found.urls == ()
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 3

@@ -27,13 +27,9 @@ PAGE = """
 def test_links_of_a_page_are_read() -> None:
     said = links_of(PAGE.encode(), "text/html", "https://x.test/a/b", "ingestor")
     assert said.links == (
-        "https://x.test/later",
-        "https://x.test/base/plain",
-        "https://x.test/base/single",
-        "https://x.test/base/amp?a=1&b=2",
-        "https://other.test/x",
-        "https://x.test/area",
-    )
+        "https://x.test/later", "https://x.test/base/plain", "https://x.test/base/single",
+        "https://x.test/base/amp?a=1&b=2", "https://other.test/x", "https://x.test/area",
+    )  # fmt: skip
     assert said.canonical == "https://x.test/base/c"
     assert said.robots == {"noindex", "nofollow"}
 
@@ -94,9 +90,6 @@ BOMB = b'<!DOCTYPE u [<!ENTITY a "aaaaa"><!ENTITY b "&a;&a;&a;">]><urlset><url><
 def test_content_without_a_sitemap_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(Broken, match=message):
         sitemap(data, "https://x.test/s.xml", 10_000)
-
-
-def test_sitemap_over_its_unpacked_limit_is_refused() -> None:
     with pytest.raises(TooLarge):
         sitemap(gzip.compress(b"<urlset>" + b" " * 100_000, mtime=0), "https://x.test/s.xml", 10_000)
 
@@ -115,16 +108,11 @@ def _pages(**canonical: str | None) -> dict[str, Page]:
 @pytest.mark.parametrize(
     ("pages", "expected"),
     [
-        (_pages(a="", b=""), "ab"),
-        (_pages(a="", b=None), "a"),
-        (_pages(a="", b="a", c="a"), "a"),
-        (_pages(b="a", c="a"), "b"),
-        (_pages(a=None, b="a", c="a"), "b"),
-        (_pages(a="b", b="a"), "ab"),
-        (_pages(a="b", b="c", c=""), "ac"),
-        ({}, ""),
+        (_pages(a="", b=""), "ab"), (_pages(a="", b=None), "a"), (_pages(a="", b="a", c="a"), "a"),
+        (_pages(b="a", c="a"), "b"), (_pages(a=None, b="a", c="a"), "b"), (_pages(a="b", b="a"), "ab"),
+        (_pages(a="b", b="c", c=""), "ac"), ({}, ""),
     ],
-)
+)  # fmt: skip
 def test_pages_of_one_canonical_address_are_one_document(pages: dict[str, Page], expected: str) -> None:
     assert [page.url[-1] for page in documents(pages, lambda page, other: True)] == list(expected)
 
@@ -137,21 +125,15 @@ def test_pages_that_differ_from_their_canonical_page_stay_documents() -> None:
 @pytest.mark.parametrize(
     ("path", "content_type", "expected"),
     [
-        ("a/b.html", "text/html; charset=utf-8", "b.html"),
-        ("a/b.HTM", "text/html", "b.HTM"),
-        ("a/b", "text/html", "b.html"),
-        ("a/", "text/html", "index.html"),
-        ("", "application/pdf", "index.pdf"),
-        ("b.php", "text/html", "b.php.html"),
-        ("download?id=1", "application/pdf", "download.pdf"),
-        ("v1.2", "text/markdown", "v1.2.md"),
-        ("b.py", "text/plain", "b.py"),
-        ("b.md", "text/plain", "b.md"),
-        ("b.dat", "application/octet-stream", "b.dat"),
-        ("b", None, "b"),
+        ("a/b.html", "text/html; charset=utf-8", "b.html"), ("a/b.HTM", "text/html", "b.HTM"),
+        ("a/b", "text/html", "b.html"), ("a/", "text/html", "index.html"),
+        ("", "application/pdf", "index.pdf"), ("b.php", "text/html", "b.php.html"),
+        ("download?id=1", "application/pdf", "download.pdf"), ("v1.2", "text/markdown", "v1.2.md"),
+        ("b.py", "text/plain", "b.py"), ("b.md", "text/plain", "b.md"),
+        ("b.dat", "application/octet-stream", "b.dat"), ("b", None, "b"),
         ("b%2Fc", "text/html", "b_c.html"),
     ],
-)
+)  # fmt: skip
 def test_name_of_a_file_is_the_last_path_segment(path: str, content_type: str | None, expected: str) -> None:
     assert blob_name(Page(f"https://x.test/{path}", content_type=content_type)) == expected
 

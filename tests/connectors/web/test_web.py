@@ -9,10 +9,9 @@ from threading import Event
 
 import pytest
 
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Transient
 from tests.connectors.laws import ConnectorLaws, listed
-from tests.connectors.sites import LONG_AGO, Clock, Reply, Site, SiteWorld, site, sitemap_of
-from tests.connectors.web.crawling import keys, web
+from tests.connectors.sites import LONG_AGO, Clock, Reply, Site, SiteWorld, keys, site, sitemap_of, web
 
 
 class TestLaws(ConnectorLaws):
@@ -22,37 +21,36 @@ class TestLaws(ConnectorLaws):
             yield SiteWorld(server, tmp_path, request.param)
 
 
-# -- what is a document
-
-
 def test_links_are_followed_within_bounds(server: Site, cache: Path) -> None:
-    server.html(
-        "/docs/", "a.html#part", "../blog/", "b/?page=1", "secret/x.html", "http://other.test/", "a.png"
-    )
+    links = ["a.html#part", "../blog/", "b/?page=1", "secret/x.html", "http://other.test/", "a.png"]
+    server.html("/docs/", *links)
     server.html("/docs/a.html", "/docs/", "deep.html")
     server.html("/docs/b/?page=1", "print.html?x=1")
     server.html("/docs/deep.html", "deeper.html")
     server.html("/docs/deeper.html")
     connector = web(server, cache, "/docs/", exclude=["secret/", "print*"], depth=2)
-    assert keys(server, connector) == ["/docs/", "/docs/a.html", "/docs/b/?page=1", "/docs/deep.html"]
-    assert server.paths() == ["/docs/", "/docs/a.html", "/docs/b/?page=1", "/docs/deep.html"]
+    found = ["/docs/", "/docs/a.html", "/docs/b/?page=1", "/docs/deep.html"]
+    assert (keys(server, connector), server.paths()) == (found, found)
 
 
 def test_pages_lead_to_what_is_included(server: Site, cache: Path) -> None:
-    server.html("/", "/more.html")
-    server.html("/more.html", "/a.pdf", "/b.txt")
+    server.html("/", "/more.html", "/away.html", "/loop")
+    server.html("/more.html", "/a.pdf", "/b.txt", "/old.pdf")
     server.say("/a.pdf", b"%PDF-1.4", Content_Type="application/pdf")
     server.say("/b.txt", b"text", Content_Type="text/plain")
-    assert keys(server, web(server, cache, include=["*.pdf"])) == ["/a.pdf"]
+    server.redirect("/old.pdf", "/new.pdf", 301)
+    server.say("/new.pdf", b"%PDF-1.5", Content_Type="application/pdf")
+    server.redirect("/away.html", "http://other.test/")
+    server.redirect("/loop", "/loop2")
+    server.redirect("/loop2", "/loop")
+    assert keys(server, web(server, cache, include=["*.pdf"])) == ["/a.pdf", "/new.pdf"]
 
 
-def test_list_of_documents_is_a_json_list(server: Site, cache: Path) -> None:
+def test_without_following_the_configured_pages_alone_are_read(server: Site, cache: Path) -> None:
     server.html("/a.html", "/c.html")
     server.html("/b.html", head='<link rel="canonical" href="/c.html">')
-    assert keys(server, web(server, cache, "/a.html", "/b.html", "/gone.html", follow="none")) == [
-        "/a.html",
-        "/b.html",
-    ]
+    connector = web(server, cache, "/a.html", "/b.html", "/gone.html", follow="none")
+    assert keys(server, connector) == ["/a.html", "/b.html"]
     assert server.paths() == ["/a.html", "/b.html", "/gone.html"]
 
 
@@ -70,16 +68,6 @@ def test_sitemap_is_found_and_its_parts_are_read(server: Site, cache: Path) -> N
     assert keys(server, web(server, cache, "/", follow="sitemap")) == ["/docs/a.html", "/other/b.html"]
 
 
-def test_redirects_lead_to_the_document(server: Site, cache: Path) -> None:
-    server.html("/", "/old.html", "/away.html", "/loop")
-    server.redirect("/old.html", "/new.html", 301)
-    server.redirect("/away.html", "http://other.test/")
-    server.redirect("/loop", "/loop2")
-    server.redirect("/loop2", "/loop")
-    server.html("/new.html")
-    assert keys(server, web(server, cache)) == ["/", "/new.html"]
-
-
 def test_pages_with_one_canonical_address_are_one_document(server: Site, cache: Path) -> None:
     server.html("/", "/a.html?from=menu", "/a.html?from=footer", "/b.html")
     for query in ("?from=menu", "?from=footer", ""):
@@ -94,16 +82,11 @@ def test_pages_of_other_text_are_kept_whatever_canonical_address_they_name(
     server: Site, cache: Path, canonical: str
 ) -> None:
     link = f'<link rel="canonical" href="{canonical}">'
-    server.html(
-        "/", "/one.html", "/two.html", "/list?page=2", head=link, text="Welcome to the harbour office."
-    )
-    for path, text in (
-        ("/one.html", "Fees for boats."),
-        ("/two.html", "Ways of the pilots."),
-        ("/list?page=2", "Z"),
-    ):
+    texts = {"/one.html": "Fees for boats.", "/two.html": "Ways of the pilots.", "/list?page=2": "Z"}
+    server.html("/", *texts, head=link, text="Welcome to the harbour office.")
+    for path, text in texts.items():
         server.html(path, head=link, text=text)
-    assert keys(server, web(server, cache)) == ["/", "/list?page=2", "/one.html", "/two.html"]
+    assert keys(server, web(server, cache)) == sorted(["/", *texts])
 
 
 def test_files_that_name_the_home_page_canonical_are_kept(server: Site, cache: Path) -> None:
@@ -120,33 +103,16 @@ def test_robots_rules_of_a_site_are_obeyed(server: Site, cache: Path) -> None:
     server.html("/unlisted.html", "/found.html", head='<meta name="robots" content="noindex">')
     server.html("/end.html", "/hidden.html", head='<meta name="ingestor" content="nofollow">')
     server.say("/header.txt", b"x", Content_Type="text/plain", X_Robots_Tag="noindex")
-    server.html("/found.html")
-    server.html("/hidden.html")
-    server.html("/private/a.html")
+    for path in ("/found.html", "/hidden.html", "/private/a.html"):
+        server.html(path)
     clock = Clock()
-    assert keys(server, web(server, cache, clock=clock)) == ["/", "/end.html", "/found.html"]
+    allowed = ["/", "/end.html", "/found.html"]
+    everything = [*allowed, "/header.txt", "/hidden.html", "/private/a.html", "/unlisted.html"]
+    assert keys(server, web(server, cache, clock=clock)) == allowed
     assert "/private/a.html" not in server.paths()
-    assert clock.slept
-    assert all(1.5 < seconds <= 2 for seconds in clock.slept)
-    everything = [
-        "/",
-        "/end.html",
-        "/found.html",
-        "/header.txt",
-        "/hidden.html",
-        "/private/a.html",
-        "/unlisted.html",
-    ]
+    assert clock.slept and all(1.5 < seconds <= 2 for seconds in clock.slept)
     assert keys(server, web(server, cache, robots=False)) == everything
-
-
-def test_page_newly_forbidden_to_robots_is_removed(server: Site, cache: Path) -> None:
-    server.html("/", "/a.html")
-    server.html("/a.html")
-    connector = web(server, cache)
-    assert keys(server, connector) == ["/", "/a.html"]
-    server.say("/robots.txt", "User-agent: *\nDisallow: /a")
-    assert keys(server, connector) == ["/"]
+    assert keys(server, web(server, cache)) == allowed, "what is newly forbidden goes"
 
 
 def test_types_names_and_charsets_are_sent(server: Site, cache: Path) -> None:
@@ -166,20 +132,16 @@ def test_types_names_and_charsets_are_sent(server: Site, cache: Path) -> None:
 
 
 def test_page_too_large_is_reported(server: Site, cache: Path) -> None:
+    bomb, plain = gzip.compress(b"x" * 1_000_000), {"Content_Type": "text/plain"}
     server.html("/", "/large.txt", "/bomb.txt")
-    server.say("/large.txt", b"x" * 60_000, Content_Type="text/plain")
-    server.say(
-        "/bomb.txt", gzip.compress(b"x" * 10_000_000), Content_Type="text/plain", Content_Encoding="gzip"
-    )
+    server.say("/large.txt", b"x" * 60_000, **plain)
+    server.say("/bomb.txt", bomb, Content_Encoding="gzip", **plain)
     connector = web(server, cache, max_size=50_000)
     items = listed(connector)
     for path in ("/large.txt", "/bomb.txt"):
         with pytest.raises(BadDocument, match="more than 50,000 bytes"):
             connector.fetch(items[server.url(path)])
     assert listed(connector) == items
-
-
-# -- traps
 
 
 def calendar(path: str) -> Reply | None:
@@ -205,28 +167,23 @@ def test_endless_folders_are_cut_short(server: Site, cache: Path) -> None:
 def test_pages_over_max_pages_are_not_read(
     server: Site, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.html("/", *(f"/{number}.html" for number in range(50)))
-    for number in range(50):
-        server.html(f"/{number}.html")
-    assert len(listed(web(server, cache, max_pages=10))) == 10
-    assert len(server.paths()) == 10
+    names = [f"/{number}.html" for number in range(50)]
+    server.html("/", *names)
+    for name in names:
+        server.html(name)
+    assert len(listed(web(server, cache, max_pages=10))) == len(server.paths()) == 10
     assert "more than 10 pages" in caplog.text
     caplog.clear()
     assert len(listed(web(server, cache, max_pages=51))) == 51
     assert not caplog.text
 
 
-# -- whom it asks
-
-
-@pytest.mark.parametrize("start", ["/", "/x.xml"])
 @pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
-def test_site_that_is_not_public_needs_to_be_allowed(
-    server: Site, cache: Path, follow: str, start: str
-) -> None:
-    connector = web(server, cache, start, follow=follow, allow_private=[])
-    with pytest.raises(NeedsHuman, match=r"127\.0\.0\.1 is not a public address.*`allow_private`"):
-        listed(connector)
+def test_site_that_is_not_public_needs_to_be_allowed(server: Site, cache: Path, follow: str) -> None:
+    message = r"127\.0\.0\.1 is not a public address.*`allow_private`"
+    for start in ("/", "/x.xml"):
+        with pytest.raises(NeedsHuman, match=message):
+            listed(web(server, cache, start, follow=follow, allow_private=[]))
     assert server.connections == 0
 
 
@@ -250,9 +207,6 @@ def test_secrets_are_sent_and_never_shown(server: Site, cache: Path) -> None:
     assert b"s3cret" not in kept + repr((items, connector._options)).encode()
 
 
-# -- what is asked, and how often
-
-
 @pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
 def test_unchanged_page_is_requested_once_and_not_sent(server: Site, cache: Path, follow: str) -> None:
     server.html("/", "/a.html", "/b.html")
@@ -274,62 +228,47 @@ def test_unchanged_page_is_requested_once_and_not_sent(server: Site, cache: Path
     assert server.bodies == sent
 
 
-def test_page_without_etag_is_known_by_its_time_of_change(server: Site, cache: Path) -> None:
-    server.replies["/"] = Reply(
-        b"<p>one</p>", headers={"Last-Modified": LONG_AGO, "Content-Type": "text/html"}, etag=False
-    )
+def test_version_depends_on_the_validators_or_else_on_the_content(server: Site, cache: Path) -> None:
+    html = {"Content-Type": "text/html"}
+    server.replies["/"] = Reply(b"<p>one</p>", headers={"Last-Modified": LONG_AGO, **html}, etag=False)
     connector = web(server, cache)
     first = listed(connector)
     assert first[server.url("/")].modified == 1738368000.0
     assert listed(connector) == first
     assert server.asked[-1][1]["if-modified-since"] == LONG_AGO
-
-
-def test_content_distinguishes_versions_without_other_marks(server: Site, cache: Path) -> None:
-    server.replies["/"] = Reply(b"<p>one</p>", headers={"Content-Type": "text/html"}, etag=False)
-    connector = web(server, cache)
-    first = listed(connector)
-    assert listed(connector) == first
-    server.replies["/"] = Reply(b"<p>two</p>", headers={"Content-Type": "text/html"}, etag=False)
-    assert listed(connector) != first
+    server.replies["/"] = Reply(b"<p>two</p>", headers=html, etag=False)
+    second = listed(connector)
+    assert second != first
+    assert listed(connector) == second
 
 
 def test_another_etag_of_the_same_content_keeps_the_version(server: Site, cache: Path) -> None:
-    for etag in ('"one"', '"two"'):
+    found = []
+    for etag in ('"one"', '"two"', '"three"'):
         server.say("/", b"<p>x</p>", Content_Type="text/html", ETag=etag)
-        items = listed(web(server, cache))
-    server.say("/", b"<p>x</p>", Content_Type="text/html", ETag='"three"')
-    assert listed(web(server, cache)) == items
+        found.append(listed(web(server, cache)))
+    assert found[1] == found[2]
 
 
-def test_lost_cache_is_refilled_by_one_reading(server: Site, cache: Path) -> None:
+@pytest.mark.parametrize("damage", [None, b"not a database, though as long as one" * 300, b""])
+def test_lost_or_damaged_cache_is_refilled(server: Site, cache: Path, damage: bytes | None) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
     first = listed(web(server, cache))
     for file in cache.iterdir():
-        file.unlink()
-    again = web(server, cache)
-    item = first[server.url("/a.html")]
-    with pytest.raises(Stale):
+        if damage is None or file.suffix != ".sqlite":
+            file.unlink()
+        else:
+            file.write_bytes(damage)
+    again, item = web(server, cache), first[server.url("/a.html")]
+    with pytest.raises(Transient):
         again.fetch(item)
-    assert listed(again) == first
-    assert again.fetch(item).data
-
-
-@pytest.mark.parametrize("damage", [b"not a database, though as long as one" * 300, b""])
-def test_damaged_cache_is_rebuilt(server: Site, cache: Path, damage: bytes) -> None:
-    server.html("/", "/a.html")
-    server.html("/a.html")
-    first = listed(web(server, cache))
-    [file] = cache.glob("*.sqlite")
-    for beside in cache.glob("*.sqlite-*"):
-        beside.unlink()
-    file.write_bytes(damage)
     try:
-        again = listed(web(server, cache))
+        found = listed(again)
     except Transient:
-        again = listed(web(server, cache))
-    assert again == first
+        found = listed(again)
+    assert found == first
+    assert again.fetch(item).data
 
 
 SCANS = """

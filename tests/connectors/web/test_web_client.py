@@ -7,6 +7,7 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ingestor.connectors.http.answers import Validators
 from ingestor.connectors.http.client import Terms, WebClient
 from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.ports import Transient
-from tests.connectors.sites import Clock, Reply, Site, outside, site
+from tests.connectors.sites import LONG_AGO, Clock, Reply, Site, outside, site
 from tests.waiting import LONG
 
 HERE = parse_allowed(["127.0.0.2"])  # where the site is that may be asked; 127.0.0.1 may not
@@ -44,52 +45,37 @@ def client_of(
     return WebClient(Terms(**given), names or outside(clock), {})  # type: ignore[arg-type]
 
 
-# -- whom it asks
-
-
 REACHING = ["127.0.0.1", "2130706433", "0x7f.1", "017700000001", "127.1", "inside.test"]
 OTHERS = [
-    "localhost",
-    "0",
-    "[::1]",
-    "[::ffff:127.0.0.1]",
-    "[::ffff:7f00:1]",
-    "[::]",
-    "both.test",
-    "mapped.test",
-]
+    "localhost", "0", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]", "both.test", "mapped.test",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("host", REACHING + OTHERS)
-@pytest.mark.parametrize("how", ["asked", "redirected"])
-def test_address_not_public_is_refused_before_a_request(
-    server: Site, victim: Site, host: str, how: str
-) -> None:
-    names = outside(
-        inside_test=["127.0.0.1"], both_test=["127.0.0.2 127.0.0.1"], mapped_test=["::ffff:127.0.0.1"]
-    )
-    server.redirect("/", f"http://{host}:{server.port}/")
-    with client_of(server, names=names) as client:
-        url = server.url("/") if how == "redirected" else f"http://{host}:{server.port}/"
-        with pytest.raises(AddressRefused, match="is not a public address"):
-            client.follow(url)
-    assert (victim.connections, len(server.asked)) == (0, int(how == "redirected"))
+def test_address_not_public_is_refused_before_a_request(server: Site, victim: Site) -> None:
+    own = {"inside_test": ["127.0.0.1"], "both_test": ["127.0.0.2 127.0.0.1"]}
+    names = outside(**own, mapped_test=["::ffff:127.0.0.1"])
+    for host in REACHING + OTHERS:
+        inside = f"http://{host}:{server.port}/"
+        server.redirect("/", inside)
+        with client_of(server, names=names) as client:
+            for url in (inside, server.url("/")):
+                with pytest.raises(AddressRefused, match="is not a public address"):
+                    client.follow(url)
+        assert (victim.connections, len(server.asked)) == (0, 1), host
+        server.asked.clear()
+    with client_of(server) as client:
+        for port in (22, 25, 6379, 8080):
+            with pytest.raises(AddressRefused, match="port"):
+                client.get(f"http://127.0.0.2:{port}/")
 
 
-@pytest.mark.parametrize("host", REACHING)
-def test_address_not_public_can_be_allowed(server: Site, victim: Site, host: str) -> None:
-    """Which shows, too, that the refused ones would have got there."""
-    with client_of(
-        server, names=outside(inside_test=["127.0.0.1"]), allowed=parse_allowed(["127.0.0.0/8"])
-    ) as client:
-        assert client.get(f"http://{host}:{server.port}/").data == b"inside"
-    assert victim.connections == 1
-
-
-@pytest.mark.parametrize("port", [22, 25, 6379, 8080])
-def test_other_ports_are_not_connected(server: Site, port: int) -> None:
-    with client_of(server) as client, pytest.raises(AddressRefused, match="port"):
-        client.get(f"http://127.0.0.2:{port}/")
+def test_address_not_public_can_be_allowed(server: Site, victim: Site) -> None:
+    """The refused addresses would have been reached."""
+    names, allowed = outside(inside_test=["127.0.0.1"]), parse_allowed(["127.0.0.0/8"])
+    with client_of(server, names=names, allowed=allowed) as client:
+        for host in REACHING:
+            assert client.get(f"http://{host}:{server.port}/").data == b"inside"
+    assert victim.connections == len(REACHING), "a connection is used for one name"
 
 
 def test_address_that_was_checked_is_the_one_that_is_requested(server: Site, victim: Site) -> None:
@@ -112,15 +98,6 @@ def test_address_that_was_checked_is_the_one_that_is_requested(server: Site, vic
     assert server.asked[0][1]["host"] == f"rebinding.test:{server.port}"
 
 
-def test_connection_is_not_used_for_another_name(server: Site) -> None:
-    names = outside(one_test=["127.0.0.2"], two_test=["127.0.0.2"])
-    server.say("/", b"here")
-    with client_of(server, names=names) as client:
-        for host in ("one.test", "two.test", "one.test"):
-            client.get(f"http://{host}:{server.port}/")
-    assert server.connections == 2
-
-
 def test_proxy_of_the_environment_is_not_used(
     server: Site, victim: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,32 +110,20 @@ def test_proxy_of_the_environment_is_not_used(
 
 
 def test_name_without_an_address_is_retried_later(server: Site) -> None:
-    def resolve(host: str, port: int) -> list[str]:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    with client_of(server, names=Outside(resolve)) as client, pytest.raises(Transient, match="not known"):
-        client.get("http://nowhere.test/")
-
-
-def test_silent_name_server_is_abandoned_at_the_deadline() -> None:
     never = threading.Event()
 
-    def resolve(host: str, port: int) -> list[str]:
+    def unknown(host: str, port: int) -> list[str]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    def silent(host: str, port: int) -> list[str]:
         never.wait()
         return ["127.0.0.2"]
 
-    terms = Terms(frozenset(), timeout=0.2)
-    try:
-        with (
-            WebClient(terms, Outside(resolve), {}) as client,
-            pytest.raises(Transient, match="took too long"),
-        ):
-            client.get("http://slow.test/")
-    finally:
-        never.set()
-
-
-# -- certificates
+    for resolve, message in ((unknown, "not known"), (silent, "took too long")):
+        late = pytest.raises(Transient, match=message)
+        with client_of(server, names=Outside(resolve), timeout=0.2) as client, late:
+            client.get("http://nowhere.test/")
+    never.set()
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +157,6 @@ def test_certificates_are_checked_against_the_name(certificate: Path, name: str,
         assert seen == [name]
 
 
-# -- secrets
-
-
 def test_secrets_go_to_their_origin_alone(server: Site, victim: Site) -> None:
     secrets = (("Authorization", "Bearer s3cret"),)
     server.redirect("/", victim.url("/"))
@@ -206,46 +168,33 @@ def test_secrets_go_to_their_origin_alone(server: Site, victim: Site) -> None:
     assert "authorization" not in victim.asked[0][1]
 
 
-@pytest.mark.parametrize("secrets", [(), (("Cookie", "s3cret"),)])
-def test_redirect_from_https_to_http_with_secrets_is_refused(
-    server: Site, secrets: tuple[tuple[str, str], ...]
-) -> None:
-    with client_of(server, secrets=secrets) as client:
-        headers = {"location": "http://site.test/"}
-        if secrets:
-            with pytest.raises(AddressRefused, match="not encrypted"):
-                client._location("https://site.test/", headers)
-        else:
-            assert client._location("https://site.test/", headers) == "http://site.test/"
-
-
-def test_cookies_are_not_kept(server: Site) -> None:
-    server.say("/", b"here", Set_Cookie="session=1; Path=/")
+def test_redirect_from_https_to_http_with_secrets_is_refused(server: Site) -> None:
+    there = {"location": "http://site.test/"}
+    refused = pytest.raises(AddressRefused, match="not encrypted")
+    with client_of(server, secrets=(("Cookie", "s3cret"),)) as client, refused:
+        client._location("https://site.test/", there)
     with client_of(server) as client:
-        client.get(server.url("/"))
-        client.get(server.url("/"))
-    assert not any("cookie" in headers for _, headers in server.asked)
+        assert client._location("https://site.test/", there) == "http://site.test/"
 
 
-def test_request_names_the_agent(server: Site) -> None:
+def test_requests_name_the_agent_and_keep_no_cookies(server: Site) -> None:
+    server.say("/", b"here", Set_Cookie="session=1; Path=/")
     with client_of(server, contact="https://example.org/bot") as client:
         client.get(server.url("/"))
-    assert server.asked[0][1]["user-agent"].startswith("ingestor/")
-    assert server.asked[0][1]["user-agent"].endswith(" (+https://example.org/bot)")
-
-
-# -- what it is told
+        client.get(server.url("/"))
+    for _, headers in server.asked:
+        assert "cookie" not in headers
+        assert headers["user-agent"].startswith("ingestor/")
+        assert headers["user-agent"].endswith(" (+https://example.org/bot)")
 
 
 def test_unchanged_page_is_not_sent(server: Site) -> None:
     server.say("/", b"here")
-    server.replies["/old"] = Reply(
-        b"old", headers={"Last-Modified": "Sat, 01 Feb 2025 10:00:00 GMT"}, etag=False
-    )
+    server.replies["/old"] = Reply(b"old", headers={"Last-Modified": LONG_AGO}, etag=False)
     with client_of(server) as client:
         etag = client.get(server.url("/")).headers["etag"]
         assert client.get(server.url("/"), Validators(etag)).status == 304
-        assert client.get(server.url("/old"), Validators(None, "Sat, 01 Feb 2025 10:00:00 GMT")).status == 304
+        assert client.get(server.url("/old"), Validators(None, LONG_AGO)).status == 304
     assert server.connections == 1, "answers without a body leave the connection open"
 
 
@@ -265,78 +214,64 @@ def test_packed_body_is_unpacked(server: Site, encoding: str, packed: bytes) -> 
         assert client.get(server.url("/")).data == b"text" * 100
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Reply(b"x" * 2_000_000),
-        lambda: Reply(gzip.compress(b"x" * 300_000_000, 1), headers={"Content-Encoding": "gzip"}),
-        lambda: Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
-        lambda: Reply(
-            raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-            + b"fffff\r\n"
-            + b"x" * 0xFFFFF
-            + b"\r\n"
-        ),
-    ],
-    ids=["large", "bomb", "said to be large", "chunked"],
-)
-def test_body_too_large_is_reported_and_not_read(server: Site, make: Callable[[], Reply]) -> None:
-    server.replies["/"] = make()
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNK = b"fffff\r\n" + b"x" * 0xFFFFF + b"\r\n"
+TOO_LARGE: dict[str, Callable[[], Reply]] = {
+    "large": lambda: Reply(b"x" * 2_000_000),
+    "bomb": lambda: Reply(gzip.compress(b"x" * 50_000_000, 1), headers={"Content-Encoding": "gzip"}),
+    "said to be large": lambda: Reply(raw=OK + b"Content-Length: 99999999999\r\n\r\n"),
+    "chunked": lambda: Reply(raw=OK + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNK),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_LARGE)
+def test_body_too_large_is_reported_and_not_read(server: Site, kind: str) -> None:
+    server.replies["/"] = TOO_LARGE[kind]()
     with client_of(server, max_size=1_000_000) as client:
         answer = client.get(server.url("/"))
     assert answer.data == b""
     assert "more than 1,000,000 bytes" in (answer.problem or "")
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot so much",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
-        + gzip.compress(b"x" * 9000)[:20],
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 4\r\n\r\nabcd",
-        b"not HTTP at all\r\n\r\n",
-        b"",
-    ],
-    ids=["short", "chunks", "cut gzip", "no gzip", "brotli", "no http", "nothing"],
-)
-def test_body_truncated_or_broken_is_retried_later(server: Site, raw: bytes) -> None:
-    server.replies["/"] = Reply(raw=raw)
+BROKEN = {
+    "short": OK + b"Content-Length: 100\r\n\r\nnot so much",
+    "chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+    "cut gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n" + gzip.compress(b"x" * 900)[:20],
+    "no gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    "brotli": OK + b"Content-Encoding: br\r\nContent-Length: 4\r\n\r\nabcd",
+    "no http": b"not HTTP at all\r\n\r\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_body_truncated_or_broken_is_retried_later(server: Site, kind: str) -> None:
+    server.replies["/"] = Reply(raw=BROKEN[kind])
     with client_of(server) as client, pytest.raises(Transient, match="can't be read now"):
         client.get(server.url("/"))
 
 
-@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+@pytest.mark.parametrize("start", [b"", OK + b"X: ", OK + b"\r\n"])
 def test_dripping_answer_is_left_at_the_deadline(start: bytes) -> None:
     """Each byte comes soon, the last one never does."""
-    import threading
-
-    listening = socket.create_server(("127.0.0.2", 0))
     stop = threading.Event()
 
     def drip() -> None:
-        connection, _ = listening.accept()
-        with connection:
+        with suppress(OSError), listening.accept()[0] as connection:
             connection.sendall(start)
             while not stop.wait(0.02):
-                try:
-                    connection.sendall(b"x")
-                except OSError:
-                    return
+                connection.sendall(b"x")
 
-    thread = threading.Thread(target=drip, daemon=True)
-    thread.start()
-    port = listening.getsockname()[1]
-    terms = Terms(frozenset([f"http://127.0.0.2:{port}"]), allowed=HERE, timeout=0.4)
-    try:
-        with WebClient(terms, Outside(), {}) as client, pytest.raises(Transient, match=r"too long|timed out"):
-            client.get(f"http://127.0.0.2:{port}/")
-    finally:
+    with socket.create_server(("127.0.0.2", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.2:{listening.getsockname()[1]}"
+        terms = Terms(frozenset([url]), allowed=HERE, timeout=0.3)
+        late = pytest.raises(Transient, match=r"too long|timed out")
+        with WebClient(terms, Outside(), {}) as client, late:
+            client.get(f"{url}/")
         stop.set()
         thread.join(LONG)
-        listening.close()
 
 
 def test_redirect_loops_are_refused(server: Site) -> None:
@@ -351,16 +286,18 @@ def test_redirect_loops_are_refused(server: Site) -> None:
     assert len(server.asked) == 2 + 11
 
 
-# -- patience
-
-
 def test_busy_server_is_retried_after_its_delay(server: Site) -> None:
-    replies = iter([Reply(status=429, headers={"Retry-After": "7"}), Reply(b"here")])
+    replies = iter([Reply(status=429, headers={"Retry-After": "7"}), *[Reply(b"here")] * 5])
     server.fallback = lambda path: next(replies)
     clock = Clock()
     with client_of(server, clock) as client:
         assert client.get(server.url("/")).data == b"here"
-    assert clock.slept == [7.0]
+    with client_of(server, clock, delay=2.0) as client:
+        for _ in range(3):
+            client.get(server.url("/"))
+        client.delays[f"127.0.0.2:{server.port}"] = 10.0
+        client.get(server.url("/"))
+    assert [round(seconds) for seconds in clock.slept] == [7, 2, 2, 10]
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -369,24 +306,11 @@ def test_server_busy_for_long_is_not_called_before(server: Site, status: int) ->
     server.say("/", b"", status, Retry_After="3600")
     terms = Terms(frozenset([server.url("")]), allowed=HERE)
     for _ in range(3):
-        with (
-            WebClient(terms, outside(clock), busy) as client,
-            pytest.raises(Transient, match="asks to wait"),
-        ):
+        waiting = pytest.raises(Transient, match="asks to wait")
+        with WebClient(terms, outside(clock), busy) as client, waiting:
             client.get(server.url("/"))
     assert len(server.asked) == 1
     clock.sleep(3601)
     server.say("/", b"here")
     with WebClient(terms, outside(clock), busy) as client:
         assert client.get(server.url("/")).data == b"here"
-
-
-def test_requests_to_a_host_keep_the_configured_delay(server: Site) -> None:
-    clock = Clock()
-    server.say("/", b"here")
-    with client_of(server, clock, delay=2.0) as client:
-        for _ in range(3):
-            client.get(server.url("/"))
-        client.delays[f"127.0.0.2:{server.port}"] = 10.0
-        client.get(server.url("/"))
-    assert [round(seconds) for seconds in clock.slept] == [2, 2, 10]
