@@ -159,11 +159,12 @@ def test_clients_that_are_awaited_make_room_for_others(kind: str) -> None:
                 connection = open_.enter_context(opened(port, head, body))
             if kind == "head":
                 connection.sendall(b"X-Unfinished: a")
+            # The server has read what came before.
+            assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
         # A request whose answer is still computed keeps its place; its client is awaited only after that.
         wait(lambda: answer_to(port, echo, b"{}")[0] == 200)
-        for _ in range(10):
+        for _ in range(5):
             assert answer_to(port, echo, b"{}")[0] == 200
-            assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
 
 
 def test_health_is_answered_while_every_place_works() -> None:
