@@ -41,6 +41,13 @@ def chroma(folder: Path) -> Iterator[Collections]:
         yield backend
 
 
+@pytest.fixture(scope="module")
+def backend(forked_chroma: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collections]:
+    """The backend of tests that leave it in order."""
+    with chroma(tmp_path_factory.mktemp("shared")) as backend:
+        yield backend
+
+
 def opened(backend: Collections):
     return backend.open("docs", MODEL)[0]
 
@@ -127,73 +134,69 @@ def test_chroma_recovers_when_a_full_disk_has_space(disk: Path, monkeypatch: pyt
 
 
 def test_refused_write_blames_the_disk_only_if_it_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: Collections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with chroma(tmp_path) as backend:
-        for room, reason in ((0, "the database is not writable"), (2**62, "the disk was full")):
-            monkeypatch.setattr(chroma_folder, "ROOM", room)
-            backend.trouble("docs", Full("refused"))
-            assert caplog.messages[-1].endswith(reason)
+    for room, reason in ((0, "the database is not writable"), (2**62, "the disk was full")):
+        monkeypatch.setattr(chroma_folder, "ROOM", room)
+        backend.trouble("docs", Full("refused"))
+        assert caplog.messages[-1].endswith(reason)
 
 
 def test_server_that_leaves_requests_unanswered_is_started_again_unless_it_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: Collections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
-    with chroma(tmp_path) as backend:
-        opened(backend).upsert(many(20))
-        first = server_of(backend).pid
-        backend.trouble("docs", Unanswered("it took its time, once"))
-        assert server_of(backend).pid == first
-        impatient(monkeypatch)
-        os.kill(first, signal.SIGSTOP)
-        with monkeypatch.context() as busy:
-            minutes = count(1000)
-            busy.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
-            backend.trouble("docs", Unanswered("it is loading"))
-            assert caplog.messages[-1].endswith("waiting longer for an answer")
-        assert server_of(backend).pid == first
-        backend.trouble("docs", Unanswered("nor did it ever again"))
-        assert server_of(backend).pid != first
-        assert opened(backend).count() == 20
+    opened(backend).upsert(many(20))
+    first = server_of(backend).pid
+    backend.trouble("docs", Unanswered("it took its time, once"))
+    assert server_of(backend).pid == first
+    impatient(monkeypatch)
+    os.kill(first, signal.SIGSTOP)
+    with monkeypatch.context() as busy:
+        minutes = count(1000)
+        busy.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
+        backend.trouble("docs", Unanswered("it is loading"))
+        assert caplog.messages[-1].endswith("waiting longer for an answer")
+    assert server_of(backend).pid == first
+    backend.trouble("docs", Unanswered("nor did it ever again"))
+    assert server_of(backend).pid != first
+    assert opened(backend).count() == 20
 
 
-def test_collection_is_loading_until_the_server_answered_for_it_once(tmp_path: Path) -> None:
-    with chroma(tmp_path) as backend:
-        uuids = [backend.open("docs", MODEL)[1]]
-        with stopped(backend):
-            assert not backend.connection.is_loading([], 0.2)
-            assert backend.connection.is_loading(uuids, 0.2)
-        assert not backend.connection.is_loading(uuids, 60)
-        with stopped(backend):
-            assert not backend.connection.is_loading(uuids, 0.2)
-        os.kill(server_of(backend).pid, signal.SIGKILL)
-        assert backend.connection.revive() is not None
-        with stopped(backend):
-            assert backend.connection.is_loading(uuids, 0.2)
-        assert not backend.connection.is_loading([str(UUID(int=0))], 60), "others tell that it is gone"
+def test_collection_is_loading_until_the_server_answered_for_it_once(backend: Collections) -> None:
+    uuids = [backend.open("docs", MODEL)[1]]
+    with stopped(backend):
+        assert not backend.connection.is_loading([], 0.2)
+        assert backend.connection.is_loading(uuids, 0.2)
+    assert not backend.connection.is_loading(uuids, 60)
+    with stopped(backend):
+        assert not backend.connection.is_loading(uuids, 0.2)
+    os.kill(server_of(backend).pid, signal.SIGKILL)
+    assert backend.connection.revive() is not None
+    with stopped(backend):
+        assert backend.connection.is_loading(uuids, 0.2)
+    assert not backend.connection.is_loading([str(UUID(int=0))], 60), "others tell that it is gone"
 
 
 def test_server_that_cannot_start_is_retried_and_logged_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: Collections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingestor")
     monkeypatch.setattr(chroma_server, "OBSERVE_EVERY", 0.0)
-    with chroma(tmp_path) as backend:
-        opened(backend).upsert(many(20))
-        server_of(backend).stop()
-        caplog.clear()
-        with monkeypatch.context() as patched:
-            for error in (NeedsHuman("the port is taken"), OSError("no space")):
-                patched.setattr(server_of(backend), "start", lambda error=error: fail(error))
-                for _ in range(3):
-                    backend.connection.tick()
-        assert [record.message.split(": ")[-1] for record in caplog.records] == [
-            *("not started", "the port is taken", "no space")
-        ]
-        backend.connection.tick()
-        assert caplog.records[-1].message == "Chroma is up again"
-        assert opened(backend).count() == 20
+    opened(backend).upsert(many(20))
+    server_of(backend).stop()
+    caplog.clear()
+    with monkeypatch.context() as patched:
+        for error in (NeedsHuman("the port is taken"), OSError("no space")):
+            patched.setattr(server_of(backend), "start", lambda error=error: fail(error))
+            for _ in range(3):
+                backend.connection.tick()
+    assert [record.message.split(": ")[-1] for record in caplog.records] == [
+        *("not started", "the port is taken", "no space")
+    ]
+    backend.connection.tick()
+    assert caplog.records[-1].message == "Chroma is up again"
+    assert opened(backend).count() == 20
 
 
 def die(backend: Collections, number: int) -> None:
@@ -206,8 +209,11 @@ def die(backend: Collections, number: int) -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, *(pytest.param(number, marks=pytest.mark.slow) for number in (11, 15))]
 )
-def test_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
+def test_sound_collection_is_never_taken_for_torn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """Killed by others it is not even suspected; and a suspected one is asked first."""
+    monkeypatch.setattr(supervision, "DEATHS", 2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         for _ in range(supervision.DEATHS + 1):
@@ -260,17 +266,16 @@ def test_server_that_is_killed_while_it_starts_is_started_again(
 
 
 def test_check_restores_settings_that_another_program_changed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    backend: Collections, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with chroma(tmp_path) as backend:
-        index, client = opened(backend), backend.connection.client
-        client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
-        with monkeypatch.context() as refusing:
-            refused = Refused("not that setting", "InvalidArgumentError", 400)
-            refusing.setattr(client, "change_collection", lambda *_: fail(refused))
-            assert backend.reach_problem("docs") is None
-        assert "its settings, and they cannot be restored: not that setting" in caplog.text
-        assert "now restored" not in caplog.text
+    index, client = opened(backend), backend.connection.client
+    client.change_collection(UUID(index.uuid), "configuration", {"hnsw": {"ef_search": 1}})
+    with monkeypatch.context() as refusing:
+        refused = Refused("not that setting", "InvalidArgumentError", 400)
+        refusing.setattr(client, "change_collection", lambda *_: fail(refused))
         assert backend.reach_problem("docs") is None
-        assert "now restored: ef_search is 1, not 400" in caplog.text
-        assert client.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400
+    assert "its settings, and they cannot be restored: not that setting" in caplog.text
+    assert "now restored" not in caplog.text
+    assert backend.reach_problem("docs") is None
+    assert "now restored: ef_search is 1, not 400" in caplog.text
+    assert client.get_collection("docs").configuration_json["hnsw"]["ef_search"] == 400

@@ -28,7 +28,7 @@ def prepared_by(world: World) -> list[Job]:
     return jobs
 
 
-@pytest.mark.parametrize("pace", [1, 7, 40])
+@pytest.mark.parametrize("pace", [1, pytest.param(7, marks=pytest.mark.slow), 40])
 def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path, pace: int) -> None:
     """However many documents are prepared at the same time: each is cut for all that were read before."""
     random, files = Random(1), dict[str, str]()

@@ -125,8 +125,9 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
 def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {f"{number:02}": lines(number, 50) for number in range(30)}
-    world = settled_world(tmp_path, {**files, "large": lines("l", 1000), "other": "x"})
+    monkeypatch.setattr(writer, "SLICE", 60)
+    files = {f"{number:02}": lines(number, 10) for number in range(30)}
+    world = settled_world(tmp_path, {**files, "large": lines("l", 200), "other": "x"})
     for key in (*files, "large"):
         world.files.delete(key)
     world.files.accepted = True
@@ -140,9 +141,9 @@ def test_records_of_removed_documents_are_deleted_a_slice_at_a_time(
         world.engine_step()
         slices.append(len(dropped) - before)
     assert max(slices) <= writer.SLICE
-    assert len(dropped) == 2500
+    assert len(dropped) == 500
     assert world.engine.writer.counts.tally()["removed"] == 31
-    assert world.engine.writer.counts.records["dropped"] == 2500
+    assert world.engine.writer.counts.records["dropped"] == 500
     end(world)
 
 
@@ -151,7 +152,7 @@ def test_documents_are_prepared_during_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collective: bool
 ) -> None:
     """More than there are workers; also of a strategy whose cuts depend on all documents."""
-    world = world_of(tmp_path, dict.fromkeys(map(str, range(80)), "a line"), ahead=30, collective=collective)
+    world = world_of(tmp_path, dict.fromkeys(map(str, range(40)), "a line"), ahead=30, collective=collective)
     meanwhile, upsert = list[int](), MemoryIndex.upsert
     world.engine.pool = world.engine.scanner.pool = pool = Pool(4)
 
@@ -167,7 +168,7 @@ def test_documents_are_prepared_during_a_write(
 
     def is_done() -> bool:
         world.engine.step(0.05)
-        return len(with_records(world)) == 80
+        return len(with_records(world)) == 40
 
     wait(is_done, every=0)
     pool.close()
