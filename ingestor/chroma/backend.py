@@ -17,7 +17,7 @@ from uuid import UUID
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
 from ingestor.chroma.connection import ChromaConnection, connect_to_chroma
-from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.index import ChromaIndex, probe, restore_reach
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma
@@ -418,7 +418,8 @@ class Collections:
     def reach_problem(self, name: ChromaName) -> str | None:
         """Return why search misses too many records of a collection; None if search finds enough of them.
 
-        Each call examines another sample of records. It also restores settings that somebody else changed.
+        Each call examines another sample of records, and writes few missed ones again. It also restores
+        settings that somebody else changed.
         """
         index = self.find(name)
         if index is None:
@@ -432,7 +433,7 @@ class Collections:
                     extra=event("collection_changed_elsewhere", collection=str(name)),
                 )
         self._checks += 1
-        return probe(index, self._checks)
+        return restore_reach(index, self._checks)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Examine our server after a request for a collection failed, and restart it if necessary.

@@ -433,14 +433,37 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     sample follows. Raises Torn, Gone, or Transient if Chroma does not answer. If our server dies during the
     call, the collection cannot be loaded.
     """
-    for size in (SAMPLE, CLOSER):
-        records = _sample(index, size, turn)
-        lost = unreachable(index, records)
-        if not lost:
-            return None
-    if len(lost) <= OUT_OF_REACH * len(records):
+    if not _find_lost(index, SAMPLE, turn)[0]:
         return None
-    share = f"{len(lost)} of {quantity(len(records), 'record')}"
+    return _judge_reach(*_find_lost(index, CLOSER, turn))
+
+
+def restore_reach(index: ChromaIndex, turn: int) -> str | None:
+    """Write records again that search misses. Return why search still misses too many; None if it does not.
+
+    Of a small collection all records are examined, of a larger one those that ``probe`` examines. Many lost
+    records are not written again, since then the graph is damaged.
+    """
+    if index.count() > CLOSER and not _find_lost(index, SAMPLE, turn)[0]:
+        return None
+    lost, examined = _find_lost(index, CLOSER, turn)
+    if 0 < len(lost) <= FEW:
+        index.upsert(index.read(lost, vectors=True))
+        lost, examined = _find_lost(index, CLOSER, turn)
+    return _judge_reach(lost, examined)
+
+
+def _find_lost(index: ChromaIndex, size: int, turn: int) -> tuple[list[RecordId], int]:
+    """Return which records of a sample search misses, and how many records the sample has."""
+    records = _sample(index, size, turn)
+    return unreachable(index, records), len(records)
+
+
+def _judge_reach(lost: Sequence[RecordId], examined: int) -> str | None:
+    """Return why a collection with these lost records is not healthy; None if it may miss so many."""
+    if len(lost) <= OUT_OF_REACH * examined:
+        return None
+    share = f"{len(lost)} of {quantity(examined, 'record')}"
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 

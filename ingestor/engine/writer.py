@@ -22,6 +22,7 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, TypeVar
 
+from ingestor.chroma.index import unreachable
 from ingestor.core.backend import Home, generation_of, judge, stamp
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
@@ -366,11 +367,13 @@ def write(
     others = {key for each in metas for key in each} - KEYS
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
     extra_keys = note_keys(journal, batch[0].entry.collection, others)
-    upserts = _slices([record for prepared in batch for record in _to_write(prepared, extra_keys)])
+    records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
+    replaces = any(prepared.added < len(prepared.records) for prepared in batch)
     patches = _slices([patch for prepared in batch for patch in prepared.patches])
     drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
     requests = [
-        *(partial(index.upsert, some) for some in upserts),
+        *(partial(index.upsert, some) for some in _slices(records)),
+        *(partial(_write_missed, index, some) for some in _slices(records) if replaces),
         *(partial(index.patch, [(id_, _pad(meta, extra_keys)) for id_, meta in some]) for some in patches),
         *(partial(index.drop, some) for some in drops),
     ]
@@ -386,6 +389,16 @@ def write(
     if renewal is not None and len(requests) > 1:
         renewal = renew(journal, index, renewal, home)
     journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
+
+
+def _write_missed(index: Index, records: Sequence[Record]) -> None:
+    """Write those records again that search does not find by their own vectors.
+
+    Chroma's graph reaches some records only from a similar one. If the same write replaces that one, search
+    misses them until they are written again.
+    """
+    if missed := {*unreachable(index, records)}:
+        index.upsert([record for record in records if record.id in missed])
 
 
 def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home) -> tuple[list[Entry], int]:

@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import index as chroma_index
-from ingestor.chroma.index import DEEP, FEW, NEAR, NEAREST, ChromaIndex, WritePace, unreachable
+from ingestor.chroma.index import (
+    CLOSER,
+    DEEP,
+    FEW,
+    NEAR,
+    NEAREST,
+    ChromaIndex,
+    WritePace,
+    restore_reach,
+    unreachable,
+)
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.ports import BadDocument
@@ -196,6 +206,15 @@ class Hiding(MemoryIndex):
 
     depths: Mapping[RecordId, int] = field(default_factory=dict)
     looked_up: list[RecordId] = field(default_factory=list)
+    written: list[RecordId] = field(default_factory=list)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        super().upsert(records)
+        self.written += [each.id for each in records]
+        self.depths = {id_: depth for id_, depth in self.depths.items() if id_ not in self.written}
+
+    def sample(self, offset: int, size: int) -> list[Record]:
+        return [*self.records.values()][offset : offset + size]
 
     def nearest(
         self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
@@ -241,3 +260,23 @@ def test_index_that_answers_nothing_finds_nothing() -> None:
     index = Hiding({one.id: one for one in many(3)}, depths=dict.fromkeys([one.id for one in many(3)], NEVER))
     assert unreachable(index, many(3)) == [one.id for one in many(3)]
     assert unreachable(index, []) == []
+
+
+@pytest.mark.parametrize(("records", "lost"), [(CLOSER, 1), (300, FEW), (CLOSER + 100, 1)])
+def test_few_lost_records_are_written_again(records: int, lost: int) -> None:
+    everything = many(records)
+    depths = {one.id: NEVER for one in everything[:lost]}
+    index = Hiding({one.id: one for one in everything}, depths=depths)
+    assert restore_reach(index, 0) is None  # type: ignore[arg-type]
+    assert index.written == [*depths]
+    assert restore_reach(index, 0) is None  # type: ignore[arg-type]
+    assert index.written == [*depths], "nothing is lost any more"
+
+
+def test_many_lost_records_are_reported_and_not_written() -> None:
+    everything = many(100)
+    depths = {one.id: NEVER for one in everything[: FEW + 1]}
+    index = Hiding({one.id: one for one in everything}, depths=depths)
+    words = f"search does not find {FEW + 1} of 100 records by their own vectors, such as {everything[0].id}"
+    assert restore_reach(index, 0) == words  # type: ignore[arg-type]
+    assert index.written == []

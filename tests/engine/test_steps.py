@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from ingestor.engine import flight, writer
 from ingestor.engine.flight import BEING_PREPARED, BEING_WRITTEN
 from ingestor.engine.workers import BEGUN, Pool
-from ingestor.model import Record, RecordId
+from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.state.sources import LastListing, SourceRows
 from tests.engine.worlds import end, settled_world, with_records, withhold, world_of
 from tests.memory_index import MemoryIndex
@@ -174,3 +175,36 @@ def test_documents_are_prepared_during_a_write(
     pool.close()
     world.end()
     assert max(meanwhile) > 4
+
+
+@dataclass(slots=True)
+class Losing(MemoryIndex):
+    """Search misses the last new record of each write, until the record is written again."""
+
+    lost: set[RecordId] = field(default_factory=set)
+    searched: int = 0
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        new = [record.id for record in records if record.id not in self.records]
+        self.lost = {*self.lost - {record.id for record in records}, *new[-1:]}
+        MemoryIndex.upsert(self, records)
+
+    def nearest(
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        self.searched += 1
+        answers = MemoryIndex.nearest(self, vectors, n, where)
+        return [[hit for hit in hits if hit[0] not in self.lost] for hits in answers]
+
+
+def test_record_lost_to_search_while_others_are_replaced_is_written_again(tmp_path: Path) -> None:
+    world = settled_world(tmp_path, {"a": "one\ntwo"})
+    collection = world.shelves.collections["docs"][0]
+    collection.inner = index = Losing(collection.inner.records, collection.inner.noted)
+    world.files.write("b", "five\nsix")
+    world.settle()
+    assert (len(index.lost), index.searched) == (2, 0), "a write of new records alone is not checked"
+    world.files.write("a", "three\nfour\nseven")
+    world.settle()
+    assert (len(index.lost), index.searched > 0) == (2, True), "the new record of a was written twice"
+    end(world)
