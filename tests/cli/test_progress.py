@@ -200,3 +200,10 @@ def test_daemon_names_the_next_step_at_its_first_rest(
 ) -> None:
     greet(Ready(("docs",), records, 0, (), 1.0, "", "", question), Path("config.yaml"))
     assert words in capsys.readouterr().err
+
+
+def test_daemon_whose_source_cannot_be_listed_promises_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    greet(Ready(("docs",), 0, 0, ("notes",), 1.0, "", "", None), Path("config.yaml"))
+    printed = capsys.readouterr().err
+    assert "not fully listed: notes" in printed
+    assert "No documents to index yet" not in printed

@@ -161,7 +161,7 @@ def greet(ready: Ready, config: Path) -> None:
         err.print(
             f"  {command(f'query {quote(ready.question)}{name}', config)}\n", style="cyan", markup=False
         )
-    elif not ready.records:
+    elif not ready.records and not ready.unseen:
         err.print("No documents to index yet: new documents are indexed as they appear.")
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
