@@ -51,6 +51,18 @@ def test_readme_is_short_with_short_lines_and_narrow_tables() -> None:
     assert [line for line in lines if line.startswith("|") and line.count("|") > 3] == []
 
 
+def test_every_table_has_a_head_after_each_blank_line() -> None:
+    """A blank line ends a table: rows after it are shown as plain text."""
+    torn = []
+    for page in PAGES:
+        text = re.sub(r"(?ms)^```.*?^```", "", page.read_text("utf-8"))
+        for block in text.split("\n\n"):
+            rows = [line for line in block.strip().splitlines() if line.startswith("|")]
+            if rows and not re.fullmatch(r"\|(?: *:?-+:? *\|)+", rows[min(1, len(rows) - 1)]):
+                torn.append(f"{page.name}: {rows[0]}")
+    assert torn == []
+
+
 def test_tables_have_at_most_three_columns() -> None:
     """Except for the matrix of SECURITY.md, whose cells are links."""
     wide = []
