@@ -182,7 +182,7 @@ class Git:
                 f"{item.uri} is not in the clone any more, the next scan lists it again: {error}"
             ) from error
         if data.startswith(_LFS):
-            raise BadDocument(f"{item.uri} is stored in Git LFS, which is not supported: exclude it")
+            raise BadDocument("stored in Git LFS, which is not supported: exclude it")
         return Blob(data, item.key.rpartition("/")[2])
 
     def _last_touches(self, commit: str, entries: Sequence[bytes]) -> Touches:

@@ -49,7 +49,7 @@ def check_size(item: Item, size: int | None, most: int, remedy: str = "raise `ma
     ``max_size``.
     """
     if size is not None and size > most:
-        raise BadDocument(f"{item.uri} has {size:,} bytes, more than max_size ({most:,}): {remedy}")
+        raise BadDocument(f"{size:,} bytes are more than max_size ({most:,}): {remedy}")
 
 
 OR_EXCLUDE = "raise `max_size`, or exclude the file"

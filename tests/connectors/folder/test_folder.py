@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.folder.connector import EVERY, Folder, FolderOptions, Growing
+from ingestor.core.errors import shorten
 from ingestor.model import Item
 from ingestor.ports import BadDocument, Connector, NeedsHuman, Scoped, Stale, Transient, Watchable
 from ingestor.registry import find
@@ -182,9 +183,10 @@ def test_file_below_longest_path_is_fetched(world: FolderWorld) -> None:
 def test_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) -> None:
     with (world.root / "big.md").open("wb") as stream:
         stream.truncate(10**12)
-    message = r"big\.md has 1,000,000,000,000 bytes, more than max_size \(50,000,000"
-    with pytest.raises(BadDocument, match=message):
+    message = r"1,000,000,000,000 bytes are more than max_size \(50,000,000"
+    with pytest.raises(BadDocument, match=message) as refused:
         world.connector.fetch(*world.connector.scan())
+    assert "raise `max_size`" in shorten(str(refused.value), 70), "a log line has room for the remedy"
 
 
 # -- versions and reading

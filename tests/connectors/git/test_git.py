@@ -123,7 +123,7 @@ def test_large_and_lfs_files_are_refused(world: GitWorld) -> None:
     world.put("lfs.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     connector = opened(world.root, max_size=1000)
     items = listed(connector)
-    with pytest.raises(BadDocument, match=r"2,000 bytes, more than max_size \(1,000"):
+    with pytest.raises(BadDocument, match=r"2,000 bytes are more than max_size \(1,000"):
         connector.fetch(items["large.bin"])
     with pytest.raises(BadDocument, match="Git LFS"):
         connector.fetch(items["lfs.bin"])

@@ -110,10 +110,10 @@ def test_folder_that_is_open_is_opened_again_before_a_message_is_missed() -> Non
 def test_too_large_message_is_not_downloaded() -> None:
     with scripted() as server:
         connector = server.connector(max_size=8)
-        with pytest.raises(BadDocument, match=r"9 bytes, more than max_size \(8"):
+        with pytest.raises(BadDocument, match=r"9 bytes are more than max_size \(8"):
             connector.fetch(listed(connector)[KEY])
         assert not any("BODY" in command for command in server.heard)
-        with pytest.raises(BadDocument, match=r"9 bytes, more than max_size \(8"):
+        with pytest.raises(BadDocument, match=r"9 bytes are more than max_size \(8"):
             connector.fetch(Item(KEY, "17/7", "imap://x", None))
 
 

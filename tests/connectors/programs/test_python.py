@@ -160,7 +160,7 @@ def test_code_with_side_effects_runs_in_its_own_process(capfd: pytest.CaptureFix
 def test_document_over_max_size_is_refused() -> None:
     connector = giving({"key": "a", "text": "x" * 11}, max_size=10)
     [item] = connector.scan()
-    with pytest.raises(BadDocument, match=r"11 bytes, more than max_size \(10"):
+    with pytest.raises(BadDocument, match=r"11 bytes are more than max_size \(10"):
         connector.fetch(item)
 
 

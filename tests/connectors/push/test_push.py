@@ -176,7 +176,7 @@ def test_invalid_metadata_is_refused(here: Watch, field: str) -> None:
 def test_document_grown_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     PushStore(tmp_path).put("a", b"x" * 11, None, ())
     of = connector(tmp_path, max_size=10)
-    with pytest.raises(BadDocument, match=r"11 bytes, more than max_size \(10"):
+    with pytest.raises(BadDocument, match=r"11 bytes are more than max_size \(10"):
         of.fetch(*of.scan())
     with pytest.raises(Stale):
         of.fetch(Item("a", "1", "a"))

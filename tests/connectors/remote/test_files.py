@@ -66,7 +66,7 @@ def test_too_large_a_file_is_not_read(world: StoreWorld, broken: Broken) -> None
     connector = Files(FilesOptions.model_validate({**world.source, "max_size": 1000}))
     item = listed(connector)["a.md"]
     broken.calls.clear()
-    with pytest.raises(BadDocument, match=r"2,000 bytes, more than max_size \(1,000"):
+    with pytest.raises(BadDocument, match=r"2,000 bytes are more than max_size \(1,000"):
         connector.fetch(item)
     assert broken.calls == []
 

@@ -306,7 +306,7 @@ def test_row_of_many_megabytes_fails_alone(tmp_path: Path) -> None:
     world.put("large.md", b"x" * 60_000_000)
     world.put("a.md", b"sound")
     items = listed(world.connector)
-    with pytest.raises(BadDocument, match=r"60,000,000 bytes, more than max_size \(1,000,000"):
+    with pytest.raises(BadDocument, match=r"60,000,000 bytes are more than max_size \(1,000,000"):
         world.connector.fetch(items["large.md"])
     assert world.connector.fetch(items["a.md"]).data == b"sound"
     world.put("k" * 10_000_000, b"x")
