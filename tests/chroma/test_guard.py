@@ -305,9 +305,9 @@ def memory(pid: int) -> int:
 
 
 def test_client_that_does_not_read_takes_no_memory(open_server: ChromaServer) -> None:
-    """It asks for one answer after the other: 400 MB in all."""
+    """It asks for one answer after the other: 200 MB in all."""
     docs = client(open_server.port, open_server.secret).get_or_create_collection("unread")
-    docs.upsert(["a"], embeddings=[[1.0]], documents=["x" * 4_000_000])
+    docs.upsert(["a"], embeddings=[[1.0]], documents=["x" * 2_000_000])
     body = json.dumps({"ids": ["a"]}).encode()
     path = b"%b/%b/get" % (COLLECTIONS, str(docs.id).encode())
     asked = post(b"Content-Length: %d" % len(body), path=path, body=body)

@@ -52,6 +52,20 @@ def test_documents_are_not_begun_while_full_batches_wait(
     world.end()
 
 
+def test_due_documents_are_not_queried_while_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, queries = world_of(tmp_path, {"hangs": "a line"}), list[object]()
+    withhold(world, lambda key: True)
+    for _ in range(4):
+        world.engine_step()
+    monkeypatch.setattr(world.engine.backlog, "queue", lambda *given: (queries.append(given), [])[1])
+    for _ in range(4):
+        world.engine_step()
+    assert queries == []
+    world.end()
+
+
 @pytest.mark.parametrize("collective", [False, True])
 def test_cost_of_a_step_does_not_grow_with_waiting_documents(tmp_path: Path, collective: bool) -> None:
     few, many = (_calls(tmp_path / f"{number}", number, collective=collective) for number in (20, 100))
