@@ -70,13 +70,15 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     assert found["recommendation"]["options"].items() <= options.items()
 
 
-def test_options_that_all_strategies_have_are_compared(samples: Project, ask: Ask) -> None:
+def test_options_that_all_strategies_have_are_compared_without_a_model(ask: Ask, endpoint: Endpoint) -> None:
     """What is embedded before a chunk, and how much of its neighbours' vectors it has, in the same chunks."""
     same = "recursive:size=100:context"
     names = [f"{same}=none", f"{same}=headings", f"{same}=none:neighbours=0.3"]
     words = ("evaluate", "--json", "--make", "60", "--strategies", ",".join(names))
     found = answered(ask(*words))
     assert found == {**answered(ask(*words)), "strategies": found["strategies"]}  # less the seconds
+    assert endpoint.calls == 0, "the config has a language model, which nobody asked for"
+    assert (found["judged"], found["language_model"], found["strategies"][0]["judged"]) == (None, None, None)
     assert len({each["chunks"] for each in found["strategies"]}) == 1
     assert len({each["recall_n5"] for each in found["strategies"]}) == 3
 

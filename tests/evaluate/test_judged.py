@@ -189,9 +189,3 @@ def test_judge_biased_or_malformed_is_detected(samples: Project, ask: Ask) -> No
         json.dumps(body["messages"][:2]) for body in endpoint.bodies if "You judge" in str(body["messages"])
     ]
     assert max(map(asked.count, asked)) == 2  # an invalid verdict is asked for once more
-
-
-def test_evaluate_without_option_requests_no_model(ask: Ask, endpoint: Endpoint) -> None:
-    found = evaluation(ask)
-    assert endpoint.calls == 0
-    assert (found["judged"], found["language_model"], found["strategies"][0]["judged"]) == (None, None, None)

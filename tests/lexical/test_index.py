@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.lexical import index as lexical_index
@@ -20,6 +20,7 @@ from ingestor.lexical.ranking import rank_by_words
 from ingestor.lexical.terms import question_words
 from ingestor.model import RecordId
 from tests.chroma.laws import record
+from tests.examples import examples
 from tests.lexical.worlds import kept, opened, wanted
 
 WORDS = ["the", "of", "record", "ERR_4711", "Häuser", "index", "v1.2.3", "書庫", "a.b", "x", "C++", "d->e"]
@@ -63,7 +64,7 @@ def rarest(db: sqlite3.Connection, question: str, bound: int) -> set[str]:
     return {term for at, ((_, term), sum_) in enumerate(pairs) if not at or sum_ <= bound}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(160)
 @given(
     STEPS,
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join),

@@ -62,7 +62,7 @@ def library(folder, texts):
     )
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
+@pytest.fixture(scope="module", params=["float32", pytest.param("bfloat16", marks=pytest.mark.slow), "int8"])
 def precision(request):
     if request.param == "bfloat16" and not engines.multiplies_bfloat16():
         pytest.skip("this processor has no bfloat16")
