@@ -113,7 +113,7 @@ KINDS = {
     ),
     **{
         strategy: Kind(
-            lambda seed: {"collective": True}, [1], 2, [0, *range(2, 60)], 150, bounds_of(strategy),
+            lambda seed: {"collective": True}, (), 0, range(60), 150, bounds_of(strategy),
         )
         for strategy in STRATEGIES
     },
