@@ -88,7 +88,7 @@ def _umask_as_before() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def forked_chroma() -> Iterator[None]:
     """Fork every Chroma of a module's tests; other modules of the same process start it as people do."""
-    from tests.e2e.forked_chroma import from_server
+    from tests.e2e.forked import from_server
 
     with from_server():
         yield

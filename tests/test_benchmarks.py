@@ -2,28 +2,23 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from benchmarks import financebench, race
 from benchmarks.__main__ import NAMES
 from benchmarks._needs import Missing
 from benchmarks.scale import growth
-from ingestor.cli.main import app
 from ingestor.search.values import MODES
 from tests.parsers.files import pdf
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 # Numbers that make each small. What is not here needs data that the tests make, or is run by its own test.
 MINIATURES = {
@@ -41,7 +36,7 @@ OWN_DATA = {
 
 
 def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end. What takes too long is killed with all that it started."""
+    """Run a benchmark to its end. What takes too long is killed with all that it started."""
     words = [sys.executable, "-m", "benchmarks", name, *map(str, numbers)]
     with subprocess.Popen(
         words, cwd=ROOT, env={**os.environ, **environment}, text=True, start_new_session=True,
@@ -106,37 +101,33 @@ def corpora(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def part(name: str, mark: str = "") -> str:
+    lines = "".join(f"In {name} stone {stone} turns slowly, and its grain is sold.\n" for stone in range(9))
+    return f"{mark}The part of {name}\n{'=' * 40}\n\n{lines}"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_pipelines_are_compared_on_every_corpus(tmp_path: Path, corpora: Path) -> None:
     """Two manuals, and an FAQ with two questions, of which the answer to one links to a section."""
-    numbers = ("first", "second", "third", "fourth", "fifth", "sixth")
     manuals = [tmp_path / "manuals" / name for name in ("a", "b")]
+    faq = tmp_path / "stones" / "faq"
+    for folder in (*manuals, faq):
+        folder.mkdir(parents=True)
     for folder in manuals:
         parts = [
-            f"The {n} {folder.name}-part\n{'=' * 24}\n\n"
-            + "".join(
-                f"In the {n} mill of {folder.name} stone {stone * 7} turns slowly, and its grain is sold.\n"
-                for stone in range(9)
-            )
-            for n in numbers
+            part(f"the {n} mill of {folder.name}")
+            for n in ("first", "second", "third", "fourth", "fifth", "sixth")
         ]
-        folder.mkdir(parents=True)
         (folder / "manual.rst").write_text("\n\n".join(parts))
-    parts = [
-        f".. _part-{n}:\n\nThe {n}th part\n{'=' * 20}\n\n"
-        + "\n".join(f"In part {n} stone {stone} turns slowly, and its grain is sold." for stone in range(9))
-        for n in range(40)
-    ]
-    answering = tmp_path / "stones"
-    (answering / "faq").mkdir(parents=True)
-    (answering / "manual.rst").write_text("\n\n".join(parts))
-    (answering / "faq" / "stones.rst").write_text(
+    parts = [part(f"part {n}", f".. _part-{n}:\n\n") for n in range(40)]
+    (faq.parent / "manual.rst").write_text("\n\n".join(parts))
+    (faq / "stones.rst").write_text(
         f"How many stones turn?\n{'=' * 21}\n\nNine: see :ref:`a part <part-7>` and :ref:`part-none`.\n\n"
         f"Who buys all the grain?\n{'=' * 23}\n\nNobody knows.\n"
     )
     done = benchmark(
-        "found", 400, INGESTOR_MANUALS=os.pathsep.join(map(str, manuals)), INGESTOR_FAQS=str(answering),
+        "found", 400, INGESTOR_MANUALS=os.pathsep.join(map(str, manuals)), INGESTOR_FAQS=str(faq.parent),
         INGESTOR_CHUNKING_EVAL=str(corpora),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -182,82 +173,33 @@ def test_financebench_finds_pages_of_filings_and_explains_misses(
 
     monkeypatch.setattr(financebench, "environment", no_network)
     monkeypatch.setattr(financebench, "KEPT", tmp_path / "kept")
-    financebench._model.cache_clear()
     (tmp_path / "pdfs").mkdir()
     rows = []
     for name, sold, evidence in (
         ("MILL_2021_10K", "stones", "words of another report altogether"),
         ("BOAT_2000_10K", "sails", "sells sails in Oslo"),
     ):
-        pages = [
-            [(50, 700, 10, f"The company sells {sold} in {place} and nowhere else in this year.")]
-            for place in ("Bern", "Oslo", "Rome")
-        ]
+        line = f"The company sells {sold} in {{}} and nowhere else in this year."
+        pages = [[(50, 700, 10, line.format(place))] for place in ("Bern", "Oslo", "Rome")]
         (tmp_path / "pdfs" / f"{name}.pdf").write_bytes(pdf(pages))
         where = {"evidence_text": evidence, "evidence_page_num": 1, "doc_name": name}
         rows.append({"doc_name": name, "question": f"Are {sold} sold in Oslo?", "evidence": [where]})
     (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    financebench.main(str(tmp_path))
-    default = capsys.readouterr().out
+    financebench._model.cache_clear()
     financebench.main(str(tmp_path), 100, "all")
     financebench._model.cache_clear()
     out = capsys.readouterr().out
-    assert all(f"changepoint, {way}" in default for way in MODES)
-    assert "structure" not in default
-    assert "context in front" not in default
-    assert "2 filings, 100 % of their pages; 2 questions" in out
-    assert "LangChain's pipeline is left out" in out
     ways = [f"{one}, {way}" for one in financebench.STRATEGIES for way in MODES]
-    assert all(way in out for way in ways)
-    assert "reader: Are stones sold in Oslo? [MILL_2021_10K page 1]" in out
-    assert all(
-        f"\n{part} " in out
-        for part in ("context in front", "words of the page", "our reader: pdfium's lines")
-    )
-    assert all(f"{half}: {number} question" in out for half, number in (("held out", 1), ("development", 1)))
+    parts = ("context in front", "words of the page", "our reader: pdfium's lines")
+    for words in (
+        "2 filings, 100 % of their pages; 2 questions", "LangChain's pipeline is left out", *ways,
+        "reader: Are stones sold in Oslo? [MILL_2021_10K page 1]", *(f"\n{each} " for each in parts),
+        "held out: 1 question", "development: 1 question",
+    ):  # fmt: skip
+        assert words in out
     assert "Are sails sold" not in out
 
 
 def test_financebench_without_filings_names_the_missing_files(tmp_path: Path) -> None:
     with pytest.raises(Missing, match=r"has no pdfs/\*\.pdf and questions\.jsonl"):
         financebench.main(str(tmp_path))
-
-
-# --- what docs name -----------------------------------------------------------------------------------------
-
-
-def code_of(page: Path) -> list[str]:
-    """Lines of shell blocks, and what stands between backticks."""
-    text = page.read_text("utf-8")
-    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = [
-        line.partition("#")[0].strip().removeprefix("$ ") for block in blocks for line in block.splitlines()
-    ]
-    outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    return [*filter(None, lines), *(" ".join(said.split()) for said in re.findall(r"`([^`]+)`", outside))]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_benchmarks_and_targets_that_docs_name_exist(page: Path) -> None:
-    code = code_of(page)
-    benchmarks = {name for line in code for name in re.findall(r"-m benchmarks (\w+)", line)}
-    assert benchmarks <= set(NAMES)
-    targets = {name for line in code for name in re.findall(r"^make ([a-z-]+)", line)}
-    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_and_options_that_docs_name_exist(page: Path) -> None:
-    group: Any = typer.main.get_command(app)
-    for line in code_of(page):
-        words = re.split(r"[;|&<>]", line)[0].split()
-        if len(words) < 2 or words[0].rpartition("/")[2] != "ingestor" or not words[1].isalpha():
-            continue
-        assert words[1] in group.commands, f"{page.name}: {line}"
-        options = {word.partition("=")[0].rstrip("`,.)") for word in words[2:] if re.match(r"--?[a-z]", word)}
-        assert options <= options_of(group.commands[words[1]]), f"{page.name}: {line}"
-
-
-def options_of(command: Any) -> set[str]:
-    named = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
-    return {*named, "--help", "-h"}

@@ -16,7 +16,7 @@ MAY_READ_ONE = {
     "chunkers/golden/texts/pump.py": "is a text that is cut",
     "connectors/laws.py": "waits, with a bound of minutes",
     "connectors/servers.py": "waits, with a bound of a minute",
-    "e2e/forked_chroma.py": "waits as subprocess.Popen does",
+    "e2e/forked.py": "waits as subprocess.Popen does",
     "e2e/test_first_steps.py": "waits, with a bound of minutes",
     "e2e/test_hostile_corpus.py": "the slow test whose subject is time",
     "e2e/test_soak.py": "lives and storms of a given length",

@@ -27,9 +27,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     (project.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
     daemon: Daemon = project.start()
     try:
-        wait(
-            lambda: project.settled(1) if "in_step" in daemon.said() or "In step" in daemon.said() else False
-        )
+        wait(lambda: "In step" in daemon.said() and project.settled(1))
         yield project
     finally:
         daemon.kill()
@@ -41,10 +39,6 @@ def ran(python: str | Path, project: Project, example: str, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def service_port(project: Project) -> str:
-    return str(project.settings["http"]["port"])
 
 
 def test_assistant_lists_tools_and_finds_the_passage(project: Project) -> None:
@@ -60,14 +54,25 @@ def test_query_from_outside_finds_the_passage(project: Project) -> None:
     assert ANSWER in said
 
 
+READERS = {
+    "langchain_agent.py": ("chromadb==1.5.9", "langchain-chroma==1.1.0"),
+    "llamaindex_query_engine.py": (
+        "chromadb==1.5.9", "llama-index-core==0.14.25", "llama-index-vector-stores-chroma==0.6.0",
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_tool_of_a_langchain_agent_cites_the_passage(project: Project) -> None:
-    python = readers("chromadb==1.5.9", "langchain-chroma==1.1.0")
-    said = ran(python, project, "langchain_agent.py", QUESTION, "--port", str(project.port))
-    assert ANSWER in said
-    assert "[1] " in said
-    assert "handbook.md:1 How long may I keep a book?" in said
+@pytest.mark.parametrize("example", READERS)
+def test_example_in_an_environment_of_its_own_finds_the_passage(project: Project, example: str) -> None:
+    ports = ["--port", str(project.port)]
+    if example.startswith("llama"):
+        ports += ["--service-port", str(project.settings["http"]["port"])]
+    printed = ran(readers(*READERS[example]), project, example, QUESTION, *ports)
+    assert ANSWER in printed
+    cited = ("[1] ", "handbook.md:1 How long may I keep a book?")
+    assert example.startswith("llama") or all(words in printed for words in cited)
 
 
 AGENT = """
@@ -119,13 +124,8 @@ def test_langchain_agent_calls_the_tool_and_answers_from_the_passage(
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_typescript_reader_is_typed_and_cites_the_passage(project: Project) -> None:
-    packages = [
-        "chromadb@3.5.0",
-        "@chroma-core/huggingface-server@0.1.8",
-        "tsx@4",
-        "typescript@5",
-        "@types/node@20",
-    ]
+    packages = ["chromadb@3.5.0", "@chroma-core/huggingface-server@0.1.8"]
+    packages += ["tsx@4", "typescript@5", "@types/node@20"]
     home = CACHE / "npm"
     ready = home / "made-for"
     if not ready.exists() or ready.read_text() != repr(packages):
@@ -158,11 +158,21 @@ def test_typescript_reader_is_typed_and_cites_the_passage(project: Project) -> N
     assert "handbook.md:1 How long may I keep a book?" in said.stdout
 
 
+def printed_beside_examples(folder: Path, python: Path, program: str, **environment: str) -> str:
+    """Run a program in the folder of the examples, with a project of its own and no daemon."""
+    own = Project(folder, {"chroma": {"path": "./chroma", "embedded": True}})
+    (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
+    given = {**os.environ, "INGESTOR_CONFIG": str(own.config), **environment}
+    done = subprocess.run(
+        [python, "-c", program], cwd=EXAMPLES, env=given, capture_output=True, text=True, timeout=3000
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_dagster_sync_materializes_the_collection_and_checks_it(tmp_path: Path) -> None:
-    own = Project(tmp_path, {"chroma": {"path": "./chroma", "embedded": True}})
-    (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
     program = """
 import dagster as dg
 from dagster_sync import collection, equals_its_sources
@@ -171,38 +181,17 @@ done = dg.materialize([collection, equals_its_sources], instance=dg.DagsterInsta
 print(done.success, done.get_asset_check_evaluations()[0].passed)
 print(done.asset_materializations_for_node("collection")[0].metadata["added"].value)
 """
-    done = subprocess.run(
-        [readers("dagster==1.13.29"), "-c", program],
-        cwd=EXAMPLES,
-        env={
-            **os.environ,
-            "INGESTOR_CONFIG": str(own.config),
-            "INGESTOR": str(Path(sys.executable).with_name("ingestor")),
-            "DAGSTER_DISABLE_TELEMETRY": "yes",
-        },
-        capture_output=True,
-        text=True,
-        timeout=3000,
+    ours = str(Path(sys.executable).with_name("ingestor"))
+    python = readers("dagster==1.13.29")
+    printed = printed_beside_examples(
+        tmp_path, python, program, INGESTOR=ours, DAGSTER_DISABLE_TELEMETRY="yes"
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True", "1"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_llamaindex_query_engine_finds_the_passage(project: Project) -> None:
-    python = readers(
-        "chromadb==1.5.9", "llama-index-core==0.14.25", "llama-index-vector-stores-chroma==0.6.0"
-    )
-    ports = ("--port", str(project.port), "--service-port", service_port(project))
-    assert ANSWER in ran(python, project, "llamaindex_query_engine.py", QUESTION, *ports)
+    assert printed.split() == ["True", "True", "1"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_fastapi_service_indexes_and_answers_with_citations(tmp_path: Path) -> None:
-    own = Project(tmp_path, {"chroma": {"path": "./chroma", "embedded": True}})
-    (own.docs / "handbook.md").write_text(f"# How long may I keep a book?\n\n{ANSWER}\n")
     program = f"""
 from fastapi.testclient import TestClient
 from fastapi_citations import app
@@ -212,21 +201,8 @@ with TestClient(app) as client:
     print(client.get("/ask", params={{"question": " "}}).status_code)
 """
     python = environment("fastapi-venv", ["fastapi==0.124.0", "httpx"])
-    done = subprocess.run(
-        [python, "-c", program],
-        cwd=EXAMPLES,
-        env={
-            **os.environ,
-            "INGESTOR_CONFIG": str(own.config),
-            "PYTHONPATH": str(EXAMPLES.parent),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=3000,
-    )
-    assert done.returncode == 0, done.stderr
-    cited, refused = done.stdout.splitlines()
+    ours = {"PYTHONPATH": str(EXAMPLES.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    cited, refused = printed_beside_examples(tmp_path, python, program, **ours).splitlines()
     (citation,) = json.loads(cited)
     assert (citation["number"], citation["lines"]) == (1, [1, 3])
     assert ANSWER in citation["text"]

@@ -25,12 +25,7 @@ Trees = Mapping[str, ast.Module]  # by dotted module name; a package is the name
 # Pure by design, whatever their docstrings say: folders and modules. Any other module whose docstring's first
 # line says "Pure" is held to it too.
 PURE_FOLDERS = ("ingestor.core", "ingestor.segmentation", "ingestor.text")
-PURE = {
-    "ingestor.model",
-    "ingestor.ports",
-    "ingestor.units",
-    "ingestor.pipeline.metadata",
-}
+PURE = {"ingestor.model", "ingestor.ports", "ingestor.units", "ingestor.pipeline.metadata"}
 READS_FILES = {
     "ingestor.text.tokens": "the vocabulary of an encoding, on first use",
     "ingestor.text.code_units": "tree-sitter's grammars, on first use",

@@ -55,14 +55,7 @@ def fill(client: Client) -> None:
     ids, texts, metadatas = map(list, zip(*records(), strict=True))
     made = client.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
     vectors = [[1.0, i / 10] for i in range(len(ids))]
-    client.post(
-        made.id,
-        "upsert",
-        ids=ids,
-        embeddings=vectors,
-        metadatas=metadatas,
-        documents=texts,
-    )
+    client.post(made.id, "upsert", ids=ids, embeddings=vectors, metadatas=metadatas, documents=texts)
 
 
 @pytest.fixture(scope="module")

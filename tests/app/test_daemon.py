@@ -1,5 +1,8 @@
-"""The loop around the engine: what it does when Chroma was restarted and when a changed config fails."""
+"""The loop around the engine, changed configs, and freed memory."""
 
+import gzip
+import platform
+import signal
 import sqlite3
 import time
 from dataclasses import dataclass, field
@@ -10,8 +13,11 @@ from typing import Any
 import pytest
 
 from ingestor.app import daemon
-from ingestor.app.daemon import Loop, Signals
+from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_memory, stamp
+from ingestor.app.wiring import open_state
+from ingestor.config.file import load
 from ingestor.core.decisions import NEVER
+from ingestor.core.listings import VersionTable
 from ingestor.engine.embedding import Counts
 from ingestor.state.run_status import Live
 
@@ -132,3 +138,184 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     loop.run(lambda: None, settled)
     assert not paused, "a collection that is paused is not in step"
     assert seen == [{"added": 6}, "settled"]
+
+
+def test_second_interruption_ends_running_work_unless_it_follows_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [10.0]
+    monkeypatch.setattr(daemon, "monotonic", lambda: now[0])
+    signals = Signals()
+    with signals.handle():
+        for _ in range(2):  # sent twice by mistake
+            signal.raise_signal(signal.SIGINT)
+        now[0] += 2 * daemon.IMPATIENCE
+        signal.raise_signal(signal.SIGTERM)
+        assert signals.stop
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_hang_up_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals().handle():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+# --- When a changed config file is read ---
+CONFIG = """
+state: ./state
+chroma: {path: ./chroma, embedded: true}
+http: false
+embedding: {kind: hashing, dimensions: 64}
+chunking: {strategy: recursive, size: 200}
+sources:
+  - {name: docs, kind: folder, path: ./docs, collection: docs, watch: "off"}
+"""
+MORE = CONFIG + "  - {name: notes, kind: folder, path: ./notes, collection: notes}\n"
+
+
+class ConfigFile:
+    """A config file with its reloader, and the clock that this reads."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self.now = path, 100.0
+        monkeypatch.setattr(daemon, "monotonic", lambda: self.now)
+        path.write_text(CONFIG)
+        self.begin()
+
+    def begin(self, text: str = "") -> None:
+        """Start as the daemon does; ``text``: what is saved while it starts."""
+        seen, config = stamp(self.path), load(self.path, {})
+        if text:
+            self.path.write_text(text)
+        self.signals = SimpleNamespace(reload=False)
+        self.reloader = Reloader(self.path, {}, self.signals, config, seen)
+
+    def sources(self, *, after: float = 0.0) -> int | None:
+        """Return how many sources the next config has, if there is one after so many seconds."""
+        self.now += after
+        config = self.reloader.next_config()
+        return None if config is None else len(config.sources)
+
+    def reload(self, text: str) -> int | None:
+        self.path.write_text(text)
+        self.signals.reload = True
+        return self.sources()
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConfigFile:
+    return ConfigFile(tmp_path / "config.yaml", monkeypatch)
+
+
+def test_config_saved_during_start_is_reloaded_once(file: ConfigFile) -> None:
+    file.begin(MORE)
+    assert (file.sources(), file.sources(after=SETTLE), file.sources()) == (None, 2, None)
+
+
+def test_config_being_written_is_not_read(file: ConfigFile) -> None:
+    file.path.write_text(MORE)
+    file.begin()
+    file.path.write_text(CONFIG)  # all but the last line: a valid config with a source less
+    assert file.sources() is None
+    file.path.unlink()
+    assert file.sources(after=SETTLE / 2) is None
+    file.path.write_text(MORE + "log: {level: debug}\n")
+    assert file.sources(after=SETTLE / 2) is None
+    assert file.sources(after=SETTLE) == 2
+
+
+def test_reload_request_is_answered_at_once(file: ConfigFile) -> None:
+    assert file.reload(MORE) == 2
+    assert file.sources(after=SETTLE) is None
+
+
+def test_config_link_with_new_target_is_reloaded(file: ConfigFile) -> None:
+    """So are configs of Kubernetes replaced: a link to a folder of them is swapped."""
+    folder = file.path.parent
+    for name, text in (("one", CONFIG), ("two", MORE)):
+        (folder / name).mkdir()
+        (folder / name / "config.yaml").write_text(text)
+    (folder / "data").symlink_to("one")
+    file.path.unlink()
+    file.path.symlink_to("data/config.yaml")
+    file.begin()
+    (folder / "fresh").symlink_to("two")
+    (folder / "fresh").replace(folder / "data")
+    assert (file.sources(), file.sources(after=SETTLE)) == (None, 2)
+
+
+def test_key_read_at_start_only_is_named_in_log(file: ConfigFile, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ingestor")
+    assert file.reload(f"{MORE}log: {{level: debug}}\ncache: {{size: 1GB}}\n") == 2
+    assert "config reloaded; restart to apply log and cache.size" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["workers: 3", "parsing: {seconds: 5}", "http: {port: 9}"])
+def test_key_that_needs_restart_is_named_and_not_applied(
+    file: ConfigFile, caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    key = line.partition(":")[0]
+    assert file.reload(MORE.replace("http: false", line) if key == "http" else f"{MORE}{line}\n") is None
+    assert f"config not reloaded, restart ingestor to apply the change of: {key}" in caplog.text
+
+
+def test_refused_config_and_pending_restart_are_known_until_corrected(file: ConfigFile) -> None:
+    for text, refused, pending in (
+        (MORE + "workers: many\n", True, False),
+        (MORE + "workers: 3\n", False, True),
+        (MORE + "sources: 3\n", True, True),
+        (MORE, False, False),
+    ):
+        file.reload(text)
+        state = file.reloader.state
+        assert (bool(state.refused), state.restart_pending) == (refused, pending), text
+
+
+@pytest.mark.usefixtures("forked_chroma")
+@pytest.mark.parametrize(
+    ("edit", "same"), [(("size: 200", "size: 150"), True), (("path: ./docs", "path: ./other"), False)]
+)
+def test_place_of_source_outlives_other_changes_of_config(
+    tmp_path: Path, edit: tuple[str, str], same: bool
+) -> None:
+    """Members of compressed files are read without a listing: a reload need not list a source."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "docs/notes.txt.gz").write_bytes(gzip.compress(b"a line of text"))
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    with open_state(load(file, {}), serve=False) as running:
+        running.configure(watch=False)
+        [source] = running.engine.sources.values()
+        items = list(source.expand(source.connector.scan(), VersionTable({})))
+        [member] = [item for item in items if item.key.endswith("notes.txt")]
+        file.write_text(CONFIG.replace(*edit))
+        changed = running.with_config(load(file, {}))
+        changed.configure(watch=False)
+        [first, *_] = changed.engine.sources.values()
+        assert (first.connector is source.connector) is same
+        if same:
+            assert first.tools.reader.fetch(member).data == b"a line of text"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
+def test_freed_memory_behind_used_memory_is_returned_to_system() -> None:
+    blocks = [bytes(4000) for _ in range(20_000)]
+    last = blocks[-1]  # the C library gives back by itself what lies behind the last block in use
+    del blocks
+    kept = resident()
+    return_freed_memory()
+    assert resident() < kept - 40 * 2**20
+    assert not any(last)
+
+
+def resident() -> int:
+    """Bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096

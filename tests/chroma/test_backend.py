@@ -117,7 +117,7 @@ def test_cache_stops_growing_on_a_nearly_full_disk(disk: Path) -> None:
         assert backend.probe("docs") is None
 
 
-@pytest.mark.slow  # tests/e2e/test_mishaps.py has a full disk in the default tests
+@pytest.mark.slow  # tests/e2e/test_bad_input.py has a full disk in the default tests
 def test_chroma_recovers_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let alone, it would answer nobody after a few writes that found the disk full."""
     with chroma(disk) as backend:

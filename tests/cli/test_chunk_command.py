@@ -1,19 +1,17 @@
 """``ingestor chunk``, driven as a person would, and as a program would."""
 
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from ingestor.cli.look import chunk
+from ingestor.cli.main import app
 from ingestor.config.models import ConfigError
 from ingestor.ports import BadDocument
 from ingestor.queries.access import BadRequest
@@ -49,12 +47,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def called(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([INGESTOR, "chunk", *words], capture_output=True, text=True, timeout=200)
-    assert done.returncode == code, done.stderr
-    return done
-
-
 def said(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
@@ -62,7 +54,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_chunk_without_config_prints_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(place.rglob("*"))
     words = ("docs/soil.md", "--strategy", "fixed", "--option", "size=50", "--option", "overlap=10")
-    both = json.loads(called(*words, "--json", "--compare", "paragraph").stdout)
+    done = CliRunner().invoke(app, ["chunk", *words, "--json", "--compare", "paragraph"])
+    both = json.loads(done.stdout)
     assert sorted(place.rglob("*")) == before
     assert [each["strategy"] for each in both] == ["fixed", "paragraph"]
     alone = both[0]
@@ -78,11 +71,6 @@ def test_chunk_without_config_prints_json(place: Path, capsys: pytest.CaptureFix
         assert each["metadata"]["title"] == "Growing without soil"
         assert not each["metadata"].keys() & {"document_id", "relationships", "recipe"}
     assert alone["chunks"][1]["start"] < alone["chunks"][0]["end"], "no overlap"
-
-
-def test_chunk_with_mistake_prints_one_line(place: Path) -> None:
-    done = called("docs/soil.md", "--strategy", "fixed", "--option", "size=0", code=2)
-    assert done.stderr == "--strategy fixed: size: must be at least 4, not 0\n"
 
 
 def test_chunks_with_gaps_have_spans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,32 +132,12 @@ def test_chunk_of_configured_file_uses_its_source(
 
 MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"strategy": "fixd"}, ConfigError, "unknown strategy 'fixd'; did you mean 'fixed'? installed: auto, "),
-    (
-        {"strategy": "recursive", "option": ["sise=3"]},
-        ConfigError,
-        "unknown key 'sise'; did you mean 'size'? allowed: ",
-    ),
     ({"option": ["size"]}, BadRequest, "'size' is not KEY=VALUE, as in size=100"),
     ({"option": ["=3"]}, BadRequest, "'=3' is not KEY=VALUE"),
-    (
-        {"strategy": "recursive", "option": ["size=big"]},
-        ConfigError,
-        "size: must be a whole number, not 'big'",
-    ),
-    (
-        {"strategy": "recursive", "option": ["size=true"]},
-        ConfigError,
-        "size: must be a number, not true or false",
-    ),
-    (
-        {"strategy": "recursive", "option": ["size=20", "overlap=30"]},
-        ConfigError,
-        "overlap (30) must be smaller than size (20)",
-    ),
+    ({"strategy": "fixed", "option": ["size=big"]}, ConfigError, "size: must be a whole number, not 'big'"),
     ({"strategy": "recursive", "option": ["separators=[a"]}, ConfigError, "separators: not valid YAML: "),
     (
-        {"strategy": "recursive", "option": ["context=${NOT_SET_HERE}"]},
-        ConfigError,
+        {"strategy": "recursive", "option": ["context=${NOT_SET_HERE}"]}, ConfigError,
         "environment variable NOT_SET_HERE is not set",
     ),
     ({"compare": ["fixed,nope"]}, ConfigError, "--compare nope: unknown strategy 'nope'"),
@@ -180,7 +148,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"file": Path("docs/none.md")}, BadRequest, "'docs/none.md' is missing: name a file"),
     ({"file": Path("docs")}, BadRequest, "'docs' is a folder: name a file"),
     ({"file": Path("binary")}, BadDocument, "binary: "),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "error", "message"), MISTAKES)
@@ -216,32 +184,14 @@ def test_chunk_outside_terminal_prints_plain_text(place: Path, capsys: pytest.Ca
     assert second.startswith("paragraph  ")
 
 
-def on_a_terminal(words: Sequence[str]) -> str:
-    """What a command writes to a terminal of 100 columns."""
-    ours, its = pty.openpty()
-    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    env.pop("NO_COLOR", None)
-    with subprocess.Popen([INGESTOR, *words], stdout=its, stderr=subprocess.DEVNULL, env=env) as process:
-        os.close(its)
-        written = b""
-        while part := _read(ours):
-            written += part
-    os.close(ours)
-    assert process.returncode == 0
-    return written.decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # Linux says so when the other end is closed
-        return b""
-
-
-@pytest.mark.slow
-def test_chunk_on_terminal_alternates_colours(place: Path) -> None:
-    options = ("--option", "size=100", "--option", "overlap=20")
-    shown = on_a_terminal(["chunk", "docs/soil.md", "--strategy", "fixed", *options])
+def test_chunk_on_terminal_alternates_colours(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    chunk(Path("docs/soil.md"), strategy="fixed", option=["size=100", "overlap=20"], compare=[])
+    shown = capsys.readouterr().out
     numbered = re.findall(r"\x1b\[2m(\d+) +(\d+) tokens", shown)
     assert [int(number) for number, _ in numbered] == list(range(1, 10))
     assert "\x1b[2mlines 1-15" in shown, "the margin is dim"
@@ -253,19 +203,22 @@ def test_chunk_on_terminal_alternates_colours(place: Path) -> None:
     assert "\x1b[2;3;36m" in cards[0], "what is repeated is set apart"
 
 
-def test_direction_marks_are_escaped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "odd.txt").write_text("\u202efdp.exe\u2066 and \u200f\u061c")
-    chunk(place / "odd.txt", strategy="fixed", option=[], compare=[], html=place / "page.html")
-    shown = capsys.readouterr().out + (place / "page.html").read_text()
-    assert shown.count("\\u202efdp.exe\\u2066 and \\u200f\\u061c") >= 1
-    assert not set("\u202e\u2066\u200f\u061c") & set(shown)
-
-
-def test_control_characters_are_escaped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "odd.txt").write_bytes(b"red \x1b[31m and\r\nback\x07")
-    chunk(place / "odd.txt", strategy="fixed", option=[], compare=[])
-    out = capsys.readouterr().out
-    assert "red \\u001b[31m and\nback\\u0007" in out
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("\u202efdp.exe\u2066 and \u200f\u061c", "\\u202efdp.exe\\u2066 and \\u200f\\u061c"),
+        ("red \x1b[31m and\r\nback\x07", "red \\u001b[31m and\nback\\u0007"),
+    ],
+)
+def test_invisible_characters_are_escaped(
+    place: Path, capsys: pytest.CaptureFixture[str], content: str, shown: str
+) -> None:
+    (place / "odd.txt").write_bytes(content.encode())
+    for html in (None, place / "page.html"):
+        chunk(place / "odd.txt", strategy="fixed", option=[], compare=[], html=html)
+    printed = capsys.readouterr().out
+    assert shown in printed
+    assert not set("\u202e\u2066\u200f\u061c\x1b\x07") & set(printed + (place / "page.html").read_text())
 
 
 def test_chunk_of_empty_file_reports_no_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,14 +247,7 @@ def test_every_strategy_cuts_every_kind_of_file(
 
 
 def test_list_of_commands_fits_80_columns() -> None:
-    env = {**os.environ, "COLUMNS": "80"}
-    done = subprocess.run([INGESTOR, "--help"], capture_output=True, text=True, timeout=60, env=env)
-    commands = done.stdout.partition("Commands:")[2]
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    commands = shown.partition("Commands:")[2]
     assert "chunk " in commands
     assert "..." not in commands
-
-
-@pytest.mark.slow
-def test_chunk_of_folder_and_missing_file_end_alike(place: Path) -> None:
-    for name, what in (("docs", "a folder"), ("missing.md", "missing")):
-        assert called(name, code=2).stderr == f"{name!r} is {what}: name a file, such as docs/faq.md\n"

@@ -97,18 +97,6 @@ def test_trial_stops_at_its_budget_and_estimates_the_rest(
     assert left(folder) == []
 
 
-@pytest.mark.slow
-def test_trial_beyond_its_budget_continues_until_a_record_is_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for file in (folder / "notes").rglob("*.*"):
-        file.write_text("" if file.name != "#b.md" else "Mill 4 stands at the river.\n" * 200)
-    monkeypatch.setattr(trial, "BUDGET", -1000.0)
-    monkeypatch.setattr("tempfile.tempdir", str(folder / "tmp"))
-    trial.try_folder(folder / "notes", "Where?", as_json=True)
-    assert json.loads(capsys.readouterr().out)["chunks"] > 0
-
-
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [

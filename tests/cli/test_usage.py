@@ -1,12 +1,13 @@
-"""What commands do before they read the config."""
+"""What commands do before they read the config, what they import, and how they name themselves."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ingestor.cli.usage import log_level
+from ingestor.cli.usage import command, log_level, quote
 from tests.config.written import SOURCE
 
 SHOWS = """
@@ -49,3 +50,86 @@ def test_log_level_verbose_with_quiet_is_refused(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit, match="2"):
         log_level("info", True, True)
     assert "--verbose and --quiet exclude each other" in capsys.readouterr().err
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, with a program in a virtual environment there, and nothing on the PATH."""
+    for script in (".venv/bin/ingestor", "else where/ingestor"):
+        path = tmp_path / script
+        path.parent.mkdir(parents=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("called", "within", "on_path", "said"),
+    [
+        (".venv/bin/ingestor", ".", "/nowhere", ".venv/bin/ingestor sync"),
+        ("{place}/.venv/bin/ingestor", ".", "/nowhere", ".venv/bin/ingestor sync"),
+        ("{place}/.venv/bin/ingestor", "work", "/nowhere", "{place}/.venv/bin/ingestor sync"),
+        ("{place}/.venv/bin/ingestor", "work", "{place}/.venv/bin", "ingestor sync"),
+        ("{place}/.venv/bin/ingestor", ".", "{place}/else where", ".venv/bin/ingestor sync"),
+        ("{place}/else where/ingestor", ".", "/nowhere", "'else where/ingestor' sync"),
+        ("ingestor", "work", "/nowhere", "ingestor sync"),
+    ],
+)
+def test_command_names_the_called_program(
+    place: Path, monkeypatch: pytest.MonkeyPatch, called: str, within: str, on_path: str, said: str
+) -> None:
+    monkeypatch.chdir(within)
+    monkeypatch.setenv("PATH", on_path.format(place=place))
+    monkeypatch.setattr(sys, "argv", [called.format(place=place)])
+    assert command("sync") == said.format(place=place)
+
+
+def test_command_with_other_config_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["ingestor"])
+    assert command("plan", Path("my config.yaml")) == "ingestor plan --config 'my config.yaml'"
+    assert command("plan", Path("config.yaml")) == "ingestor plan"
+
+
+@pytest.mark.parametrize("text", ["How long?", "it's", 'say "hi"', "$HOME", "`ls`", "a\\b", "wow!", ""])
+def test_quoted_text_survives_a_shell(text: str) -> None:
+    said = subprocess.run(
+        ["sh", "-c", f"printf %s {quote(text)}"], capture_output=True, text=True, check=True
+    )
+    assert (said.stdout, shlex.split(quote(text))) == (text, [text])
+
+
+LOOP = {"ingestor.app.wiring", "ingestor.engine.loop", "ingestor.nodes.fleet"}
+_SHOW = "import {}, sys; print(*sys.modules)"
+
+
+def imported_by(module: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW.format(module)], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "costly"),
+    [
+        ("ingestor.cli.main", {"numpy", "pydantic", "yaml", "rich", "httpx", "ingestor.ports"}),
+        (
+            "ingestor.queries.reading",
+            {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
+        ),
+        ("ingestor.queries.plan", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
+        ("ingestor.app.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
+        (
+            "ingestor.queries.status",
+            {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
+        ),
+        ("ingestor.chroma.backend", {"chromadb", "httpx", "numpy"}),
+        ("ingestor.model, ingestor.ports", {"numpy"}),
+        ("ingestor.app.daemon", {"chromadb", "openvino", "tiktoken", "tokenizers", "torch"}),
+    ],
+)
+def test_costly_packages_are_imported_where_they_are_used(module: str, costly: set[str]) -> None:
+    assert not costly & imported_by(module)

@@ -20,7 +20,7 @@ PACKAGES = (
 TESTS = (
     "tests/connectors/remote/test_files_servers.py", "tests/connectors/sql/test_sql.py",
     "tests/connectors/sql/test_sql_postgres.py", "tests/connectors/programs/test_python_bridges.py",
-    "tests/e2e/test_connectors.py", "tests/e2e/test_cut_off.py",
+    "tests/e2e/test_connectors.py",
 )  # fmt: skip
 
 

@@ -1,22 +1,23 @@
-"""Mistakes and mishaps outside: each gets a clear message, nothing is lost, the rest goes on."""
+"""Mistakes and mishaps outside: each gets a clear message, nothing is lost, and the rest goes on."""
 
 import json
 import os
+import shutil
 import socket
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import chromadb
+import httpx
 import pytest
 
-from ingestor.connectors.folder.connector import Folder
-from ingestor.model import Blob, Item
 from ingestor.state.journal import Journal
+from tests.chroma.quota_proxy import Cloud, cloud_before
 from tests.e2e.in_process import Answer, Ask, answered, plan_of
-from tests.e2e.project import INGESTOR, Project
+from tests.e2e.project import Project, long_document, running
 from tests.parsers.files import pdf
-from tests.serving import answering, client_of, server
+from tests.serving import HOST, answering, shared_server
+from tests.small_disk import fill, small_disk
+from tests.waiting import wait
 
 
 def assert_told(answer: Answer, code: int, *words: str) -> None:
@@ -162,36 +163,11 @@ def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project
     assert answered(ask("verify", "--json"))["checked"] == 7  # six names and a surrogate
 
 
-def fill(project: Project, ask: Ask, documents: int = 12) -> None:
-    for n in range(documents):
-        (project.docs / f"{n}.txt").write_text(f"Document {n} tells of the number {n * n}.")
-    assert ask("sync").code == 0
-
-
-@pytest.mark.usefixtures("embedded")
-def test_lost_cache_does_no_harm(project: Project, ask: Ask) -> None:
-    fill(project, ask)
-    (project.folder / "state/cache.sqlite3").write_bytes(b"garbage " * 1000)
-    (project.docs / "new.txt").write_text("something new")
-    spared = ask("sync")
-    assert (spared.code, "is damaged or not ingestor's: created anew" in spared.err) == (0, True), spared
-    assert answered(ask("verify", "--json"))["checked"] == 13
-
-
-@pytest.mark.usefixtures("embedded")
-def test_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> None:
-    with chromadb.PersistentClient(project.folder / "chroma") as client:
-        client.create_collection("docs").add(["a"], documents=["a"], embeddings=[[1.0] * 64])
-    (project.docs / "a.txt").write_text("words")
-    refused = ask("sync")
-    assert refused.code == 4
-    assert "collection 'docs' holds 1 record that ingestor did not write" in refused.out
-    assert [id_ for id_, *_ in project.records()] == ["a"]
-
-
 @pytest.mark.usefixtures("embedded")
 def test_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) -> None:
-    fill(project, ask)
+    for n in range(12):
+        (project.docs / f"{n}.txt").write_text(f"Document {n} tells of the number {n * n}.")
+    assert ask("sync").code == 0
     aside = project.folder / "aside"
     project.docs.rename(aside)
     missing = ask("sync")
@@ -221,20 +197,12 @@ def test_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) ->
     assert answered(ask("verify", "--json"))["checked"] == 0
 
 
-def test_foreign_chroma_on_the_port_is_refused(project: Project, ask: Ask, tmp_path: Path) -> None:
-    with server(tmp_path / "theirs", project.port) as theirs:
-        told = ask("run")
-        assert_told(told, 4, f"port {project.port} is taken by process {theirs.pid}", "chroma.port")
-        with client_of(theirs) as client:
-            assert [*client.collections()] == []
-
-
 def test_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.docs / "a.md").write_text("# A\n\nA house.\n")
     ask("sync")
-    monkeypatch.setattr("ingestor.app.daemon.PATIENCE", 1.0)
+    monkeypatch.setattr("ingestor.app.daemon.PATIENCE", 0.1)
     project.settings["chroma"] = {"host": "127.0.0.1", "port": project.port}
     project.configure()
     done = answered(ask("sync", "--json"), 4)
@@ -251,66 +219,6 @@ def test_other_server_at_chromas_address_is_reported(project: Project, ask: Ask)
     assert told.code == 4, told
     assert "Traceback" not in told.err
     assert "the server at Chroma's address is not Chroma: check `chroma.host`, `port` and `ssl`" in told.err
-
-
-@pytest.mark.usefixtures("embedded")
-def test_files_changed_between_listing_and_reading_are_read_later(
-    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(project, ask)
-    for n in (3, 4):
-        (project.docs / f"{n}.txt").write_text("Edited.")
-    fetch, met = Folder.fetch, set[str]()
-
-    def meanwhile(self: Folder, item: Item) -> Blob:
-        if item.key not in met:
-            met.add(item.key)
-            path = project.docs / item.key
-            path.unlink() if item.key == "3.txt" else path.write_text("Edited once more.")
-        return fetch(self, item)
-
-    monkeypatch.setattr(Folder, "fetch", meanwhile)
-    done = answered(ask("sync", "--json"))
-    assert met == {"3.txt", "4.txt"}
-    assert done["documents"] | {"added": 0, "failed": 0, "quarantined": 0} == done["documents"]
-    assert (done["documents"]["changed"], done["documents"]["removed"]) == (1, 1)
-    assert answered(ask("verify", "--json"))["checked"] == 11
-    assert "Edited once more." in ask("show", "4.txt").out
-
-
-@pytest.mark.slow
-def test_text_of_thirty_megabytes_takes_a_few_times_its_size(project: Project) -> None:
-    """Beyond what the program takes for a small one."""
-    project.settings = {"chunking": {"strategy": "recursive", "size": 2000}}
-    project.configure()
-    (project.docs / "a.txt").write_text("A few words.")
-    usual = peak_memory(project, "sync")
-    sentence = "The harbour lies still, and nothing in it moves before {}. "
-    (project.docs / "large.txt").write_text("".join(map(sentence.format, range(520_000))))
-    size = (project.docs / "large.txt").stat().st_size
-    assert 30_000_000 < size < 50_000_000
-    large = peak_memory(project, "sync")
-    assert project.json("sync")["documents"]["unchanged"] == 2
-    assert large - usual < 10 * size, (usual, large)
-
-
-def peak_memory(project: Project, command: str) -> int:
-    """Bytes of the process's largest resident set."""
-    words = [str(INGESTOR), command, "--config", str(project.config)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss * 1024
-
-
-@pytest.mark.usefixtures("embedded")
-def test_no_pattern_of_an_ignore_file_holds_up_the_program(project: Project) -> None:
-    (project.docs / ".gitignore").write_text("*a*a*a*a*a*a*a*a*a*a*b\n")
-    (project.docs / ("a" * 200)).write_text("words beside a pattern that took for ever")
-    (project.docs / "plain.txt").write_text("plain words")
-    project.json("sync")
-    assert {Path(entry["document"]).name for entry in project.json("ls")} == {"a" * 200, "plain.txt"}
 
 
 # --- Documents of which nothing was read, or not all ---
@@ -362,9 +270,6 @@ def test_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask
     assert ask("sync").code == 0
 
 
-# --- what is empty or incomplete ---------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("embedded")
 def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     (synced.docs / "scan.pdf").write_bytes(pdf([[], []]))
@@ -396,3 +301,151 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
     again = json.loads(ask("sync", "--json").out)["short"]
     assert again == [short for short in status["short"] if short["document"] != "scan.pdf"]
+
+
+# --- Full disks, limits of memory, and quotas of the server ---
+
+
+def as_others(project: Project) -> None:
+    """Commands may then read and write only what file permissions allow, as root otherwise need not care."""
+    if os.geteuid() != 0:
+        return
+    if shutil.which("setpriv") is None:
+        pytest.skip("root without setpriv can't give up its rights")
+    project.under = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
+@pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_unwritable_state_folder_is_refused(project: Project, ready: bool) -> None:
+    as_others(project)
+    (project.docs / "a.txt").write_text("Some words.")
+    if ready:
+        assert project.call("sync").returncode == 0
+    state = project.folder / "state"
+    state.mkdir(exist_ok=True)
+    for path in (state, *state.iterdir()):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        for command in ("sync", "run") if ready else ("sync",):
+            refused = project.call(command)
+            assert refused.returncode == 4, refused
+            assert "Traceback" not in refused.stderr
+            assert str(state) in refused.stderr
+            assert "Permission denied" in refused.stderr
+    finally:
+        for path in (state, *state.iterdir()):
+            path.chmod(0o755)
+    project.under = ()
+    assert project.json("sync")["documents"]["added" if not ready else "unchanged"] == 1
+
+
+FIRST, THEN = 2, 12  # documents before the disk is full, and meanwhile
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize(
+    ("which", "megabytes", "message"),
+    [
+        ("chroma", 110, "collection docs: write failed, will retry: the disk of"),
+        ("state", 8, "the state folder"),
+    ],
+)
+def test_full_disk_is_waited_out(
+    project: Project, tmp_path: Path, which: str, megabytes: int, message: str
+) -> None:
+    def add(documents: range) -> None:
+        for n in documents:
+            (project.docs / f"{n}.txt").write_text(long_document(100, n))
+
+    add(range(FIRST))
+    with small_disk(tmp_path / "disk", megabytes) as disk:
+        chroma = {"path": str(disk / "chroma"), "port": project.port}
+        project.settings = {"chroma": chroma} if which == "chroma" else {"state": str(disk / "state")}
+        project.configure()
+        with running(project) as daemon:
+            wait(lambda: project.settled(FIRST))
+            add(range(FIRST, FIRST + THEN))
+            ballast = fill(disk)
+            wait(lambda: message in daemon.said())
+            full = project.json("status")
+            assert full["running"]
+            assert full["sources"]["docs"]["settled"] < FIRST + THEN
+            if which == "chroma":
+                assert "less than 50 MB left" in full["collections"]["docs"]["reason"]
+            assert daemon.process.poll() is None
+
+            ballast.unlink()
+            wait(lambda: project.settled(FIRST + THEN), seconds=100)
+            end = project.json("status")
+            assert end["collections"]["docs"]["healthy"]
+            assert end["embedded_texts"] == end["collections"]["docs"]["records"], "embedded once each"
+            said = daemon.said()
+            assert said.count(message) <= 3, "not at every try"
+            assert "again" in said.split(message)[-1]
+            assert "Traceback" not in said
+            assert daemon.stop() == 0
+        assert project.json("verify")["checked"] == end["collections"]["docs"]["records"]
+
+
+@pytest.mark.parametrize("left", [80_000, pytest.param(0, marks=pytest.mark.slow)])
+def test_full_disk_of_the_state_is_named_at_the_start(tmp_path: Path, left: int) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        project = Project(tmp_path / "project", {"state": str(disk / "state")})
+        (project.docs / "a.txt").write_text("some words")
+        assert project.call("sync").returncode == 0
+        fill(disk, left)
+        for command in ("sync", "run"):
+            refused = project.call(command)
+            assert refused.returncode == 4
+            assert f"the disk of {disk / 'state'} is full" in refused.stdout + refused.stderr
+            assert "Traceback" not in refused.stderr
+        (disk / "ballast").unlink()
+        assert project.call("sync").returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [600, 1200])
+def test_limited_address_space_ends_without_a_traceback(project: Project, megabytes: int) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    project.under = ("prlimit", f"--as={megabytes * 1_000_000}")
+    found = project.call("sync")
+    assert "Traceback" not in found.stderr
+    if found.returncode:
+        assert "ulimit -v" in found.stderr or "out of memory" in found.stderr
+
+
+# --- Chroma as Chroma Cloud ---
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[tuple[int, Cloud]]:
+    with shared_server(tmp_path / "chroma") as running:
+        base = f"http://{HOST}:{running.port}/api/v2/tenants"
+        httpx.post(base, json={"name": "acme"})
+        httpx.post(f"{base}/acme/databases", json={"name": "prod"})
+        with cloud_before(running.port) as found:
+            yield found
+
+
+def test_text_that_the_server_does_not_take_stops_no_other(
+    project: Project, ask: Ask, cloud: tuple[int, Cloud]
+) -> None:
+    port, seen = cloud
+    chroma = {"host": HOST, "port": port, "tenant": "acme", "database": "prod"}
+    project.settings = {
+        "chroma": {**chroma, "quotas": "cloud"},
+        "chunking": {"strategy": "fixed", "size": 8000},
+    }
+    project.configure()
+    (project.docs / "good.md").write_text("# Good\n\nWords.\n")
+    (project.docs / "long.md").write_text("word " * 7000)
+    done = answered(ask("sync", "--json"), 3)
+    assert done["documents"]["quarantined"] == 1
+    [problem] = done["problems"]
+    assert problem["document"] == "long.md" and "at most 16,384" in problem["reason"]
+    assert (done["records"]["added"], seen.refused) == (1, {})
+    project.settings["chroma"] = {**chroma, "quotas": {"document_bytes": None}}  # the server says it, too
+    project.configure()
+    done = answered(ask("sync", "--json"), 3)
+    assert "'Document size' exceeded quota limit" in done["problems"][0]["reason"]
+    assert done["documents"]["quarantined"] == 1
+    assert answered(ask("verify", "--json"))["checked"] == 1

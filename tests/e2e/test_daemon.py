@@ -7,14 +7,12 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.in_chroma import lost
-from tests.e2e.project import Daemon, Project, chroma_pid, long_document, remote, running, signal_later
+from tests.e2e.project import Daemon, Project, chroma_pid, long_document, lost, remote, signal_later
 from tests.waiting import wait
 
 WRITTEN, SWAPPED = " INFO    docs: ", "took the place of the old one"
@@ -69,25 +67,6 @@ def test_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: Da
     assert "Traceback" not in second.stderr
     assert project.call("sync").returncode == 4
     assert project.settled(1)
-
-
-@pytest.mark.slow
-def test_reading_commands_do_not_block_a_writer(project: Project) -> None:
-    """Without a daemon each of them has Chroma for a moment: for the others, and for a daemon that starts."""
-    project.under = ("env",)  # each command in a process of its own
-    (project.docs / "a.txt").write_text("some words")
-    project.json("sync")
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda _: project.json("query", "words"), range(3)))
-        assert [hits["hits"][0]["document"] for hits in found] == ["some words"] * 3
-        for number in range(3):
-            looking = [pool.submit(project.json, "status") for _ in range(3)]
-            (project.docs / "a.txt").write_text(f"other words {number}")
-            daemon = project.start(as_people_do=True)
-            assert all(look.result()["collections"]["docs"]["records"] for look in looking)
-            assert daemon.process.poll() is None, daemon.said()
-            wait(lambda: project.settled(1))
-            daemon.kill()
 
 
 Cuts = tuple[dict[str, Any], dict[str, Any]]
@@ -242,32 +221,6 @@ def test_paused_source_is_skipped_until_it_is_resumed(tmp_path: Path) -> None:
     assert project.json("resume") == {"resumed": []}
     found = project.json("sync")["documents"]
     assert (found["added"], found["changed"], found["removed"]) == (1, 1, 1)
-    assert project.essence() == project.fresh().essence()
-
-
-def test_source_missing_in_the_config_is_refused(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    project.json("sync")
-    done = project.call("pause", "notes")
-    assert done.returncode == 2
-    assert "no source 'notes' in the config; known: docs" in done.stderr
-
-
-@pytest.mark.slow
-def test_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    write(project, *"abcdefgh")
-    with running(project) as daemon:
-        wait(lambda: project.settled(8))
-        project.json("pause")
-        project.settings |= {"chunking": {"strategy": "fixed", "size": 20}, "rechunk": "in_place"}
-        project.configure()
-        wait(lambda: project.poll("status")["sources"]["docs"]["due"] == 8)
-        write(project, "i")  # the watcher hints at once; nothing may follow
-        assert project.json("status")["sources"]["docs"]["due"] == 8
-        project.json("resume")
-        wait(lambda: project.settled(9))
-        assert daemon.stop() == 0
     assert project.essence() == project.fresh().essence()
 
 

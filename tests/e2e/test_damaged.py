@@ -1,4 +1,4 @@
-"""Damaged files, restored backups and unknown errors: the message names a remedy, and the remedy works."""
+"""`verify` and repair, damaged files and restored backups: each message names a remedy, and it works."""
 
 import json
 import os
@@ -6,19 +6,181 @@ import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pytest
 
-from ingestor.app import daemon
+from ingestor.chroma import backend
+from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.state.journal import Journal
+from ingestor.model import Record, Vector
 from tests.chroma.harm import mislead
-from tests.e2e.in_process import Ask
-from tests.e2e.project import Daemon, Project, chroma_pid, long_document
+from tests.chroma.opening import chroma_in
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project, chroma_pid, in_chroma, long_document, running
+from tests.serving import HOST, client_of, free_port
 from tests.waiting import wait
 
+KINDS = {
+    "encoded": {"strategy": "recursive", "size": 60},
+    "pooled": {"strategy": "changepoint"},
+    "of neighbours": {"strategy": "recursive", "size": 60, "neighbours": 0.3},
+}
+DAMAGE = """
+ids = collection.get()["ids"]
+aside = [1.0] + [0.0] * 63
+collection.delete(ids[:2])
+collection.update([ids[3]], metadatas=[{"source": "elsewhere"}])
+collection.update([ids[4]], documents=["other words"], embeddings=[aside])
+collection.add(["stray#0"], documents=["stray"], embeddings=[aside])
+"""
+BITS = (31, 23, 13, 4)  # sign, exponent, what float16 keeps, what it does not
+
+
+def embeds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HashingEmbedder, "embed", lambda *_: pytest.fail("the cache has every vector"))
+
+
+def write_two(project: Project, kind: str) -> None:
+    project.settings["chunking"] = KINDS[kind]
+    project.configure()
+    for n in range(2):
+        (project.docs / f"{n}.txt").write_text(long_document(60, n))
+
+
+def harm(project: Project, change: Callable[[list[Vector]], list[Vector]]) -> None:
+    """Replace every vector of the collection by what ``change`` makes of it."""
+    with chroma_in(project.folder / "chroma") as client:
+        [uuid] = client.names()
+        index = ChromaIndex(client, UUID(uuid))
+        records = index.read(sorted(index.ids()), vectors=True)
+        vectors = change([record.vector.copy() for record in records])
+        pairs = zip(records, vectors, strict=True)
+        index.upsert([Record(each.id, each.text, each.metadata, vector) for each, vector in pairs])
+
+
+def flip(vectors: list[Vector]) -> list[Vector]:
+    for vector, bit in zip(vectors[3:], BITS, strict=False):
+        vector.view(np.uint32)[int(np.argmax(np.abs(vector)))] ^= np.uint32(1 << bit)
+    return vectors
+
+
+def harm_words(project: Project) -> None:
+    with closing(sqlite3.connect(project.folder / "state/lexical.sqlite3")) as db, db:
+        [(number,)] = db.execute("SELECT max(number) FROM collections")
+        (first,), (second,) = db.execute(f"SELECT row FROM records_{number} ORDER BY row LIMIT 2")
+        db.execute(f"UPDATE records_{number} SET terms = 'other' WHERE row = ?", (first,))
+        db.execute(f"DELETE FROM records_{number} WHERE row = ?", (second,))
+        db.execute(f"INSERT INTO records_{number} SELECT 999, 'surplus#0', x'00', '', '', '', NULL, ''")
+
+
+HARMS: list[tuple[Callable[[Project], Any], dict[str, int]]] = [
+    (
+        lambda project: in_chroma(project.folder / "chroma", "docs", DAMAGE),
+        {"missing": 2, "orphaned": 1, "stale": 1, "wrong_metadata": 1},
+    ),
+    (lambda project: harm(project, flip), {"stale": len(BITS)}),
+    (harm_words, {"words": 3}),
+]
+
+
+@pytest.mark.usefixtures("embedded")
+@pytest.mark.parametrize(
+    "kind", ["pooled", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "pooled")]
+)
+def test_verify_finds_every_kind_of_damage_and_repairs_it_without_embedding(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    write_two(project, kind)
+    records = answered(ask("sync", "--json"))["records"]["added"]
+    before = project.essence()
+    embeds_nothing(monkeypatch)
+    for damage, counts in HARMS:
+        assert answered(ask("verify", "--json"))["checked"] == records > 3 + len(BITS)
+        damage(project)
+        found = answered(ask("verify", "--json"), 4)
+        assert {each: found[each] for each in counts} == counts
+        assert answered(ask("verify", "--repair", "--json"))["repaired"]
+        assert project.essence() == before
+    (project.folder / "state/lexical.sqlite3").write_bytes(b"damaged" * 1000)
+    assert answered(ask("verify", "--json"), 4)["words"] == records
+    assert ask("sync").code == 0
+    assert answered(ask("verify", "--json"))["words"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("embedded")
+def test_records_from_before_digests_were_kept_are_right_and_not_embedded_again(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_two(project, "encoded")
+    records = answered(ask("sync", "--json"))["records"]["added"]
+    with closing(sqlite3.connect(project.folder / "state" / "journal.sqlite3")) as db, db:
+        db.execute("UPDATE records SET vector_digest = x''")
+    embeds_nothing(monkeypatch)
+    assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 2
+    assert ask("verify").code == 0
+    harm(project, lambda vectors: [vector[::-1].copy() for vector in vectors])
+    assert answered(ask("verify", "--json"), 4)["stale"] == records, "the cache has what these were"
+
+
+def test_verify_reports_changed_settings_and_repair_restores_them(project: Project) -> None:
+    """An embedding function names what readers load, or where their questions and variables go."""
+    (project.docs / "a.txt").write_text("words of the harbour")
+    project.json("sync")
+    assert project.json("verify")["settings"] == 0
+    evil = {"type": "known", "name": "huggingface_server", "config": {"url": "http://evil.example"}}
+    strange = {"embedding_function": evil, "hnsw": {"ef_search": 1}}
+    server = ChromaServer(project.folder / "chroma", HOST, free_port(), project.folder / "log")
+    with server, client_of(server) as client:
+        client.change_collection(client.get_collection("docs").id, "configuration", strange)
+    found = project.json("verify", code=4)
+    assert (found["settings"], found["stale"], found["missing"]) == (2, 0, 0)
+    assert any("readers embed by huggingface_server http://evil.example" in one for one in found["examples"])
+    assert project.json("verify", "--repair")["repaired"]
+    assert project.json("verify")["settings"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("embedded")
+def test_collection_with_unreachable_records_is_rebuilt_once_a_day(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        (project.docs / f"{n}.txt").write_text(long_document(30, n))
+    ask("sync")
+    lost, looked = set[str](), backend.probe
+    embeds_nothing(monkeypatch)
+
+    def probe(index: ChromaIndex, turn: int) -> str | None:
+        return looked(index, turn) or ("3 of 30 records are not found" if index.uuid in lost else None)
+
+    def lose() -> None:
+        with closing(sqlite3.connect(project.folder / "state" / "journal.sqlite3")) as db:
+            [(uuid,)] = db.execute("SELECT uuid FROM collections WHERE role = 'live'")
+        lost.add(uuid)
+
+    def status() -> Any:
+        return answered(ask("status", "--json"))["collections"]["docs"]
+
+    monkeypatch.setattr(backend, "probe", probe)
+    records = status()["records"]
+    lose()
+    assert status()["reason"] == "3 of 30 records are not found"
+    assert answered(ask("sync", "--json"))["documents"]["rebuilt"] == 3
+    assert (status()["healthy"], status()["records"], ask("verify").code) == (True, records, 0)
+    lose()
+    assert json.loads(ask("sync", "--json").out)["documents"]["rebuilt"] == 0
+    assert status()["healthy"] is False
+
+
+# --- Files of Chroma that are damaged: each command works, or names a remedy that helps ---
 PAGE = 4096
 
 
@@ -124,36 +286,12 @@ def test_damaged_database_is_reported_with_a_remedy_that_helps(
         assert "ingestor verify --repair --rebuild" in answer.out + answer.err
 
     (project.docs / "new.txt").unlink()
-    monkeypatch.setattr(HashingEmbedder, "embed", lambda *_: pytest.fail("the cache has every vector"))
+    embeds_nothing(monkeypatch)
     mended = ask("verify", "--repair", "--rebuild", "--json")
     assert mended.code == 0
     assert json.loads(mended.out)["checked"] == records
     assert Path(json.loads(mended.out)["aside"], "chroma.sqlite3").exists()
     assert json.loads(ask("sync", "--json").out)["documents"]["unchanged"] == 3
-
-
-@pytest.mark.usefixtures("embedded")
-def test_rebuild_is_part_of_repair(project: Project, ask: Ask) -> None:
-    assert ask("verify", "--rebuild").code == 2
-
-
-@pytest.mark.usefixtures("embedded")
-def test_sync_with_an_unwritable_journal_reports_failure(
-    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The journal could not be written, so nothing was due."""
-    (project.docs / "a.txt").write_text("hello")
-
-    def full(*_: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(daemon, "PATIENCE", 0.1)
-    with monkeypatch.context() as patched:
-        patched.setattr(Journal, "observe", full)
-        answer = ask("sync", "--json")
-    assert answer.code == 4
-    assert json.loads(answer.out)["unseen"]["docs"].startswith("the listing stopped")
-    assert ask("sync").code == 0
 
 
 # --- Chroma's files are harmed while a daemon runs ---
@@ -199,109 +337,53 @@ def test_torn_collection_is_written_again(project: Project, daemon: Daemon, dama
     assert verified["unreachable"] <= 2  # search is approximate; a few of so many near twins may be missed
 
 
-# --- Backups that were put back, and copies of a state: journal and Chroma are of different moments ---
+# --- Backups that were put back, and copies of a state; tests/simulation/test_restores.py has either side ---
 def write(project: Project, numbers: range, words: str) -> None:
     for n in numbers:
-        text = f"# Title {n}\n\n" + f"{words} of number {n}. " * 40
-        (project.docs / f"{n}.md").write_text(text)
-
-
-def keep(project: Project, name: str) -> Path:
-    """Copy the folder ``state`` or ``chroma``; nothing runs."""
-    copy = project.folder / f"{name}-kept"
-    shutil.copytree(project.folder / name, copy)
-    return copy
-
-
-def put_back(project: Project, name: str) -> None:
-    shutil.rmtree(project.folder / name)
-    shutil.copytree(project.folder / f"{name}-kept", project.folder / name)
-
-
-def move_on(project: Project, ask: Ask) -> None:
-    """Change, delete, rename and add documents; the sync writes them in several batches."""
-    write(project, range(4, 8), "Other words")
-    for n in (0, 1):
-        (project.docs / f"{n}.md").unlink()
-    (project.docs / "2.md").rename(project.docs / "renamed.md")
-    assert ask("sync").code == 0
-    write(project, range(12, 18), "Late words")
-    assert ask("sync").code == 0
-
-
-def assert_exact(project: Project, ask: Ask) -> None:
-    found = ask("verify")
-    assert found.code == 0, found
+        (project.docs / f"{n}.md").write_text(f"# Title {n}\n\n" + f"{words} of number {n}. " * 40)
 
 
 @pytest.fixture
-def backed_up(project: Project, ask: Ask) -> Project:
-    """Twelve documents, with both folders kept."""
+def twelve(project: Project, ask: Ask) -> Project:
     write(project, range(12), "Some words")
     project.source = {"max_loss": 1.0}
     project.configure()
     assert ask("sync").code == 0
-    keep(project, "state")
-    keep(project, "chroma")
     return project
 
 
-# tests/simulation/test_restores.py restores either side without chance
-@pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-@pytest.mark.parametrize("older", ["chroma", "state"])
-@pytest.mark.parametrize("shards", [1, 3])
-def test_sync_after_restore_of_one_side_is_exact(project: Project, ask: Ask, older: str, shards: int) -> None:
-    project.settings = {"collections": {"docs": {"shards": shards}}}
-    project.source = {"max_loss": 1.0}
-    project.configure()
-    write(project, range(12), "Some words")
+def test_chroma_replaced_under_a_running_daemon_is_compared(twelve: Project, ask: Ask) -> None:
+    kept, chroma = twelve.folder / "chroma-kept", twelve.folder / "chroma"
+    shutil.copytree(chroma, kept)
+    write(twelve, range(4, 8), "Other words")
+    for n in (0, 1):
+        (twelve.docs / f"{n}.md").unlink()
+    (twelve.docs / "2.md").rename(twelve.docs / "renamed.md")
+    write(twelve, range(12, 18), "Late words")
     assert ask("sync").code == 0
-    keep(project, older)
-    move_on(project, ask)
-    put_back(project, older)
-    assert ask("sync").code == 0
-    assert_exact(project, ask)
-
-
-@pytest.mark.slow
-def test_chroma_replaced_under_a_running_daemon_is_compared(backed_up: Project, ask: Ask) -> None:
-    move_on(backed_up, ask)
-    daemon = backed_up.start()
-    try:
-        wait(lambda: backed_up.settled(16))
-        (backed_up.folder / "chroma").rename(backed_up.folder / "chroma-aside")
-        shutil.copytree(backed_up.folder / "chroma-kept", backed_up.folder / "chroma")
+    with running(twelve) as daemon:
+        wait(lambda: twelve.settled(16))
+        chroma.rename(twelve.folder / "chroma-aside")
+        kept.rename(chroma)
         wait(lambda: "rewriting" in daemon.said())
-        wait(lambda: backed_up.settled(16))
-    finally:
+        wait(lambda: twelve.settled(16))
         daemon.stop()
-    assert_exact(backed_up, ask)
+    assert ask("verify").code == 0
 
 
-def test_copied_state_on_one_chroma_is_refused_until_it_is_adopted(backed_up: Project, ask: Ask) -> None:
-    chroma = {"chroma": {"path": str(backed_up.folder / "chroma")}}
-    copy = Project(backed_up.folder.parent / "copy", chroma, {"max_loss": 1.0})
-    shutil.copytree(backed_up.folder / "state", copy.folder / "state")
+def test_copied_state_on_one_chroma_is_refused_until_it_is_adopted(twelve: Project, ask: Ask) -> None:
+    chroma = {"chroma": {"path": str(twelve.folder / "chroma")}}
+    copy = Project(twelve.folder.parent / "copy", chroma, {"max_loss": 1.0})
+    shutil.copytree(twelve.folder / "state", copy.folder / "state")
     (copy.docs / "only.md").write_text("Words of the copy.")
-    before = backed_up.essence()
+    before = twelve.essence()
     refused = copy.call("sync")
     assert refused.returncode != 0
     assert "ingestor collections --adopt docs" in refused.stdout + refused.stderr
-    assert backed_up.essence() == before
+    assert twelve.essence() == before
     assert ask("sync").code == 0
-    taken = copy.json("collections", "--adopt", "docs")
-    assert taken["adopted"] == "docs"
+    assert copy.json("collections", "--adopt", "docs")["adopted"] == "docs"
     assert copy.call("sync").returncode == 0
-    assert {text for _, text, *_ in backed_up.records()} == {"Words of the copy."}
     assert ask("sync").code != 0
-    assert {text for _, text, *_ in backed_up.records()} == {"Words of the copy."}
-
-
-@pytest.mark.slow
-def test_state_and_chroma_moved_together_continue(backed_up: Project, tmp_path: Path) -> None:
-    moved = tmp_path / "moved"
-    shutil.copytree(backed_up.folder, moved)
-    other = Project(moved, source={"max_loss": 1.0})
-    assert other.call("sync").returncode == 0
-    assert other.call("verify").returncode == 0
+    assert {text for _, text, *_ in twelve.records()} == {"Words of the copy."}

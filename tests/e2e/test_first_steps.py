@@ -16,11 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.daemon import Signals
 from tests.e2e.project import INGESTOR, Project, running
 from tests.e2e.test_service import figure, make_served
 from tests.environments import readers
-from tests.serving import free_port
 from tests.waiting import wait
 
 ROOT = Path(__file__).parents[2]
@@ -169,7 +167,6 @@ class Terminal:
 
     def close(self) -> None:
         os.close(self.master)
-        self.master = -1
 
 
 def take_terminal() -> None:
@@ -197,89 +194,36 @@ def opened(folder: Path) -> Terminal:
     return Terminal(process, master)
 
 
-@pytest.fixture
-def terminal(project: Project) -> Iterator[Terminal]:
-    (project.docs / "a.md").write_text("# When does it open?\n\nThe library opens at nine.\n")
-    on = opened(project.folder)
-    yield on
-    if on.master >= 0:
-        on.close()
-    on.process.kill()
-    on.process.wait(30)
-
-
 @pytest.mark.slow
-def test_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -> None:
-    wait(lambda: terminal.shows("a.md: 1 record written") and terminal.shows("Watching for changes"))
-    terminal.close()
-    assert terminal.process.wait(60) == 0
+def test_daemon_on_a_terminal_shows_commands_to_paste_reloads_and_ends_with_it(project: Project) -> None:
+    (project.docs / "a.md").write_text("# When does it open?\n\nThe library opens at nine.\n")
+    terminal = opened(project.folder)
+    try:
+        wait(lambda: terminal.shows("a.md: 1 record written") and terminal.shows("Watching for changes"))
+        rows = re.split(r"\n|\r|\x1b\[2K", terminal.saw)
+        assert any("━" in row for row in rows), "there was a bar"
+        assert any("INFO" in row for row in rows), "there was a log line"
+        assert not [row for row in rows if "━" in row and "INFO" in row], "no log crosses the bar"
+        asked = re.search(r"\S*ingestor query [^\r\n\x1b]*", terminal.saw)
+        assert asked is not None
+        assert '"When does it open?"' in asked[0]
+        plain = {**os.environ, "PATH": "/usr/bin:/bin"}
+        answer = subprocess.run(
+            ["sh", "-c", asked[0]], cwd=project.folder, env=plain, capture_output=True, text=True, timeout=120
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert "docs/a.md:" in answer.stdout and "The library opens at nine." in answer.stdout
+
+        terminal.process.send_signal(signal.SIGHUP)
+        wait(lambda: terminal.shows("config reloaded"))
+        terminal.close()
+        assert terminal.process.wait(60) == 0
+    finally:
+        terminal.process.kill()
+        terminal.process.wait(30)
     assert not project.json("status")["running"]
     found = project.json("verify", code=None)  # a file that was young when it was listed is due again
     assert (found["checked"], found["missing"], found["stale"]) == (1, 0, 0)
-
-
-@pytest.mark.slow
-def test_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
-    wait(lambda: terminal.shows("Watching for changes"))
-    terminal.process.send_signal(signal.SIGHUP)
-    wait(lambda: terminal.shows("config reloaded"))
-    os.write(terminal.master, b"\x03")  # Ctrl-C
-    assert terminal.process.wait(60) == 0
-
-
-def test_hang_up_that_is_ignored_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with Signals().handle():
-            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.slow
-def test_screen_shows_commands_to_paste_and_no_log_crosses_the_bar(
-    project: Project, terminal: Terminal
-) -> None:
-    wait(lambda: terminal.shows("Watching for changes"))
-    rows = re.split(r"\n|\r|\x1b\[2K", terminal.saw)
-    assert any("━" in row for row in rows), "there was a bar"
-    assert any("INFO" in row for row in rows), "there was a log line"
-    assert not [row for row in rows if "━" in row and "INFO" in row]
-    asked = re.search(r"\S*ingestor query [^\r\n\x1b]*", terminal.saw)
-    assert asked is not None
-    assert '"When does it open?"' in asked[0]
-    answer = subprocess.run(
-        ["sh", "-c", asked[0]],
-        cwd=project.folder,
-        env={**os.environ, "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert "docs/a.md:" in answer.stdout and "The library opens at nine." in answer.stdout
-
-
-# the README's blocks begin so, too, with documents; tests/cli/test_overview.py has the words
-@pytest.mark.slow
-def test_new_user_starts_in_an_empty_folder(tmp_path: Path) -> None:
-    said = subprocess.run([INGESTOR, "init"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert "ingestor run" in said.stdout
-    config = (tmp_path / "config.yaml").read_text().replace("port: 8000", f"port: {free_port()}")
-    config = re.sub(r"model: all-MiniLM-L6-v2.*", "kind: hashing\n  dimensions: 64", config)
-    (tmp_path / "config.yaml").write_text(config)
-    on = opened(tmp_path)
-    try:
-        wait(lambda: on.shows("No documents to index yet"))
-        (tmp_path / "documents" / "first.txt").write_text("some words")
-        wait(lambda: on.shows("first.txt: 1 record written"))
-        os.write(on.master, b"\x03")
-        assert on.process.wait(60) == 0
-    finally:
-        on.process.kill()
-        on.process.wait(30)
-        on.close()
 
 
 # --- The examples of docs/reading.md, as they stand there, in environments without ingestor or a model ---

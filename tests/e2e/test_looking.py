@@ -4,9 +4,7 @@ import json
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,21 +13,19 @@ from ingestor.app import daemon
 from ingestor.app.parts import Parts
 from ingestor.app.wiring import open_state
 from ingestor.cli.main import main
-from ingestor.cli.run import init
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
 from ingestor.connectors.folder.connector import Folder
 from ingestor.model import Blob, Item
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Transient
-from ingestor.queries import access
+from ingestor.queries import access, needs
 from ingestor.queries.changes import outlook
 from ingestor.queries.plan import Recorder, Rehearsal, look_alikes
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import CONFIG_NAME, in_force, keep_config
-from tests.e2e.in_chroma import in_chroma
-from tests.e2e.in_process import Ask, plan_of
-from tests.e2e.project import Project
+from tests.e2e.in_process import Answer, Ask, answered, plan_of
+from tests.e2e.project import Project, in_chroma
 
 pytestmark = pytest.mark.usefixtures("embedded")
 SAMPLES = Path(__file__).parents[2] / "documents"
@@ -41,38 +37,7 @@ def serve(project: Project) -> None:
     project.configure()
 
 
-_MODULES = """
-import sys
-from ingestor.cli.main import main
-try:
-    main()
-finally:
-    print(*sys.modules, file=sys.stderr)
-"""
-
-
-# tests/cli/test_lazy_imports.py holds the imports of both
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["status", "ls"])
-def test_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
-    for name in range(3):  # equal texts: some are found by a twin's vector alone
-        (synced.docs / f"{name}.txt").write_text("some words")
-    assert ask("sync").code == 0
-    synced.settings = {"embedding": {}, "chunking": {}}  # the defaults; what the tests use has arrays
-    synced.configure()
-    done = subprocess.run(
-        [sys.executable, "-c", _MODULES, command],
-        cwd=synced.folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "docs" in done.stdout
-    costly = {"numpy", "chromadb", "ingestor.lexical.terms"}
-    assert not costly & set(done.stderr.split())
-
-
-# --- plan --------------------------------------------------------------------------------------------------
+# --- plan ---
 
 
 def test_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
@@ -89,26 +54,16 @@ def test_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
     assert not (synced.folder / "chroma").exists(), "plan must touch nothing"
 
 
-def test_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None:
-    synced.docs.rename(synced.folder / "elsewhere")
-    answer = ask("plan")
-    assert answer.code == 4
-    assert "source docs: " in answer.out
-    assert "Nothing to do" not in answer.out
-    assert json.loads(ask("plan", "--json").out)["unseen"].keys() == {"docs"}
-
-
 def test_plan_without_a_listed_source_names_each_and_shows_no_table(project: Project, ask: Ask) -> None:
-    folders = [
-        {"name": name, "kind": "folder", "path": name, "collection": "docs"} for name in ("one", "two")
-    ]
-    project.settings["sources"] = folders
+    folder = {"kind": "folder", "collection": "docs"}
+    project.settings["sources"] = [{"name": name, "path": name, **folder} for name in ("one", "two")]
     project.configure()
     answer = ask("plan")
     assert answer.code == 4
     assert answer.out.startswith("No source could be examined, so there is nothing to plan:\nsource one: ")
     assert "source two: " in answer.out
-    assert "unchanged" not in answer.out
+    assert "unchanged" not in answer.out and "Nothing to do" not in answer.out
+    assert answered(ask("plan", "--json"), 4)["unseen"].keys() == {"one", "two"}
 
 
 def test_source_that_fails_as_nobody_foresaw_hides_no_other(
@@ -153,7 +108,7 @@ def test_verify_names_what_is_not_in_step(synced: Project, ask: Ask, monkeypatch
         broken.setattr(daemon, "PATIENCE", 0.5)
         assert ask("sync").code == 4
     (synced.docs / "new.txt").write_text("new words")
-    found = json.loads(ask("verify", "--json").out)
+    found = answered(ask("verify", "--json"), 4)
     assert (found["unsettled"], found["running"]) == (2, False)
     assert found["examples"] == ["docs: unsettled: new.txt", f"docs: unsettled: {kept}: no right"]
 
@@ -168,7 +123,7 @@ def test_plan_finds_documents_that_moved_to_another_source(synced: Project, ask:
     planned = plan_of(ask)
     assert (planned["documents"]["moved"], planned["documents"]["added"]) == (1, 0)
     assert (planned["documents"]["removed"], planned["embed"]["texts"]) == (0, 0)
-    synced_now = json.loads(ask("sync", "--json").out)
+    synced_now = answered(ask("sync", "--json"))
     assert synced_now["documents"]["moved"] == 1
     assert synced_now["documents"]["removed"] == 0
 
@@ -200,10 +155,10 @@ def test_plan_of_a_rebuild_names_the_hold_for_what_an_edition_without_its_model_
     for number in range(29):
         (project.docs / f"{number}.txt").rename(project.docs / f"new {number}.txt")
         (project.docs / f"new {number}.txt").write_text(f"other words of {number}")
-    planned = json.loads(ask("plan", "--json").out)
+    planned = answered(ask("plan", "--json"), 4)
     assert [change["swap"] for change in planned["changes"]] == [True]
     assert "a sync would remove nothing until `ingestor accept docs`" in planned["unseen"]["docs"]
-    assert "29 of 30" in json.loads(ask("sync", "--json").out)["held"]["docs"]
+    assert "29 of 30" in answered(ask("sync", "--json"), 4)["held"]["docs"]
 
 
 def test_plan_beside_a_daemon_leaves_the_work_to_it_and_names_its_file(synced: Project, ask: Ask) -> None:
@@ -223,6 +178,7 @@ def test_plan_beside_a_daemon_leaves_the_work_to_it_and_names_its_file(synced: P
     assert same.out.splitlines()[-1] == "Nothing was changed. The running ingestor will do it."
 
 
+@pytest.mark.slow
 def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
     """A sync of the samples with the real model gave 175; with one vector for all texts, 80 were planned."""
     project = Project(tmp_path / "real", {"embedding": {}, "chunking": {}}, {"path": str(SAMPLES)})
@@ -241,24 +197,6 @@ def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> Non
     assert not plan.cuts_known
 
 
-@pytest.mark.slow
-def test_disk_use_after_a_sync_is_near_the_planned_one(synced: Project, ask: Ask) -> None:
-    """Though there are few records by which to tell how much one takes."""
-    before = _size(synced)
-    for number in range(12):
-        text = " ".join(f"Word {number * 400 + n} is here." for n in range(400))
-        (synced.docs / f"{number}.txt").write_text(text)
-    planned = plan_of(ask)["disk"]
-    assert json.loads(ask("sync", "--json").out)["records"]["added"] > 300
-    grown = _size(synced) - before
-    assert 0.5 < planned / grown < 2, (planned, grown)
-
-
-def _size(project: Project) -> int:
-    files = [*(project.folder / "chroma").rglob("*"), *(project.folder / "state").glob("*.sqlite3")]
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
 def test_show_names_the_other_documents_of_that_name(synced: Project, ask: Ask) -> None:
     other = synced.folder / "other"
     other.mkdir()
@@ -268,7 +206,7 @@ def test_show_names_the_other_documents_of_that_name(synced: Project, ask: Ask) 
     synced.settings = {"sources": [{"name": name, "path": path, **folder} for name, path in paths.items()]}
     synced.configure()
     assert ask("sync").code == 0
-    found = {one["source"]: one for one in json.loads(ask("ls", "--json").out) if one["document"] == "a.txt"}
+    found = {one["source"]: one for one in answered(ask("ls", "--json")) if one["document"] == "a.txt"}
     answer = ask("show", "a.txt")
     assert (answer.code, "some words" in answer.out, "another" in answer.out) == (0, True, False)
     assert answer.err.startswith("source other also has a document of this name; to see it: ")
@@ -292,43 +230,21 @@ def test_show_takes_a_unique_file_name_and_suggests_the_nearest(project: Project
     assert "'faq.md' names 2 documents" in several.err and "'a/faq.md' or 'b/faq.md'" in several.err
 
 
-def test_query_takes_words_without_quotes(synced: Project, ask: Ask) -> None:
-    quoted, unquoted = ask("query", "how does it grind"), ask("query", "how", "does", "it", "grind")
-    assert quoted.code == unquoted.code == 0
-    assert quoted.out == unquoted.out
-
-
-def test_init_of_a_folder_names_its_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    notes = tmp_path / "my notes"
-    notes.mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["ingestor", "init", "my notes"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 0
-    assert f"for the documents in {notes}" in capsys.readouterr().out
-    source, *others = load(tmp_path / "config.yaml", {}).sources
-    assert others == []
-    assert str(notes) in repr(source.connector.options)
-    assert not (tmp_path / "documents").exists()
-
-
-def test_rollback_without_a_kept_collection_names_the_limit(synced: Project, ask: Ask) -> None:
-    answer = ask("rollback")
-    assert answer.code == 2
-    assert "nothing to roll back for 'docs'" in answer.err
-    assert answer.err.endswith("a replaced collection is kept for 1 hour (rechunk.grace)\n")
-
-
 def test_rollback_gives_back_the_records_and_names_the_next_step(synced: Project, ask: Ask) -> None:
     before = synced.essence()
+    needed = answered(ask("plan", "--json"))["needs"]["chroma_memory"]
     synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
     synced.configure()
+    planned = answered(ask("plan", "--json"))
+    both = needed + needs.memory(planned["records"]["added"], 64)
+    assert (needed, planned["needs"]["chroma_memory"]) == (needs.memory(2, 64), both)
+    assert "those of old and new collections" in ask("plan").out
     assert ask("sync").code == 0
     after = synced.essence()
     assert after != before
+    [kept] = [one["name"] for one in answered(ask("collections", "--json")) if one["role"] == "previous"]
+    refused = ask("collections", "--delete", kept)
+    assert (refused.code, "ingestor rollback" in refused.err) == (2, True)
     assert "the state before the last change is kept for another" in ask("status").out
     answer = ask("rollback")
     assert synced.essence() == before
@@ -344,13 +260,6 @@ def test_rollback_gives_back_the_records_and_names_the_next_step(synced: Project
     assert synced.essence() == after
 
 
-def test_unknown_name_is_answered_with_known_ones(synced: Project, ask: Ask) -> None:
-    source, collection = ask("accept", "nope"), ask("rollback", "nope")
-    assert (source.code, source.err) == (2, "there is no source 'nope'; known: docs\n")
-    assert (collection.code, collection.err) == (2, "there is no collection 'nope'; known: docs\n")
-    assert "is not held for a loss" in ask("accept", "docs").err
-
-
 def test_plan_omits_the_rate_of_few_texts(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     few = plan_of(ask)
@@ -360,39 +269,7 @@ def test_plan_omits_the_rate_of_few_texts(project: Project, ask: Ask) -> None:
     assert plan_of(ask)["tokens_per_second"] > 0
 
 
-def test_value_that_an_option_does_not_take_is_reported_plainly(ask: Ask) -> None:
-    answer = ask("query", "words", "--mode", "sparse")
-    assert (answer.code, "Value error" in answer.err) == (2, False)
-    assert "Invalid value for '--mode': 'sparse' is not one of 'hybrid', 'dense', 'lexical'" in answer.err
-
-
-def test_init_names_the_missing_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "no folder" / "where.yaml"
-    with pytest.raises(SystemExit) as end:
-        init(path)
-    told = capsys.readouterr().err
-    assert end.value.code == 4
-    assert told.endswith(f"there is no folder {path.parent}; to make it: mkdir -p '{path.parent}'\n")
-
-
-@pytest.mark.slow
-def test_rollback_to_a_missing_collection_is_refused(synced: Project, ask: Ask) -> None:
-    synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
-    synced.configure()
-    assert ask("sync").code == 0
-    lost = """
-[old] = [found.name for found in client.list_collections() if found.name != "docs"]
-client.delete_collection(old)
-"""
-    in_chroma(synced.folder / "chroma", "docs", lost)
-    before = synced.essence()
-    answer = ask("rollback")
-    assert answer.code == 4
-    assert "'docs' was not rolled back: Chroma has only 0 of its former 2 records" in answer.err
-    assert synced.essence() == before
-
-
-# --- a config with an error --------------------------------------------------------------------------------
+# --- a config with an error ---
 
 
 # An option, the state folder, no YAML.
@@ -442,7 +319,7 @@ def test_status_shows_what_waits_for_a_restart(
     said = f"the config file differs in {key}, which takes effect at a restart"
     with open_state(load(synced.config, {}), serve=False):
         synced.config.write_text(changed)
-        status = json.loads(ask("status", "--json").out)
+        status = answered(ask("status", "--json"))
         assert said in status["config_error"]
         assert (status["config_restart"], status["running"]) == ([key], True)
         assert "extra" not in status["sources"], "of the config in force"
@@ -450,11 +327,11 @@ def test_status_shows_what_waits_for_a_restart(
         planned = " ".join(ask("plan").out.split())
         assert said.removeprefix("the ") in planned
         assert "will do it" not in planned
-        assert json.loads(ask("plan", "--json").out)["restart"] == [key]
+        assert answered(ask("plan", "--json"))["restart"] == [key]
         synced.config.write_text(good + "# another comment\n")
-        assert json.loads(ask("status", "--json").out)["config_error"] is None
+        assert answered(ask("status", "--json"))["config_error"] is None
     synced.config.write_text(changed)
-    assert json.loads(ask("status", "--json").out)["config_error"] is None, "nothing runs"
+    assert answered(ask("status", "--json"))["config_error"] is None, "nothing runs"
 
 
 def test_kept_config_holds_no_secret(synced: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,27 +348,60 @@ def test_kept_config_holds_no_secret(synced: Project, monkeypatch: pytest.Monkey
             in_force(synced.config, {"SIZE": "61"})
 
 
-def test_init_of_a_missing_folder_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = [*tmp_path.iterdir()]
+def test_commands_name_what_they_do_not_know_and_take_words_without_quotes(synced: Project, ask: Ask) -> None:
+    for command, kind in (("accept", "source"), ("rollback", "collection")):
+        answer = ask(command, "nope")
+        assert (answer.code, answer.err) == (2, f"there is no {kind} 'nope'; known: docs\n")
+    assert "is not held for a loss" in ask("accept", "docs").err
+    answer = ask("rollback")
+    assert (answer.code, "nothing to roll back for 'docs'" in answer.err) == (2, True)
+    assert answer.err.endswith("a replaced collection is kept for 1 hour (rechunk.grace)\n")
+    answer = ask("query", "words", "--mode", "sparse")
+    assert (answer.code, "Value error" in answer.err) == (2, False)
+    assert "Invalid value for '--mode': 'sparse' is not one of 'hybrid', 'dense', 'lexical'" in answer.err
+    quoted, unquoted = ask("query", "how does it grind"), ask("query", "how", "does", "it", "grind")
+    assert (quoted.code, quoted.out) == (0, unquoted.out)
+
+
+# --- init ---
+Init = Callable[..., Answer]
+
+
+@pytest.fixture
+def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Init:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["ingestor", "init", "notez"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert (end.value.code, [*tmp_path.iterdir()]) == (2, before)
-    assert capsys.readouterr().err.startswith("notez is neither a folder nor")
+
+    def run(*words: str) -> Answer:
+        monkeypatch.setattr("sys.argv", ["ingestor", "init", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Answer(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
-@pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
-def test_mistake_is_reported_without_its_errno(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_init_of_a_folder_names_its_documents(init: Init, tmp_path: Path) -> None:
+    notes = tmp_path / "my notes"
+    notes.mkdir()
+    answer = init("my notes")
+    assert (answer.code, f"for the documents in {notes}" in answer.out) == (0, True)
+    [source] = load(tmp_path / "config.yaml", {}).sources
+    assert str(notes) in repr(source.connector.options)
+    assert not (tmp_path / "documents").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "words"),
+    [
+        ("notez", 2, "notez is neither a folder nor"),
+        ("no folder/where.yaml", 4, "there is no folder no folder; to make it: mkdir -p 'no folder'"),
+        ("file/config.yaml", 4, "file/config.yaml"),
+    ],
+)
+def test_init_of_a_missing_place_names_it_and_writes_nothing(
+    init: Init, tmp_path: Path, path: str, code: int, words: str
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr("sys.argv", ["ingestor", "init", str(tmp_path / path)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 4
-    said = capsys.readouterr().err
-    assert "Errno" not in said
-    assert str(tmp_path / path) in said
+    (tmp_path / "file").touch()
+    answer = init(path)
+    assert (answer.code, words in answer.err, "Errno" in answer.err) == (code, True, False), answer
+    assert [each.name for each in tmp_path.iterdir() if each.name != "project"] == ["file"]

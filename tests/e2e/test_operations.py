@@ -1,11 +1,8 @@
 """Commands beside each other and beside a daemon or sync, as it starts, works, ends or is interrupted."""
 
-import json
 import os
 import shutil
-import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -27,7 +24,6 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item
 from ingestor.pipeline.listing import Source, take
-from ingestor.queries import needs
 from ingestor.queries.access import is_running
 from ingestor.queries.status import Status, current_status, report_sync
 from ingestor.rechunk.swap import Swaps
@@ -35,9 +31,8 @@ from ingestor.state import files
 from ingestor.state.editions import Editions
 from ingestor.state.reports import Reports
 from ingestor.state.run_status import in_force
-from tests.bounded import printed
-from tests.e2e.in_process import Ask
-from tests.e2e.project import INGESTOR, Daemon, Project
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project
 from tests.state.journals import of_collection
 from tests.waiting import wait
 
@@ -49,13 +44,17 @@ def one_synced(project: Project, ask: Ask) -> Project:
     return project
 
 
-def test_sync_serves_readers_meanwhile(one_synced: Project, ask: Ask) -> None:
+@pytest.mark.parametrize("embedded", [False, True])
+def test_sync_serves_readers_meanwhile(one_synced: Project, ask: Ask, embedded: bool) -> None:
     """It has Chroma for itself, and on a port of its own."""
+    if embedded:
+        one_synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
+        one_synced.configure()
     with open_state(load(one_synced.config, {}), serve=False):
-        assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
-        assert ask("show", "a.txt").code == 0
-        status = json.loads(ask("status", "--json").out)
-    assert status["collections"]["docs"]["healthy"]
+        assert answered(ask("query", "words", "--json"))["hits"][0]["document"] == "some words"
+        for words in ("show", "a.txt"), ("verify",):
+            assert ask(*words).code == 0
+        assert answered(ask("status", "--json"))["collections"]["docs"]["healthy"]
 
 
 def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> None:
@@ -72,21 +71,20 @@ def test_command_waits_for_a_starting_daemon(one_synced: Project, ask: Ask) -> N
     daemon.start()
     try:
         wait(lambda: is_running(config))
-        found = json.loads(ask("status", "--json").out)["collections"]["docs"]
+        found = answered(ask("status", "--json"))["collections"]["docs"]
         assert not found["healthy"]
         assert f"Chroma is not up: process {os.getpid()}" in found["reason"]
         freed.start()  # when the query has long asked for the first time
-        assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
+        assert answered(ask("query", "words", "--json"))["hits"][0]["document"] == "some words"
     finally:
         done.set()
         daemon.join()
         freed.join()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("query", "words"), ("show", "a.txt")])
+@pytest.mark.usefixtures("embedded")
 def test_question_to_an_ending_daemon_is_repeated(
-    one_synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    one_synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = Collections.find, iter(range(1000))
 
@@ -96,68 +94,18 @@ def test_question_to_an_ending_daemon_is_repeated(
         return real(self, name)
 
     monkeypatch.setattr(Collections, "find", existing)
-    answer = ask(*words)
-    assert answer.code == 0, answer
-    assert "some words" in answer.out
-
-
-def test_embedded_chroma_is_read_while_a_sync_runs(one_synced: Project, ask: Ask) -> None:
-    one_synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
-    one_synced.configure()
-    with open_state(load(one_synced.config, {}), serve=False):
-        for words in (("query", "words"), ("show", "a.txt"), ("verify",)):
-            answer = ask(*words)
-            assert answer.code == 0, answer
-        assert json.loads(ask("status", "--json").out)["collections"]["docs"]["healthy"]
-
-
-@pytest.mark.slow
-def test_interrupted_sync_does_not_report_settled(project: Project) -> None:
-    (project.docs / "a.txt").write_text("some words")
-    config = load(project.config, {})
-    (project.folder / "chroma").mkdir()
-    busy = files.hold(project.folder / "chroma" / LOCK)  # so long it can't begin
-    command = [str(INGESTOR), "sync", "--config", str(project.config)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sync:
-        wait(lambda: is_running(config))
-        sync.send_signal(signal.SIGINT)
-        busy.release()
-        _, said = sync.communicate(timeout=60)
-    assert sync.returncode == 130
-    assert "interrupted: run sync again to resume" in said
-    assert "Traceback" not in said
+    answer = ask("query", "words")
+    assert (answer.code, "some words" in answer.out) == (0, True), answer
 
 
 @pytest.mark.usefixtures("embedded")
-@pytest.mark.slow
-def test_source_that_feeds_another_collection_now_leaves_the_old_one(one_synced: Project, ask: Ask) -> None:
-    """Nothing feeds the old one any more, so nobody knows its model."""
-    one_synced.source = {"collection": "elsewhere"}
-    one_synced.configure()
-    planned, done = (json.loads(ask(word, "--json").out) for word in ("plan", "sync"))
-    for key in ("added", "moved", "removed", "changed"):
-        assert planned["documents"][key] == done["documents"][key] == (key in ("added", "removed"))
-    assert planned["records"] == done["records"] == {"added": 1, "replaced": 0, "patched": 0, "dropped": 1}
-    assert done["embedded"]["texts"] == 0
-    assert ask("verify").code == 0
-    assert [found["collection"] for found in json.loads(ask("ls", "--json").out)] == ["elsewhere"]
-
-
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("words", [("show", "bad\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")])
-def test_text_unknown_to_the_terminal_is_escaped(
-    one_synced: Project, ask: Ask, words: tuple[str, ...]
-) -> None:
-    answer = ask(*words)
-    assert answer.code == 2
-    assert "Traceback" not in answer.err
-
-
-@pytest.mark.usefixtures("embedded")
-def test_document_with_a_name_that_is_no_text_is_found_by_it(project: Project, ask: Ask) -> None:
+def test_text_unknown_to_the_terminal_is_escaped_and_names_a_document(project: Project, ask: Ask) -> None:
     Path(os.fsdecode(os.fsencode(project.docs) + b"/bad\xff.txt")).write_text("some words")
     assert ask("sync").code == 0
     assert "some words" in ask("show", "bad\udcff.txt").out
+    for words in (("show", "no\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")):
+        answer = ask(*words)
+        assert (answer.code, "Traceback" in answer.err) == (2, False)
 
 
 def test_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daemon) -> None:
@@ -172,38 +120,6 @@ def test_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daemon
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.slow
-def test_plan_counts_the_memory_of_a_collection_that_is_replaced(project: Project, ask: Ask) -> None:
-    for name in "abc":
-        (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
-    assert ask("sync").code == 0
-    before = json.loads(ask("plan", "--json").out)["needs"]["chroma_memory"]
-    assert before == needs.memory(3, 64)
-    project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
-    project.configure()
-    planned = json.loads(ask("plan", "--json").out)
-    assert planned["needs"]["chroma_memory"] == before + needs.memory(planned["records"]["added"], 64)
-    assert "those of old and new collections" in ask("plan").out
-
-
-@pytest.mark.slow
-def test_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
-    for name in "abc":
-        (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
-    assert ask("sync").code == 0
-    project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
-    project.configure()
-    before = json.loads(ask("plan", "--json").out)
-    with open_state(load(project.config, {}), serve=False) as running:
-        running.configure(watch=False)  # the second collection is begun, and no more
-        engine = running.engine
-        wait(lambda: engine.step(0.05) or engine.scanner.has_listed(CollectionName("docs--2")), every=0)
-    after = json.loads(ask("plan", "--json").out)
-    assert after["documents"]["rebuilt"] == before["documents"]["rebuilt"] == 3
-    assert after["records"] == before["records"]
-
-
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.slow
 def test_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("some words")
     (project.folder / "more").mkdir()
@@ -214,18 +130,25 @@ def test_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> 
     assert ask("sync").code == 0
     project.settings = {"sources": [docs]}
     project.configure()
-    stays = json.loads(ask("plan", "--json").out)
+    stays = answered(ask("plan", "--json"))
     assert (stays["leaving"], stays["documents"]["removed"]) == (["more"], 0)
     kept = ask("sync")
     assert kept.code == 0
     assert "source more: is no longer in the config; 1 document kept until: ingestor apply" in kept.out
     project.settings |= {"prune": True}
     project.configure()
-    goes = json.loads(ask("plan", "--json").out)
+    goes = answered(ask("plan", "--json"))
     assert (goes["leaving"], goes["documents"]["removed"], goes["records"]["dropped"]) == ([], 1, 1)
-    done = json.loads(ask("sync", "--json").out)
+    done = answered(ask("sync", "--json"))
     assert (done["documents"]["removed"], done["unconfigured"]) == (1, {"more": {"removed": 1, "kept": 0}})
-    assert json.loads(ask("sync", "--json").out)["unconfigured"] == {}
+    assert answered(ask("sync", "--json"))["unconfigured"] == {}
+
+
+@pytest.mark.usefixtures("embedded")
+def test_interrupted_sync_names_the_command_to_resume(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Signals, "stop", True)
+    answer = ask("sync")
+    assert (answer.code, "interrupted: run sync again to resume" in answer.err) == (130, True), answer
 
 
 def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogCaptureFixture) -> None:
@@ -275,29 +198,6 @@ def test_disk_that_fills_during_a_swap_is_waited_out(
         Loop(running, Signals(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
     assert "cannot be written; indexing pauses and is retried: database or disk is full" in caplog.text
-
-
-def test_second_interruption_need_not_be_patient() -> None:
-    """In a process of its own: a signal that is heard late ends whatever runs then."""
-    program = """
-        import signal
-        from ingestor.app import daemon
-
-        now = [10.0]
-        daemon.monotonic = lambda: now[0]
-        heard = daemon.Signals()
-        with heard.handle():
-            for _ in range(2):  # sent twice by mistake
-                signal.raise_signal(signal.SIGINT)
-            now[0] += 2 * daemon.IMPATIENCE
-            signal.raise_signal(signal.SIGTERM)
-            print(heard.stop)
-            try:
-                signal.raise_signal(signal.SIGINT)
-            except KeyboardInterrupt:
-                print("interrupted")
-        """
-    assert printed(program).split() == ["True", "interrupted"]
 
 
 # --- Work that is unfinished or was interrupted ---
@@ -400,11 +300,6 @@ def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
         reports = Reports(running.journal)
         assert [state for *_, state, _ in reports.counts()] == ["due"]
         assert {(each.state, each.settled) for each in reports.documents()} == {("due", False)}
-
-
-def test_status_names_strategy_and_model(synced: Project, ask: Ask) -> None:
-    found = json.loads(ask("status", "--json").out)["collections"]["docs"]
-    assert (found["strategy"], found["model"]) == ("recursive", "hashing")
 
 
 def _list(running: Running) -> None:

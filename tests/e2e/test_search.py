@@ -1,18 +1,21 @@
-"""Search on the command line and at the service port, while documents change."""
+"""Search on the command line and at the service port, while documents change; recipes of docs/filters.md."""
 
-import subprocess
-import sys
+import json
+import re
+import shutil
 import threading
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from ingestor.service.client import DaemonClient
-from tests.e2e.in_process import Ask
-from tests.e2e.project import Daemon, Project, running
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Daemon, Project, in_chroma, running
 from tests.serving import free_port
 from tests.waiting import wait
 
@@ -133,18 +136,103 @@ def test_command_uses_the_daemon_if_it_runs(tmp_path: Path, monkeypatch: pytest.
     assert asked == []
 
 
-# the next test but one before it shows that the daemon answers; tests/cli/test_lazy_imports.py holds imports
-@pytest.mark.slow
-def test_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
-    here = make_served(tmp_path)
-    with running(here):
-        wait(lambda: here.settled(3))
-        code = (
-            "import sys, atexit; from ingestor.cli.main import main; "
-            "modules = lambda: sorted({m.split('.')[0] for m, module in sys.modules.items() if module}); "
-            "atexit.register(lambda: print(modules(), file=sys.stderr)); "
-            f"sys.argv = ['ingestor', 'query', 'bridge', '--config', {str(here.config)!r}]; main()"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not {"'openvino'", "'tiktoken'", "'chromadb'"} & set(done.stderr.strip("[]\n").split(", "))
+# --- docs/filters.md: each recipe finds what the page promises; changed keys embed nothing ---
+
+
+ROOT = Path(__file__).parents[2]
+FILTERS = (ROOT / "docs/filters.md").read_text("utf-8")
+RECIPES = re.findall(r"```json\n(.*?)\n```\n\nFinds (.*?)\.\n", FILTERS, re.DOTALL)
+CONFIG, SIDECAR = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", FILTERS, re.DOTALL))
+
+
+@pytest.fixture
+def samples(embedded: Project) -> Project:
+    """Return the samples, with the config and the sidecar of the page."""
+    shutil.copytree(ROOT / "documents", embedded.docs, dirs_exist_ok=True)
+    (embedded.docs / "kitchen/bread.md.meta.yaml").write_text(yaml.safe_dump(SIDECAR), "utf-8")
+    embedded.source = deepcopy(CONFIG["sources"][0]) | {"path": "./docs", "settle": "0s"}
+    embedded.configure()
+    return embedded
+
+
+def paths(project: Project, wheres: list[str]) -> list[set[str]]:
+    """Read the paths of the records that each filter chooses, as a reader with nothing but chromadb does."""
+    chosen = in_chroma(
+        project.folder / "chroma",
+        "docs",
+        f"result = [[each['path'] for each in collection.get(where=where)['metadatas']]\n"
+        f"          for where in {[json.loads(where) for where in wheres]!r}]",
+    )
+    return [set(each) for each in chosen]
+
+
+def test_each_recipe_of_the_page_returns_its_documents(samples: Project, ask: Ask) -> None:
+    assert ask("sync").code == 0
+    assert len(RECIPES) == FILTERS.count("```json") == 13
+    expected = [set(re.findall("`([^`]+)`", named)) for _, named in RECIPES]
+    assert paths(samples, [where for where, _ in RECIPES]) == expected
+    for (where, _), documents in list(zip(RECIPES, expected, strict=True))[::7]:
+        hits = answered(ask("query", "a question", "--where", where, "-n", "100", "--json"))["hits"]
+        assert {hit["metadata"]["path"] for hit in hits} == documents, where
+
+
+def change_keys(project: Project) -> None:
+    own: dict[str, Any] = project.source["metadata"]
+    own["values"] = {"team": "archive"}
+    own["paths"] = {"*.txt": {"plain": True}}
+    own["front_matter"] = {"version": "number", "severity": "number"}
+    project.configure()
+
+
+def change_sidecars(project: Project) -> None:
+    (project.docs / "kitchen/bread.md.meta.yaml").unlink()
+    (project.docs / "kitchen/nihoncha.md.meta.yaml").write_text("servings: 2.5\n")
+
+
+def leave_keys_out(project: Project) -> None:
+    project.settings["metadata"] = "lean"
+    project.configure()
+
+
+def test_changed_keys_are_patched_without_embedding(samples: Project, ask: Ask) -> None:
+    for folder in ("cooperative", "growing", "history"):
+        shutil.rmtree(samples.docs / folder)
+    samples.settings["chunking"] = {"strategy": "recursive"}  # whose records are written once
+    samples.configure()
+    assert ask("sync").code == 0
+    for change in (change_keys, change_sidecars, leave_keys_out):
+        change(samples)
+        done = answered(ask("sync", "--json"))
+        assert done["records"]["patched"] > 0, change
+        assert {**done["records"], "patched": 0} == {"added": 0, "replaced": 0, "patched": 0, "dropped": 0}
+        assert done["embedded"]["texts"] == 0, change
+    assert samples.essence() == samples.fresh("anew").essence()
+    assert "front matter: severity is no number: page during the day" in ask("status", "-v").out
+    assert paths(samples, ['{"plain": true}']) == [{"kitchen/sourdough-notes.txt", "operations/time.txt"}]
+    refused = ask("query", "words", "--where", '{"folders": {"$contains": "operations"}}')
+    assert refused.code == 2
+    assert "names 'folders', which `metadata: lean` of the config leaves out of records" in refused.err
+
+
+def test_documents_are_listed_by_part_of_the_key_pattern_state_and_collection(
+    embedded: Project, ask: Ask
+) -> None:
+    (embedded.docs / "kitchen").mkdir()
+    for name, content in (
+        ("bread.md", b"Bread."),
+        ("notes.txt", b"Sour."),
+        ("photo.png", b"\x89PNG\r\n\x1a\n"),
+    ):
+        (embedded.docs / "kitchen" / name).write_bytes(content)
+    ask("sync")
+
+    def keys(*words: str) -> list[str]:
+        return [one["document"] for one in answered(ask("ls", "--json", *words))]
+
+    assert keys("bread") == ["kitchen/bread.md"]
+    assert keys("kitchen/*.txt", "--collection", "docs") == ["kitchen/notes.txt"]
+    assert keys("--state", "unsupported") == ["kitchen/photo.png"]
+    assert keys("--state", "due") == []
+    assert ask("ls", "no such").err == "there are no such documents\n"
+    wrong = ask("ls", "--collection", "doc")
+    assert wrong.code == 2 and "no collection 'doc'; known: docs" in wrong.err

@@ -1,6 +1,5 @@
-"""The service port of a real daemon: metrics, readiness and assistants."""
+"""The service port of a real daemon: metrics, readiness and assistants; rights, with and without a token."""
 
-import asyncio
 import json
 import os
 import shutil
@@ -8,20 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import httpx
 import pytest
-from typer.testing import CliRunner
+from chromadb.config import Settings
+from chromadb.errors import AuthorizationError
 
 from ingestor.chroma import processes
-from ingestor.cli.main import app
-from ingestor.service import assistants
-from tests.e2e.project import INGESTOR, Project, running
+from tests.connectors.folders import run_python
+from tests.e2e.project import Project, running
 from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
 from tests.serving import free_port
@@ -71,7 +69,7 @@ def read(of: Project, python: Path, question: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_running_daemon_is_detected_and_queried(tmp_path: Path) -> None:
+def test_running_daemon_is_detected_and_queried_and_a_stopped_chroma_seen(tmp_path: Path) -> None:
     here = make_served(tmp_path)
     with running(here) as daemon:
         settled = 'ingestor_documents{collection="docs",source="docs",state="settled"}'
@@ -83,6 +81,15 @@ def test_running_daemon_is_detected_and_queried(tmp_path: Path) -> None:
         for stage in ("read", "chunk", "write"):
             assert (figure(here, f'ingestor_stage_seconds_total{{stage="{stage}"}}') or 0) > 0
         assert asked(here, "bridge")[0].strip() == "All that is known about the bridge."
+        pid = processes.listener(here.port)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait(lambda: figure(here, "ingestor_chroma_up") == 0)
+            assert status(here, "/readyz") == 503
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        wait(lambda: figure(here, "ingestor_chroma_up") == 1)
         (here.docs / "bridge.txt").unlink()
         wait(lambda: figure(here, settled) == 2)
         assert daemon.stop() == 0, daemon.said()
@@ -116,75 +123,30 @@ def stored_function(of: Project) -> Any:
     return [each["configuration_json"]["embedding_function"] for each in found.json()] if found else None
 
 
-def test_stopped_chroma_raises_an_alert(tmp_path: Path) -> None:
-    here = make_served(tmp_path)
-    with running(here):
-        wait(lambda: status(here, "/readyz") == 200)
-        pid = processes.listener(here.port)
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            wait(lambda: figure(here, "ingestor_chroma_up") == 0)
-            assert status(here, "/readyz") == 503
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        wait(lambda: figure(here, "ingestor_chroma_up") == 1)
-
-
-def test_listing_that_hangs_is_seen(tmp_path: Path) -> None:
+def test_listing_and_embedding_server_that_hang_are_seen(tmp_path: Path) -> None:
+    """tests/service/test_port.py has the figures of each."""
     shutil.copy(LOADERS, tmp_path)
     arguments = {"pids": str(tmp_path / "pid")}
     hanging = {"kind": "python", "call": "loaders:hanging", "folder": str(tmp_path), "arguments": arguments}
-    source = {"name": "slow", "collection": "docs", **hanging}
     here = make_served(tmp_path)
-    here.settings["sources"] = [source]
-    here.configure()
-    with running(here):
-        wait(lambda: figure(here, 'ingestor_source_listing_started_timestamp_seconds{source="slow"}'))
-        assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
-        said = get(here, "/readyz")
-        assert said is not None
-        reasons = ["a source was never listed completely"]
-        assert said.json() == {"ready": False, "readable": True, "writable": True, "reasons": reasons}
-        assert status(here, "/healthz") == 200, "a restart would not help"
-
-
-def test_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
-    def script(body: Any) -> Reply:
-        return Reply(hang=True) if "bridge" in str(body) else embedding(body)
-
-    here = make_served(tmp_path)
-    lag = 'ingestor_lag_seconds{source="docs"}'
-    with serving(script) as server:
-        here.settings["embedding"] = {
-            "kind": "openai",
-            "base_url": server.base_url,
-            "model": "m",
-            "retries": 0,
-        }
+    sources = [{"name": "docs", "kind": "folder", "path": "./docs"}, {"name": "slow", **hanging}]
+    here.settings["sources"] = [{**source, "collection": "docs"} for source in sources]
+    with serving(lambda body: Reply(hang=True) if "bridge" in str(body) else embedding(body)) as server:
+        model = {"kind": "openai", "base_url": server.base_url, "model": "m", "retries": 0}
+        here.settings["embedding"] = model
         here.configure()
         with running(here):
-            first = wait(lambda: figure(here, "ingestor_embedding_batch_seconds"))
-            wait(lambda: (figure(here, "ingestor_embedding_batch_seconds") or 0) > first)
+            wait(lambda: figure(here, 'ingestor_source_listing_started_timestamp_seconds{source="slow"}'))
+            assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
+            for growing in ("ingestor_embedding_batch_seconds", 'ingestor_lag_seconds{source="docs"}'):
+                first = wait(lambda name=growing: figure(here, name))
+                wait(lambda name=growing, first=first: (figure(here, name) or 0) > first)
             assert (figure(here, "ingestor_embedding_queue_texts") or 0) > 0
-            first = wait(lambda: figure(here, lag))
-            wait(lambda: (figure(here, lag) or 0) > first)
-
-
-# service/test_figures.py has the figure, and test_bad_input.py a loss that waits for a person
-@pytest.mark.slow
-def test_held_source_raises_an_alert(tmp_path: Path) -> None:
-    here = make_served(tmp_path)
-    held = 'ingestor_source_held{source="docs"}'
-    for n in range(6):
-        (here.docs / f"more{n}.txt").write_text(f"Number {n}.\n")
-    with running(here):
-        wait(lambda: here.settled(9))
-        assert figure(here, held) == 0
-        for path in here.docs.glob("*.txt"):
-            path.unlink()
-        wait(lambda: figure(here, held) == 1)
-        assert here.settled(9), "nothing left the index"
+            answer = get(here, "/readyz")
+            assert answer is not None
+            assert not answer.json()["ready"]
+            assert "a source was never listed completely" in answer.json()["reasons"]
+            assert status(here, "/healthz") == 200, "a restart would not help"
 
 
 READER = """
@@ -216,119 +178,144 @@ def test_reader_with_chroma_alone_searches_by_words(tmp_path: Path) -> None:
     assert (others, [text.strip() for text in found]) == ([], ["All that is known about the bridge."])
 
 
-# --- Assistants, by the official SDK's client, at ``/mcp``; tests/test_examples.py has ``ingestor mcp`` ---
-PAGE = "# The {0}\n\nAll that is known about the {0}.\n\n## Keepers\n\nThe {0} has two keepers.\n"
-
-
-def make_known(folder: Path) -> Project:
-    found = Project(folder / "project", {"http": {"port": free_port(), "token": f"file:{folder / 'token'}"}})
-    (folder / "token").write_text("t0ken-of-the-port")
-    for name in ("harbour", "bridge", "library"):
-        (found.docs / f"{name}.md").write_text(PAGE.format(name))
-    return found
-
-
-@asynccontextmanager
-async def by_stdio(of: Project) -> AsyncIterator[Any]:
-    from mcp import (
-        Client,
-        StdioServerParameters,
-    )  # half a second, which few processes need
-
-    command = StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
-    async with Client(command, read_timeout_seconds=240) as client:
-        yield client
-
-
-@asynccontextmanager
-async def by_http(of: Project) -> AsyncIterator[Any]:
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-    from mcp.shared._httpx_utils import create_mcp_http_client
-
-    token = {"Authorization": "Bearer t0ken-of-the-port"}
-    address = f"http://127.0.0.1:{of.settings['http']['port']}/mcp"
-    async with create_mcp_http_client(headers=token) as http:
-        transport = streamable_http_client(address, http_client=http)
-        async with Client(transport, read_timeout_seconds=240) as client:
-            yield client
-
-
-def assisted(of: Project, work: Callable[[Any], Coroutine[Any, Any, None]], by: Any = by_stdio) -> None:
-    async def session() -> None:
-        async with by(of) as client:
-            await work(client)
-
-    asyncio.run(session())
-
-
-async def call(client: Any, tool: str, **given: Any) -> Any:
-    said = await client.call_tool(tool, given)
-    assert not said.is_error, said.content
-    assert json.loads(said.content[0].text) == said.structured_content
-    return said.structured_content
-
-
-@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
-    here = make_known(tmp_path)
-
-    async def work(client: Any) -> None:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"search", "read", "list_documents", "status"}
-        assert all(tool.annotations.read_only_hint and tool.description for tool in tools.values())
-        found = await call(client, "search", query="keepers of the bridge", n=1, expand="document")
-        passage = found["passages"][0]
-        assert passage["source"].endswith("bridge.md")
-        document = await call(client, "read", document_id=passage["document_id"])
-        assert (document["next"], document["key"]) == (None, "bridge.md")
-        assert document["passages"][0]["text"] == PAGE.format("bridge").strip()
-        listed = await call(client, "list_documents", match="harb")
-        assert [one["key"] for one in listed["documents"]] == ["harbour.md"]
-        status = await call(client, "status")
-        assert status["collections"]["docs"] == {"settled": 3}
-        resource = await client.read_resource(f"ingestor://docs/{passage['document_id']}")
-        assert resource.contents[0].text == PAGE.format("bridge").strip()
-        wrong = await client.call_tool("search", {"query": "bridge", "collection": "other"})
-        assert wrong.is_error
-        assert "known: docs" in wrong.content[0].text
-        wrong = await client.call_tool("read", {"document_id": "../../etc/passwd"})
-        assert wrong.is_error
-
-    with running(here) as daemon:
-        wait(lambda: here.settled(3) and here.poll("query", "bridge")["mode"] == "hybrid")
-        assisted(here, work, by_http)
-        assert daemon.stop() == 0, daemon.said()
-    assert "Traceback" not in daemon.said()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_assistant_without_a_daemon_gets_the_remedy(tmp_path: Path) -> None:
-    here = make_known(tmp_path)
-
-    async def work(client: Any) -> None:
-        for _ in range(2):
-            said = await client.call_tool("search", {"query": "bridge"})
-            assert said.is_error
-            assert "run" in said.content[0].text, said.content
-            assert "Traceback" not in said.content[0].text
-            here.json("sync")
-
-    assisted(here, work)
+# tests/service/test_assistants.py has the tools, and tests/test_examples.py ``ingestor mcp`` beside a daemon
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_assistant_server_needs_the_service_port(tmp_path: Path) -> None:
-    here = make_known(tmp_path)
+    here = make_served(tmp_path)
     here.settings["http"] = False
     here.configure()
     done = here.call("mcp")
     assert (done.returncode, "http: false" in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_command_without_the_package_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assistants, "find_spec", lambda name: None)
-    done = CliRunner().invoke(app, ["mcp", "--config", str(make_known(tmp_path).config)])
-    assert (done.exit_code, "pip install 'chroma-ingestor[mcp]'" in done.stderr) == (4, True), done.output
+# --- Rights: the guard in front of Chroma with a token, and files that only their user may read ---
+
+
+TOKEN = "s3cret-of-the-tests"
+
+
+@pytest.fixture
+def with_token(project: Project) -> Project:
+    (project.folder / "token").write_text(f"{TOKEN}\n")
+    project.settings = {"chroma": {"path": "./chroma", "port": project.port, "token": "file:token"}}
+    project.configure()
+    (project.docs / "a.txt").write_text("words of the harbour")
+    return project
+
+
+def test_token_is_sent_by_our_commands_and_required_of_readers(with_token: Project) -> None:
+    project = with_token
+    with running(project) as daemon:
+        wait(lambda: project.settled(1))
+        status = project.json("status")
+        assert status["collections"]["docs"]["healthy"]
+        assert status["guard"].startswith("host and origin checks, token")
+        assert f"Chroma's port: {status['guard']}" in " ".join(project.call("status", "-v").stdout.split())
+        assert "Chroma's port" not in daemon.said(), "a full guard needs no line"
+        assert project.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"
+        with pytest.raises(AuthorizationError, match="requires a token"):
+            chromadb.HttpClient("127.0.0.1", project.port)
+        settings = Settings(
+            chroma_client_auth_provider="chromadb.auth.token_authn.TokenAuthClientProvider",
+            chroma_client_auth_credentials=TOKEN,
+        )
+        reader = chromadb.HttpClient("127.0.0.1", project.port, settings=settings)
+        assert reader.get_collection("docs").count() == 1
+        assert daemon.stop() == 0
+    assert TOKEN not in daemon.said()
+
+
+# --- Files of the program are for its user alone, whatever the umask ---
+
+
+def open_to_others(*folders: Path) -> dict[str, str]:
+    """Whatever is in them that another user can get at."""
+    return {
+        str(path): oct(path.stat().st_mode)
+        for folder in folders
+        for path in (folder, *folder.rglob("*"))
+        if path.stat().st_mode & 0o077
+    }
+
+
+@pytest.fixture
+def usual_umask():  # type: ignore[no-untyped-def]
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def with_a_push(project: Project) -> None:
+    push = {"name": "sent", "kind": "push", "collection": "docs", "folder": "./sent", "host": "127.0.0.1"}
+    project.settings = {"sources": [
+        {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"},
+        {**push, "port": project.port + 1, "token": "x" * 40},
+    ]}  # fmt: skip
+    project.configure()
+
+
+@pytest.mark.slow
+def test_no_other_user_can_read_what_a_daemon_writes(
+    project: Project, usual_umask: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_NO_USE_TO_CHROMA", "a-secret")
+    with_a_push(project)
+    folders = [project.folder / name for name in ("state", "chroma", "sent")]
+    for folder in (folders[0], folders[2]):  # as earlier versions left them
+        folder.mkdir()
+        folder.chmod(0o755)
+    (folders[0] / "lock").touch(0o644)
+    (project.docs / "a.txt").write_text("words that only their author may read")
+    daemon = project.start(as_people_do=True)
+    try:
+        wait(lambda: project.settled(1))
+        (server,) = processes.writers_of(project.folder / "chroma" / "chroma.sqlite3")
+        assert b"a-secret" in Path(f"/proc/{daemon.process.pid}/environ").read_bytes()
+        assert b"a-secret" not in Path(f"/proc/{server}/environ").read_bytes()
+        assert open_to_others(*folders[:2]) == {}
+        assert open_to_others(*(path for path in folders[2].iterdir())) == {}
+        assert daemon.said().count(f"{folders[0]}: permissions restricted to the owner") == 1
+        assert project.docs.stat().st_mode & 0o777 == 0o755
+    finally:
+        assert daemon.stop() == 0
+    assert open_to_others(*folders[:2]) == {}
+
+
+def test_no_other_user_can_read_what_an_embedded_chroma_writes(project: Project, usual_umask: None) -> None:
+    project.settings = {"chroma": {"path": "./chroma", "embedded": True}}
+    project.configure()
+    (project.docs / "a.txt").write_text("words that only their author may read")
+    project.json("sync")
+    assert open_to_others(project.folder / "state", project.folder / "chroma") == {}
+
+
+def test_other_users_get_the_error_that_the_state_is_closed(project: Project) -> None:
+    (project.folder / "state").mkdir(mode=0o700)
+    (project.folder / "state").chmod(0o000)  # closed to whoever runs this
+    for folder in [project.folder, *project.folder.parents][:-2]:
+        folder.chmod(0o755)
+    for file in project.folder.glob("*.yaml"):
+        file.chmod(0o644)
+    said = run_python(
+        """
+        import os, sys
+        from pathlib import Path
+        from ingestor.config.file import load
+        from ingestor.queries.access import is_running
+        from ingestor.ports import NeedsHuman
+        config = load(Path(sys.argv[1]), {})
+        if os.geteuid() == 0:
+            os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        try:
+            is_running(config)
+        except NeedsHuman as error:
+            print(error)
+        """,
+        str(project.config),
+    )
+    assert (
+        said
+        == f"{project.folder}/state is closed to this user: only the user who runs ingestor may read it\n"
+    )

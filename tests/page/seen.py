@@ -5,20 +5,20 @@ from html.parser import HTMLParser
 
 import httpx
 
-VOID = {"meta", "link", "input", "img", "path", "rect"}
+VOID = {"meta", "link", "input", "img", "image", "path", "rect"}
 
 
 class Page(HTMLParser):
     """Fails where elements are not balanced."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, page: httpx.Response | str) -> None:
         super().__init__(convert_charrefs=True)
-        self.status = response.status_code
+        self.status = page.status_code if isinstance(page, httpx.Response) else 200
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self._open: list[str] = []
         self.texts: dict[str, list[str]] = {}
-        self.feed(response.text)
+        self.feed(page.text if isinstance(page, httpx.Response) else page)
         self.close()
         assert self._open == [], self._open
 
@@ -43,5 +43,5 @@ class Page(HTMLParser):
         return (attributes for name, attributes in self.tags if name == tag)
 
     def token(self) -> str:
-        """Of its forms."""
+        """Return the token of the page's forms."""
         return next(str(one["value"]) for one in self.all("input") if one.get("name") == "form_token")

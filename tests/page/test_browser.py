@@ -116,20 +116,6 @@ def test_page_works_without_scripts(browser: Any, client: httpx.Client) -> None:
         assert page.get_by_role("heading", level=1).inner_text().startswith(ATTACK[:25])
 
 
-@pytest.mark.slow
-def test_slash_moves_to_the_search_field(browser: Any, client: httpx.Client) -> None:
-    with Tab(browser, client) as tab:
-        page = tab.show("/page/documents")
-        page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.name") == "match"
-        page.keyboard.type("a/b")
-        assert page.evaluate("document.activeElement.value") == "a/b"
-        tab.show("/page/changes").keyboard.press("/")
-        page.wait_for_url("**/page/search")
-        assert page.evaluate("document.activeElement.name") == "q"
-        assert tab.said == []
-
-
 FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.name"
 
 
@@ -139,8 +125,7 @@ def test_page_is_usable_by_keyboard(browser: Any, client: httpx.Client) -> None:
         page = tab.show("/page/documents")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-        box = page.locator(".skip").bounding_box()
-        assert box["x"] >= 0, "the link is seen when it has the focus"
+        assert page.locator(".skip").bounding_box()["x"] >= 0, "the link is seen when it has the focus"
         seen = []
         for _ in range(11):
             page.keyboard.press("Tab")
@@ -148,8 +133,15 @@ def test_page_is_usable_by_keyboard(browser: Any, client: httpx.Client) -> None:
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none", seen
         assert seen[:5] == ["ingestor", "Overview", "Documents", "Search", "Changes"]
-        assert "match" in seen
-        assert "bad.pdf" in seen
+        assert {"match", "bad.pdf"} <= set(seen)
+        tab.show("/page/documents").keyboard.press("/")
+        assert page.evaluate("document.activeElement.name") == "match"
+        page.keyboard.type("a/b")
+        assert page.evaluate("document.activeElement.value") == "a/b"
+        tab.show("/page/changes").keyboard.press("/")
+        page.wait_for_url("**/page/search")
+        assert page.evaluate("document.activeElement.name") == "q"
+        assert tab.said == []
 
 
 CONTRAST = """() => {
@@ -181,14 +173,8 @@ CONTRAST = """() => {
 @pytest.mark.slow
 def test_every_text_stands_out_from_what_is_behind_it(browser: Any, client: httpx.Client) -> None:
     with Tab(browser, client) as tab:
-        for path in (
-            "/",
-            "/page/documents",
-            "/page/documents/evil",
-            "/page/search?q=blocked+card",
-            "/page/changes",
-        ):
-            page, grounds = tab.show(path), set()
+        for path in ("", "documents", "documents/evil", "search?q=blocked+card", "changes"):
+            page, grounds = tab.show(f"/page/{path}" if path else "/"), set()
             for scheme in ("dark", "light"):
                 page.emulate_media(color_scheme=scheme)
                 grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))

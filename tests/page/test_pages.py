@@ -1,17 +1,21 @@
-"""The pages over HTTP: what they show, and that nothing of a document can do harm in them."""
+"""The pages over HTTP: what they show, that no document does harm in them, and no question is a defect."""
 
 import json
 import re
 from itertools import pairwise
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
+from ingestor.evaluate import stored_report
 from ingestor.page.documents import CHUNKS as IN_A_PAGE
 from ingestor.service.openapi import description
 from ingestor.state.run_status import SyncProgress
-from tests.page.conftest import ATTACK, CHUNKS
+from tests.page.conftest import ATTACK, CHUNKS, evaluation
 from tests.page.seen import Page
 from tests.service.world import Daemon
 from tests.waiting import wait
@@ -275,3 +279,103 @@ def test_live_parts_are_those_of_the_page(client: httpx.Client) -> None:
     assert "<h1>" in parts["live-headline"]
     assert "<script>alert" not in "".join(parts.values())
     assert stream.headers["content-type"].startswith("text/event-stream")
+
+
+EVALUATION = "/page/evaluation?collection=docs"
+
+
+def test_recommendation_and_what_was_compared_are_shown(client: httpx.Client) -> None:
+    page = get(client, EVALUATION)
+    text = page.text
+    assert "It stays." in text
+    assert text.count("changepoint") == 2  # what it finds, and what it costs
+    assert "chunking: {}" in text
+    assert "71.2 % 64 to 78" in text
+    for figure in ("240 questions", "1,740", "21,459", "18.0 MB", "0.25", "0.41 s"):
+        assert figure in text
+
+
+def test_overview_links_to_the_evaluation(client: httpx.Client, empty: httpx.Client) -> None:
+    assert EVALUATION in [one.get("href") for one in get(client, "/").all("a")]
+    assert "/page/evaluation" not in empty.get("/").text
+
+
+def test_collection_without_evaluation_names_the_command(client: httpx.Client) -> None:
+    assert "ingestor evaluate" in get(client, "/page/evaluation?collection=other", 404).text
+    assert get(client, "/page/evaluation", 404)
+
+
+def test_last_report_of_each_collection_is_stored_and_damaged_files_are_skipped(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        stored_report.write(tmp_path, evaluation(text), 5.0)
+    stored_report.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)
+    for content in (
+        "{",
+        "[]",
+        '{"at": 1, "report": {}}',
+        '{"at": 1, "report": null}',
+        '{"format": 0, "at": 1, "report": {"collection": "x"}}',
+    ):
+        (tmp_path / f"evaluation-{len(content)}.json").write_text(content)
+    found = stored_report.read(tmp_path)
+    assert {name: one.at for name, one in found.items()} == {"docs": 5.0, "other": 6.0}
+    assert "second" in found["docs"].report["recommendation"]["text"]
+    assert found["docs"].report["questions"]["refused"] == []
+
+
+_NAMES = [
+    "q",
+    "n",
+    "mode",
+    "collection",
+    "source",
+    "match",
+    "which",
+    "after",
+    "before",
+    "from",
+    "done",
+    "next",
+]
+_PATHS = ("/", "/page/documents", "/page/documents/long", "/page/search", "/page/changes")
+VALUES = st.one_of(
+    st.text(max_size=50),
+    st.sampled_from(["docs", "lexical", "dense", "failed", "short", "-1", "99999999999", "%00", "ERR_4711"]),
+    st.lists(st.text(max_size=5), min_size=3, max_size=3).map(json.dumps),
+)
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUICK
+@given(st.sampled_from(_PATHS), st.dictionaries(st.sampled_from(_NAMES), VALUES, max_size=5))
+@example("/page/search", {"q": '"unbalanced AND (', "mode": "lexical"})
+@example("/page/search", {"q": "a\ud83dlone".encode("utf-8", "replace").decode(), "n": "50"})
+@example("/page/documents", {"after": json.dumps(["docs", "docs", "\ud800"])})
+@example("/page/documents", {"match": "%_'\"", "which": "due"})
+def test_questions_have_no_defects(client: httpx.Client, path: str, query: dict[str, str]) -> None:
+    said = client.get(f"{path}?{urlencode(query, errors='surrogatepass')}")
+    assert said.status_code in (200, 303, 404, 422, 503), said.text
+    if said.status_code != 303:
+        Page(said)
+
+
+@QUICK
+@given(
+    st.sampled_from(["retry", "accept", "pause", "resume"]),
+    st.dictionaries(st.sampled_from(["source", "back", "token", "next"]), VALUES, max_size=4),
+    st.binary(max_size=60),
+)
+def test_forms_have_no_defects(
+    client: httpx.Client, button: str, form: dict[str, str], content: bytes
+) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    token = Page(client.get("/page/changes")).token()
+    if form.get("source") == "docs":
+        form["source"] = "other"
+    body = urlencode({**form, "form_token": token}, errors="surrogatepass").encode()
+    for each in (body, content, body + b"&" + content):
+        said = client.post(f"/page/{button}", content=each, headers=kind)
+        assert said.status_code in (303, 400, 403, 404, 409, 422), said.text
+        address = said.headers.get("location", "/")
+        assert address.startswith("/")
+        assert not address.startswith("//")

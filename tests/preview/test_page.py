@@ -8,7 +8,6 @@ from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html import unescape
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,10 @@ from ingestor.preview.page import LISTED, SHOWN, page
 from ingestor.preview.preview import CountedEmbedding, Cut, cut, read
 from ingestor.preview.view import flow_lines, parts
 from ingestor.registry import find
+from tests.page.seen import Page
 
 TEXTS = Path(__file__).parents[1] / "chunkers/golden/texts"
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp; </style> ${name} $name \x00\u202e"
-VOID = {"meta", "input", "image", "path"}
 
 
 def chosen(kind: str, **options: Any) -> Choice:
@@ -48,35 +47,6 @@ def made(document: Document, file: Path, *choices: Choice) -> list[Cut]:
     return [cut(file, document, choice, embedded, look=True) for choice in choices]
 
 
-class Page(HTMLParser):
-    """Every tag with its attributes; fails where tags are not balanced."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.data: dict[str, list[str]] = {}
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-            self.data.setdefault(tag, []).append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        for tag in set(self.open):
-            self.data[tag][-1] += data
-
-
 def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     document = read(TEXTS / "hydroponics.md", ())
     text = page("soil", document, made(document, TEXTS / "hydroponics.md", chosen("cluster")), *assets())
@@ -88,7 +58,7 @@ def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     assert not [k for _, attributes in found.tags for k in attributes if k.startswith("on")]
     assert re.findall(r"url\(|@import|https?:|fetch\(|XMLHttpRequest|innerHTML", text) == []
     policy = next(a["content"] for t, a in found.tags if t == "meta" and "http-equiv" in a)
-    digest = b64encode(sha256(found.data["script"][0].encode()).digest()).decode()
+    digest = b64encode(sha256(found.texts["script"][0].encode()).digest()).decode()
     assert policy
     assert policy.startswith("default-src 'none'; ")
     assert f"script-src 'sha256-{digest}'" in policy
@@ -109,11 +79,11 @@ def test_page_escapes_every_text_of_documents() -> None:
     ]
     found = Page(page(ATTACK, document, cuts, *assets()))
     names = {tag for tag, _ in found.tags}
-    assert len(found.data["script"]) == len(found.data["style"]) == 1
+    assert len(found.texts["script"]) == len(found.texts["style"]) == 1
     assert not names & {"img", "b"} - {"b"}
-    assert [data for data in found.data["b"] if not data.isdigit()] == []
-    assert "\x00" not in "".join(found.data["main"])
-    assert found.data["h1"][0] == ATTACK.replace("\x00", "\\u0000").replace("\u202e", "\\u202e")
+    assert [data for data in found.texts["b"] if not data.isdigit()] == []
+    assert "\x00" not in "".join(found.texts["main"])
+    assert found.texts["h1"][0] == ATTACK.replace("\x00", "\\u0000").replace("\u202e", "\\u202e")
 
 
 def test_every_chunk_is_shown_with_its_margin() -> None:
@@ -122,15 +92,15 @@ def test_every_chunk_is_shown_with_its_margin() -> None:
         document, TEXTS / "hydroponics.md", chosen("fixed", size=100, overlap=20), chosen("changepoint")
     )
     found = Page(page("soil", document, cuts, *assets()))
-    texts = found.data["li"]
+    texts = found.texts["li"]
     assert len(texts) == sum(len(each.chunks) for each in cuts)
     for shown, chunk, tokens in zip(texts, cuts[0].chunks, cuts[0].tokens, strict=False):
         assert f"{tokens} tokens" in shown
         assert "".join(chunk.text.split()) in "".join(shown.split())
-    assert sum(len(data) > 0 for data in found.data["mark"]) > len(cuts[0].chunks)
+    assert sum(len(data) > 0 for data in found.texts["mark"]) > len(cuts[0].chunks)
     units = [attributes["data-units"] for tag, attributes in found.tags if tag == "li"]
     assert all(units), "fixed is shown by what changepoint saw"
-    assert "the figures show those that changepoint compared" in found.data["main"][0]
+    assert "the figures show those that changepoint compared" in found.texts["main"][0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), min_size=1, max_size=6))
@@ -194,7 +164,7 @@ def test_long_document_is_truncated_and_the_page_reports_it() -> None:
     few = replace(found, chunks=chunks[::10], metadata=found.metadata[::10], tokens=found.tokens[::10])
     assert f"{len(chunks) - LISTED:,} more chunks not shown" in page("long", document, [found], *assets())
     whole = Page(page("long", document, [few], *assets()))
-    assert len(whole.data["li"]) == min(LISTED, SHOWN // 60)
+    assert len(whole.texts["li"]) == min(LISTED, SHOWN // 60)
     assert len(page("long", document, [found, few, few], *assets())) < 4_000_000
 
 

@@ -1,4 +1,4 @@
-"""The spellings of a document's name that commands take."""
+"""The spellings of a document's name that commands take, and the questions that they suggest."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from ingestor.core.decisions import Changes
 from ingestor.core.escape import line, raw
 from ingestor.model import Item
 from ingestor.queries.access import BadRequest
-from ingestor.queries.reading import find_documents
+from ingestor.queries.reading import find_documents, rank
 from ingestor.state.journal import Journal
 from tests.state.journals import C, S
 
@@ -48,3 +48,20 @@ def test_document_with_other_name_is_not_found(journal: Journal, wanted: str) ->
 @pytest.mark.parametrize("text", ["a\nb\tc", "bell \x07", "to the left \u202e.md", "plain"])
 def test_escaped_name_is_read_back(text: str) -> None:
     assert raw(line(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("titles", "question"),
+    [
+        ([], None),
+        (["", "7."], "7."),
+        (["x" * 61], None),
+        (["Salt", "Bread, in numbers"], "Bread, in numbers"),
+        (["A rather long heading of a section", "3. Is it open?"], "Is it open?"),
+        (["How long?", "How long may I keep a book?", "2.1 Why?"], "How long may I keep a book?"),
+        (["b?", "a?"], "a?"),
+        (["It came without bits. Is that so?", "Is it open?"], "Is it open?"),
+    ],
+)
+def test_suggested_question_is_best_heading(titles: list[str], question: str | None) -> None:
+    assert next(iter(rank(titles)), None) == question
