@@ -165,6 +165,7 @@ def test_missing_data_is_reported_with_the_way_to_get_it(name: str, tmp_path: Pa
     assert "Clone https://" in done.stderr
 
 
+@pytest.mark.slow
 def test_financebench_finds_pages_of_filings_and_explains_misses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

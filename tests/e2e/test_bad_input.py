@@ -203,6 +203,7 @@ def test_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
     (project.docs / "a.md").write_text("# A\n\nA house.\n")
     ask("sync")
     monkeypatch.setattr("ingestor.app.daemon.PATIENCE", 0.1)
+    monkeypatch.setattr("ingestor.chroma.client.BROKEN", 0)  # retries
     project.settings["chroma"] = {"host": "127.0.0.1", "port": project.port}
     project.configure()
     done = answered(ask("sync", "--json"), 4)

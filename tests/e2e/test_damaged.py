@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import backend
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.index import DEEP, FEW, NEAR, ChromaIndex
 from ingestor.chroma.server import ChromaServer
 from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.model import Record, Vector
@@ -128,6 +128,29 @@ def test_records_from_before_digests_were_kept_are_right_and_not_embedded_again(
     assert ask("verify").code == 0
     harm(project, lambda vectors: [vector[::-1].copy() for vector in vectors])
     assert answered(ask("verify", "--json"), 4)["stale"] == records, "the cache has what these were"
+
+
+@pytest.mark.usefixtures("embedded")
+def test_records_that_no_deep_search_finds_are_unreachable(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.docs / "a.txt").write_text(long_document(240))
+    assert ask("sync").code == 0
+    real = ChromaIndex.nearest
+    for number, depth, unreachable in (
+        (2, NEAR + 1, 0),
+        (FEW, DEEP, 0),
+        (2, DEEP + 1, 2),
+        (FEW + 1, DEEP, FEW + 1),  # so many are not missed by a whole graph
+    ):
+
+        def nearest(self: ChromaIndex, vectors: Any, n: int, number: int = number, depth: int = depth) -> Any:
+            hidden = set(sorted(self.ids())[: number if n < depth else 0])
+            return [[hit for hit in hits if hit[0] not in hidden] for hits in real(self, vectors, n)]
+
+        monkeypatch.setattr(ChromaIndex, "nearest", nearest)
+        found = answered(ask("verify", "--json"), 4 if unreachable else 0)
+        assert found["unreachable"] == unreachable
 
 
 def test_verify_reports_changed_settings_and_repair_restores_them(project: Project) -> None:
