@@ -105,15 +105,6 @@ def test_resolver_fetches_no_cuda_builds(tmp_path: Path) -> None:
     assert "openvino" in found and heavy(found) == set()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only builds for Linux bring CUDA")
-def test_setup_takes_no_torch_that_the_public_index_has() -> None:
-    """There all builds for Linux bring CUDA."""
-    done = resolved(*torch_of_setup())
-    assert done.returncode != 0 and "No matching distribution found for torch" in done.stderr
-    assert "2.13.0" in done.stderr, "the index was not asked: without +cpu, this one would be taken"
-
-
 def test_setup_requires_torch_without_cuda_and_nothing_of_nvidia() -> None:
     assert all(each.endswith("+cpu") for each in torch_of_setup()) or sys.platform != "linux"
     locks = "".join(path.read_text() for path in ROOT.glob("locks/*.lock"))

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import invalidate_caches
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -20,6 +20,7 @@ from ingestor.app import parts
 from ingestor.chroma.index import ChromaIndex
 from ingestor.cli.main import app
 from ingestor.config.file import load
+from ingestor.embedders.hashing import HashingEmbedder
 from ingestor.pipeline.language import ModelLanguages
 from tests import plain_embedder
 from tests.chroma.opening import chroma_in
@@ -198,6 +199,19 @@ def test_text_beyond_the_model_fails_its_own_document_alone(plain: Project, ask:
     assert plain_in_chroma(plain) == expected()
 
 
+def test_readers_keep_what_cannot_be_made_any_more_until_another_is_complete(
+    plain: Project, ask: Ask, plugins: Path
+) -> None:
+    assert ask("sync").code == 0
+    source = Path(plain_embedder.__file__).read_text()
+    source = source.replace("version=1", "version=2").replace('"poison" in', '"number" in')
+    (plugins / "plain_plugin.py").write_text(source)
+    load_again()
+    answer = ask("sync", "--json")
+    assert json.loads(answer.out)["documents"]["quarantined"] == DOCUMENTS
+    assert plain_in_chroma(plain) == expected()
+
+
 def built() -> list[str]:
     """Embedders that were built since this was asked last, in this process."""
     module: ModuleType = sys.modules["plain_plugin"]
@@ -367,6 +381,33 @@ def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     assert ask("sync").code == 0
     (source,) = answered(ask("status", "--json"))["sources"].values()
     assert source["language"] is None
+
+
+@pytest.mark.usefixtures("embedded")
+def test_sync_warns_once_of_tokens_that_model_does_not_know(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count_unknown(self: HashingEmbedder, texts: Sequence[str]) -> tuple[int, int]:
+        words = [word for text in texts for word in text.split()]
+        return sum("ä" in word or "ü" in word for word in words), len(words)
+
+    monkeypatch.setattr(HashingEmbedder, "count_unknown", count_unknown, raising=False)
+    monkeypatch.setattr(parts, "Vocabulary", HashingEmbedder)  # Python keeps which classes meet a protocol
+    for number in range(20):
+        text = "Die Bücher und die Gänge müssen über Nacht geprüft werden. " * 3
+        (project.docs / f"{number}.txt").write_text(f"{text} {number}")
+    first = ask("sync")
+    assert len(re.findall("sampled tokens .* are unknown to", " ".join(first.err.split()))) == 1
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert re.match(r"\d+ of \d[\d,]* sampled tokens \(\d\d %\) are unknown to", source["tokens"])
+    assert "sampled tokens" in " ".join(ask("status").out.split())
+    (project.docs / "new.txt").write_text("Die Bücher müssen über Nacht geprüft werden. " * 30)
+    assert "sampled tokens" not in ask("sync").err
+    monkeypatch.undo()
+    (project.docs / "newer.txt").write_text("Another text.")
+    assert ask("sync").code == 0
+    (source,) = answered(ask("status", "--json"))["sources"].values()
+    assert source["tokens"] is None
 
 
 def test_init_proposes_a_multilingual_model_for_folders_in_german(

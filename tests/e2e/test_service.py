@@ -18,6 +18,7 @@ from chromadb.config import Settings
 from chromadb.errors import AuthorizationError
 
 from ingestor.chroma import processes
+from ingestor.service import assistants
 from tests.connectors.folders import run_python
 from tests.e2e.project import Project, running
 from tests.endpoint import Reply, embedding, serving
@@ -182,12 +183,17 @@ def test_reader_with_chroma_alone_searches_by_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
-def test_assistant_server_needs_the_service_port(tmp_path: Path) -> None:
+def test_assistant_server_needs_the_service_port_and_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = make_served(tmp_path)
     here.settings["http"] = False
     here.configure()
     done = here.call("mcp")
     assert (done.returncode, "http: false" in done.stderr) == (2, True), done.stderr
+    monkeypatch.setattr(assistants, "find_spec", lambda name: None)
+    done = here.call("mcp")
+    assert (done.returncode, "pip install 'chroma-ingestor[mcp]'" in done.stderr) == (4, True), done.stderr
 
 
 # --- Rights: the guard in front of Chroma with a token, and files that only their user may read ---
