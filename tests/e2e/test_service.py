@@ -136,7 +136,7 @@ def test_listing_and_embedding_server_that_hang_are_seen(tmp_path: Path) -> None
         model = {"kind": "openai", "base_url": server.base_url, "model": "m", "retries": 0}
         here.settings["embedding"] = model
         here.configure()
-        with running(here):
+        with running(here) as daemon:
             wait(lambda: figure(here, 'ingestor_source_listing_started_timestamp_seconds{source="slow"}'))
             assert figure(here, 'ingestor_source_last_listing_timestamp_seconds{source="slow"}') is None
             for growing in ("ingestor_embedding_batch_seconds", 'ingestor_lag_seconds{source="docs"}'):
@@ -148,6 +148,7 @@ def test_listing_and_embedding_server_that_hang_are_seen(tmp_path: Path) -> None
             assert not answer.json()["ready"]
             assert "a source was never listed completely" in answer.json()["reasons"]
             assert status(here, "/healthz") == 200, "a restart would not help"
+            assert daemon.stop() == 0, daemon.said()
 
 
 READER = """
