@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
+from ingestor.cli import chunk_command
 from ingestor.cli.look import chunk
 from ingestor.cli.main import app
 from ingestor.config.models import ConfigError
@@ -188,8 +190,10 @@ def test_chunk_on_terminal_alternates_colours(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "100")):
-        monkeypatch.setenv(name, value)
+    terminal = Console(
+        highlight=False, soft_wrap=True, force_terminal=True, color_system="standard", width=100
+    )
+    monkeypatch.setattr(chunk_command, "out", terminal)
     chunk(Path("docs/soil.md"), strategy="fixed", option=["size=100", "overlap=20"], compare=[])
     shown = capsys.readouterr().out
     numbered = re.findall(r"\x1b\[2m(\d+) +(\d+) tokens", shown)
