@@ -22,7 +22,7 @@ MAY_READ_ONE = {
     "e2e/test_soak.py": "lives and storms of a given length",
     "nodes/laws.py": "waits, with a bound of minutes",
     "pipeline/packed.py": "is the clock port",
-    "pipeline/test_patience.py": "the deadline of the tested function",
+    "pipeline/test_limits.py": "the deadline of the tested function",
 }
 WAITING = {"wait", "join", "result", "exception", "next", "acquire", "wait_for", "Barrier", "stop"}
 LEAST = 30  # seconds; what is below one second is a pause, or a time-out that the test expects
