@@ -368,22 +368,23 @@ def write(
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
     extra_keys = note_keys(journal, batch[0].entry.collection, others)
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
-    replaces = any(prepared.added < len(prepared.records) for prepared in batch)
     patches = _slices([patch for prepared in batch for patch in prepared.patches])
     drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
     requests = [
         *(partial(index.upsert, some) for some in _slices(records)),
-        *(partial(_write_missed, index, some) for some in _slices(records) if replaces),
         *(partial(index.patch, [(id_, _pad(meta, extra_keys)) for id_, meta in some]) for some in patches),
         *(partial(index.drop, some) for some in drops),
     ]
+    replaces = any(prepared.added < len(prepared.records) for prepared in batch)
+    # not counted as requests: a record that is written again is the same for a backup
+    checks = [partial(_write_missed, index, some) for some in _slices(records) if replaces]
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
     renewal = None
     if intents and requests:
         renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
     else:  # Chroma does not change, and keeps its generation
         journal.intend(intents)
-    for request in requests:
+    for request in (*requests, *checks):
         request()
         yield
     if renewal is not None and len(requests) > 1:
