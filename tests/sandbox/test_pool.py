@@ -170,7 +170,7 @@ def test_processes_end_with_a_parent_that_is_killed(doing: str) -> None:
         assert parent.stdout is not None
         process = Path("/proc", parent.stdout.readline().strip(), "stat")
         parent.kill()
-    wait(lambda: not process.exists() or ") Z " in process.read_text(), 60)
+    wait(lambda: not process.exists() or ") Z " in process.read_text())
 
 
 def _fails_to_start(message: str) -> None:
