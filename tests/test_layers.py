@@ -68,7 +68,7 @@ MAY_THREAD = {
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "Locks: an archive is opened once; a listing adds mails meanwhile",
     "ingestor.state.cache": "a Lock: all workers share one connection",
-    "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer",
+    "ingestor.llm.answers": "Locks: workers that ask the same wait for one answer",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.llm.at_once": "several questions to a server at the same time",
     "ingestor.embedders.openai": "a Lock: these requests share the limits of a minute",

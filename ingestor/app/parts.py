@@ -26,12 +26,12 @@ from ingestor.core.backend import Home, Model
 from ingestor.core.entries import Choices, EditionName, Feed
 from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
 from ingestor.engine.vectors import check_vectors
+from ingestor.llm.answers import DryRunAnswers
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
 from ingestor.nodes.messages import pack, unpack
 from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.parsers.shared import detect
-from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.containers import Containers, Downloads
 from ingestor.pipeline.language import ModelVocabulary, languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget, exceeds_window

@@ -35,10 +35,10 @@ from ingestor.engine.loop import AHEAD, Engine, EngineParts
 from ingestor.engine.workers import Pool
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
+from ingestor.llm.answers import CachedAnswers
 from ingestor.model import Fingerprint, Vectors
 from ingestor.nodes.cluster import connect
 from ingestor.nodes.fleet import Fleet
-from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
 from ingestor.ports import Embedder, NeedsHuman

@@ -277,7 +277,7 @@ class Collections:
         A shard that does not exist has its last name.
         """
         here = self.names()
-        return [ChromaName(here.get(uuid, name)) for uuid, name in edition.places]
+        return [ChromaName(here.get(uuid, name)) for uuid, name in edition.in_chroma]
 
     def list_changed_settings(self, edition: Edition, model: Model, *, restore: bool = False) -> list[str]:
         """Describe the settings of an edition's collections that somebody else changed.

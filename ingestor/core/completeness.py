@@ -79,10 +79,8 @@ def shortfall(document: Document) -> Shortfall | None:
         return None
     if not document.text.strip():
         return Shortfall("empty", _why_empty(document))
-    reasons = [
-        *document.lost,
-        *filter(None, (_describe_missing(document), _describe_undecoded(document.text))),
-    ]
+    counted = _describe_missing(document), _describe_undecoded(document.text)
+    reasons = [*document.lost, *filter(None, counted)]
     return Shortfall("incomplete", "; ".join(reasons)) if reasons else None
 
 

@@ -13,62 +13,42 @@ _WORD, _SLIDES, _SHEETS = (
 _ODF = "application/vnd.oasis.opendocument"
 _ODF_KINDS = ("text", "spreadsheet", "presentation")
 
+# Parsers of text, and the types that each reads. A config that names the parser means the first type.
+_TEXT_TYPES = {
+    "text": "text/plain",
+    "markdown": "text/markdown",
+    "html": "text/html application/xhtml+xml",
+    "rst": "text/x-rst text/prs.fallenstein.rst",
+    "asciidoc": "text/asciidoc",
+    "org": "text/org",
+    "latex": "text/x-tex",
+    "json": "application/json application/jsonl",
+    "xml": "application/xml text/xml",
+    "yaml": "application/yaml",
+    "toml": "application/toml text/x-ini",
+    "csv": "text/csv text/tab-separated-values",
+    "notebook": "application/x-ipynb+json",
+    "subtitles": "text/vtt text/x-subrip",
+}
+TEXT_KINDS = {parser: types.split()[0] for parser, types in _TEXT_TYPES.items()}
+_CODE = "python typescript shellscript c c++ csharp java go rust ruby php"
+
 # Content type -> parser kind. Other text is read by the text parser.
 PARSERS = {
-    "text/markdown": "markdown",
-    "text/html": "html",
-    "application/xhtml+xml": "html",
-    "text/x-rst": "rst",
-    "text/prs.fallenstein.rst": "rst",
-    "text/asciidoc": "asciidoc",
-    "text/org": "org",
-    "text/x-tex": "latex",
+    **{kind: parser for parser, types in _TEXT_TYPES.items() for kind in types.split() if parser != "text"},
+    **{f"text/x-{name}": "code" for name in _CODE.split()},
+    "text/javascript": "code",
     "message/rfc822": "mail",
-    "application/json": "json",
-    "application/jsonl": "json",
-    "application/xml": "xml",
-    "text/xml": "xml",
-    "application/yaml": "yaml",
-    "application/toml": "toml",
-    "text/x-ini": "toml",
-    "text/csv": "csv",
-    "text/tab-separated-values": "csv",
-    "application/x-ipynb+json": "notebook",
-    "text/vtt": "subtitles",
-    "text/x-subrip": "subtitles",
-    **dict.fromkeys(("text/x-python", "text/javascript", "text/x-typescript", "text/x-shellscript"), "code"),
-    **dict.fromkeys(("text/x-c", "text/x-c++", "text/x-csharp", "text/x-java", "text/x-go"), "code"),
-    **dict.fromkeys(("text/x-rust", "text/x-ruby", "text/x-php"), "code"),
     "application/pdf": "pdf",
     "application/msword": "office97",
-    **dict.fromkeys(
-        (f"application/vnd.ms-{kind}" for kind in ("excel", "powerpoint", "outlook")), "office97"
-    ),
+    **{f"application/vnd.ms-{name}": "office97" for name in ("excel", "powerpoint", "outlook")},
     **{f"{_ODF}.{kind}-flat-xml": "odf" for kind in _ODF_KINDS},
+    **{f"{_ODF}.{kind}{of}": "odf" for kind in _ODF_KINDS for of in ("", "-template")},
     "application/rtf": "rtf",
     "application/epub+zip": "epub",
     _WORD: "docx",
     _SLIDES: "pptx",
     _SHEETS: "xlsx",
-    **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
-}
-
-# Parsers of text -> the content type of each, if a config names the parser.
-TEXT_KINDS = {
-    "text": "text/plain",
-    "markdown": "text/markdown",
-    "html": "text/html",
-    "rst": "text/x-rst",
-    "asciidoc": "text/asciidoc",
-    "org": "text/org",
-    "latex": "text/x-tex",
-    "json": "application/json",
-    "xml": "application/xml",
-    "yaml": "application/yaml",
-    "toml": "application/toml",
-    "csv": "text/csv",
-    "notebook": "application/x-ipynb+json",
-    "subtitles": "text/vtt",
 }
 
 # Read by OCR, if it is installed.
@@ -279,14 +259,8 @@ def is_text(content_type: str) -> bool:
     return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
 
 
-_CONVERTED = {
-    "csv",
-    "html",
-    "mail",
-    "notebook",
-    "odf",
-    "subtitles",
-}  # parsers of text whose documents have other lines
+# Parsers of text whose documents have other lines.
+_CONVERTED = {"csv", "html", "mail", "notebook", "odf", "subtitles"}
 _BOOKS = {"application/docbook+xml", "application/x-fictionbook+xml"}
 
 

@@ -5,13 +5,16 @@ Pure.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingestor.core.errors import LONGEST, delay, describe
 from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.units import quantity
+
+Clock = Callable[[], float]  # returns POSIX seconds
+Random = Callable[[], float]  # returns a number evenly drawn from [0, 1)
 
 NEVER = math.inf  # as a time: not until the document's version or recipe changes
 PERIOD = 86_400.0  # seconds for which losses of a source add up

@@ -67,13 +67,11 @@ WITHOUT_RECORDS = frozenset[State]({"quarantined", "unsupported"})
 NO_PARSER = "-"  # in place of the parser of an unsupported document
 
 
+Versions = tuple[str | None, str | None]  # of the document and of its recipe
+
+
 def state_of(
-    wanted: tuple[str | None, str | None],
-    done: tuple[str | None, str | None],
-    attempts: int,
-    parser: str | None,
-    *,
-    quarantined: bool,
+    wanted: Versions, done: Versions, attempts: int, parser: str | None, *, quarantined: bool
 ) -> State:
     """Return the state of a document that has a row in the journal.
 
@@ -85,14 +83,9 @@ def state_of(
         return "gone"
     if quarantined:
         return "unsupported" if parser == NO_PARSER else "quarantined"
-    if is_settled(wanted, done):
+    if done == wanted:
         return "settled"
     return "waiting" if attempts > 0 else "due"
-
-
-def is_settled(wanted: tuple[str | None, str | None], done: tuple[str | None, str | None]) -> bool:
-    """Return whether a document is up to date: the version and recipe applied last are the wanted ones."""
-    return done == wanted
 
 
 def visible_state(state: State) -> State:

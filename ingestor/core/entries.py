@@ -34,7 +34,7 @@ class Entry:
     ``done_recipe``: the version and recipe applied last. They are None before the first time, and while a
     write is under way. ``facts``: digest of content and item as they were applied last. ``digest``: digest of
     that content. ``parser``: the parser that read the document last. ``attempts``: number of failures in a
-    row. ``known``: its records. ``statistic``, ``sums``, ``interval``: see Chunking and Collective.
+    row. ``records``: its records. ``statistic``, ``sums``, ``interval``: see Chunking and Collective.
     """
 
     row: int
@@ -51,7 +51,7 @@ class Entry:
     attempts: int
     wanted_recipe: str | None = None
     quarantined: bool = False
-    known: tuple[Known, ...] = ()
+    records: tuple[Known, ...] = ()
     statistic: str | None = None
     sums: Sums | None = None
     interval: tuple[int, int] | None = None
@@ -172,7 +172,7 @@ class Edition:
         return int((self.choices or {}).get("shards", 1))
 
     @property
-    def places(self) -> tuple[tuple[str, ChromaName], ...]:
+    def in_chroma(self) -> tuple[tuple[str, ChromaName], ...]:
         """Return for each shard its UUID ("" before it is created) and its name in Chroma."""
         names = [ChromaName(name) for name in shard_names(self.chroma_name, self.shards)]
         uuids = self.uuids if len(self.uuids) == len(names) else [""] * len(names)

@@ -50,12 +50,10 @@ def describe(error: BaseException) -> str:
     """
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
-    advice = _ADVICE.get(error.errno)
+    name, advice = _file_name(error.filename), _ADVICE.get(error.errno)
     if advice is not None:
-        return advice.format(_file_name(error.filename))
-    return (
-        f"{_file_name(error.filename)}: {error.strerror}" if error.filename else error.strerror or str(error)
-    )
+        return advice.format(name)
+    return f"{name}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 
 _DETAIL = re.compile(r" \([^()]*(?:\([^()]*\)[^()]*)*\)")

@@ -8,17 +8,14 @@ from hashlib import blake2b
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
-from pydantic.fields import FieldInfo
-
 from ingestor.model import Digest, Fingerprint, Metadata
 from ingestor.registry import Options, Plugin
 
 if TYPE_CHECKING:
     from ingestor.model import Vector
 
-_SORTED = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False
-)  # made once: making an encoder costs as much as using it
+# Made once: making an encoder costs as much as using it.
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 def digest(data: bytes) -> Digest:
@@ -90,9 +87,8 @@ def embedder_fingerprint(
     if identity is None:
         return plugin_fingerprint(plugin, options)
     whole = {"kind": plugin.kind, "version": plugin.version, "identity": dict(identity)}
-    fields = type(options).model_fields
-    values = meaningful(options)
-    left = {name: value for name, value in values.items() if not _is_marked(fields[name], "pinned")}
+    pinned = _find_marks(type(options), "pinned")
+    left = {name: value for name, value in meaningful(options).items() if name not in pinned}
     return fingerprint({**whole, "options": left} if left else whole)
 
 
@@ -103,9 +99,8 @@ def fingerprint(value: Any) -> Fingerprint:
 
 def meaningful(options: Options) -> dict[str, Any]:
     """Return the options as JSON values, without those that change only speed (see registry.tuning)."""
-    fields = type(options).model_fields
-    values = options.model_dump(mode="json")
-    return {name: value for name, value in values.items() if not _is_marked(fields[name], "tuning")}
+    tuning = _find_marks(type(options), "tuning")
+    return {name: v for name, v in options.model_dump(mode="json").items() if name not in tuning}
 
 
 def recipe_options(options: Options) -> dict[str, Any]:
@@ -114,8 +109,8 @@ def recipe_options(options: Options) -> dict[str, Any]:
     An option that a later version added is left out as long as its value means the earlier behaviour (see
     registry.added). So no recipe changes before somebody uses the option.
     """
-    former = _former(type(options))
-    return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
+    before = _find_marks(type(options), "before")
+    return {k: v for k, v in meaningful(options).items() if k not in before or v != before[k]}
 
 
 def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,22 +118,15 @@ def complete(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
 
     ``kind``: the options' class.
     """
-    return {**_former(kind), **stored}
-
-
-def _former(kind: type[Options]) -> dict[str, Any]:
-    """Return for each option that a later version added its value for the earlier behaviour (see
-    registry.added)."""
-    marks = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
-    return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
+    return {**_find_marks(kind, "before"), **stored}
 
 
 def options_of_speed(options: Options) -> dict[str, Any]:
     """Return the options that change only speed, not results (see registry.tuning)."""
-    fields = type(options).model_fields
-    return {name: getattr(options, name) for name in fields if _is_marked(fields[name], "tuning")}
+    return {name: getattr(options, name) for name in _find_marks(type(options), "tuning")}
 
 
-def _is_marked(field: FieldInfo, mark: str) -> bool:
-    extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get(mark))
+def _find_marks(kind: type[Options], mark: str) -> dict[str, Any]:
+    """Return the value of a mark for each option whose declaration has it (see registry.py)."""
+    extras = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
+    return {name: extra[mark] for name, extra in extras if isinstance(extra, dict) and mark in extra}

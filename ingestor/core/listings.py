@@ -8,10 +8,9 @@ same actions in a copy of the journal, so a sync cannot decide otherwise.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ingestor.core.decisions import Changes, Scope, sudden_loss
@@ -63,20 +62,26 @@ class KeySet:
 
     def absent(self, keys: Iterable[str]) -> Iterator[str]:
         """Yield those of the given keys that were not added to the set, in the given order."""
+        import numpy as np  # here: commands that list nothing start faster
+
         added = self._sort()
         for page in pages(keys, _KEYS):
-            yield from (key for key, there in zip(page, _within(added, page), strict=True) if not there)
+            hashes = _hashes(page)
+            yield from compress(
+                page, np.searchsorted(added, hashes) == np.searchsorted(added, hashes, "right")
+            )
 
     def first(self, keys: Sequence[str]) -> list[int]:
         """Return for each given key its position in the order of adding, counted from 0.
 
         If a key was added several times, the first position counts. All given keys must have been added.
         """
-        import numpy as np  # here: commands that list nothing start faster
+        import numpy as np
 
         if self._first is None:
             self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
-        return [int(at) for at in self._first[np.searchsorted(self._sort(), _hashes(keys))]]
+        positions: list[int] = self._first[np.searchsorted(self._sort(), _hashes(keys))].tolist()
+        return positions
 
     def _sort(self) -> Hashes:
         import numpy as np
@@ -87,17 +92,6 @@ class KeySet:
             again = hashes[1:] == hashes[:-1]
             self._different = hashes[np.append(True, ~again)] if again.any() else hashes
         return self._different
-
-
-def _within(added: Hashes, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
-    import numpy as np
-
-    if not len(added):
-        return np.zeros(len(keys), np.bool_)
-    wanted = _hashes(keys)
-    at = np.minimum(np.searchsorted(added, wanted), len(added) - 1)
-    same: npt.NDArray[np.bool_] = added[at] == wanted
-    return same
 
 
 def _hashes(keys: Sequence[str]) -> Hashes:
@@ -130,31 +124,6 @@ class KnownVersions(Versions, Protocol):
 
     def count(self) -> int:
         """Return the number of documents in the whole source."""
-
-
-class VersionTable:
-    """An implementation of KnownVersions in memory, for listings that are not compared with a journal."""
-
-    def __init__(self, versions: Mapping[str, str]) -> None:
-        self._versions, self._keys = versions, sorted(versions)
-
-    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        return {key: self._versions[key] for key in keys if key in self._versions}
-
-    def below(self, under: str) -> Mapping[str, str]:
-        return {key: self._versions[key] for key in self.keys([under])}
-
-    def keys(self, under: Sequence[str]) -> Iterator[str]:
-        for top in under:
-            if top == "":
-                yield from self._keys
-                continue
-            yield from self.of([top])
-            first, end = (bisect_left(self._keys, top + mark) for mark in "/0")  # 0 follows /
-            yield from self._keys[first:end]
-
-    def count(self) -> int:
-        return len(self._versions)
 
 
 class Differing(NamedTuple):
@@ -379,11 +348,8 @@ def reconcile(
     last: list[Action] = [ListAgain(listing.scope.under)] if listing.more else []
     if listing.scope.whole and not listing.more:
         last = [Conclude(listing.known[0] - len(first.vanished) + added)]
-    return (
-        *([Identify(listing.identity)] if now.identity is None else []),
-        *observations(listing),
-        *last,
-    )
+    identify = [Identify(listing.identity)] if now.identity is None else []
+    return *identify, *observations(listing), *last
 
 
 def observations(listing: Listing) -> list[Observe]:

@@ -2,8 +2,8 @@
 
 A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot, even if it moved
 within the document. A changed chunk gets the slot of a vanished chunk, so that readers see the old or the new
-text, never both. New slots are used only if more chunks changed than vanished. Slots are dropped only if more
-chunks vanished than changed. A record in doubt is always written again or deleted.
+text, never both. New slots are used only if more chunks changed than vanished. Slots are given up only
+if more chunks vanished than changed. A record in doubt is always written again or deleted.
 """
 
 from collections import defaultdict, deque
@@ -26,14 +26,14 @@ class Keys:
 class Delta:
     """The writes that turn the known records of a document into the wanted ones.
 
-    ``add``, ``replace``, ``patch`` (metadata only): positions of records in the wanted sequence. ``drop``:
+    ``add``, ``replace``, ``patch`` (metadata only): positions of records in the wanted sequence. ``delete``:
     slots whose records are deleted.
     """
 
     add: tuple[int, ...] = ()
     replace: tuple[int, ...] = ()
     patch: tuple[int, ...] = ()
-    drop: tuple[int, ...] = ()
+    delete: tuple[int, ...] = ()
 
 
 def assign(known: Sequence[Known], wanted: Sequence[Keys]) -> list[int]:
@@ -68,7 +68,7 @@ def _fill(slots: Sequence[int | None], existing: Sequence[int]) -> list[int]:
 
 
 def delta(known: Sequence[Known], wanted: Sequence[Known]) -> Delta:
-    """Compare known records with wanted ones. Return which to add, replace, patch and drop.
+    """Compare known records with wanted ones. Return which to add, replace, patch and delete.
 
     ``wanted``: the desired records in document order, with the slots from ``assign``.
     """

@@ -29,9 +29,7 @@ from ingestor.units import quantity
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 FEW_STALE = 0.1  # of the records; if more differ, all are written into a new collection
 
-Expected = dict[
-    RecordId, tuple[int, Known]
-]  # for each record the row of its document, and the journal's value
+Expected = dict[RecordId, tuple[int, Known]]  # the row of each record's document, and the journal's value
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,9 @@ def compare(
     findings, present = Findings(), [KeySet() for _ in shards]
     for page in pages(journal_records(journal, edition.name), PAGE):
         expected: dict[int, Expected] = {}
-        for kept in page:
-            part = expected.setdefault(shard_of(kept.document_id, len(shards)), {})
-            part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
+        for row, document_id, known in page:
+            part = expected.setdefault(shard_of(document_id, len(shards)), {})
+            part[record_id(document_id, known.slot)] = row, known
         for number, wanted in sorted(expected.items()):
             records = shards[number].read([*wanted], vectors=True)
             present[number].update(record.id for record in records)

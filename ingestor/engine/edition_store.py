@@ -31,6 +31,8 @@ from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
+Models = Callable[[EditionName], Model]
+
 ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
@@ -50,7 +52,7 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
     """
     here, renamed = backend.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # last, under freed names
-        for uuid, name in edition.places:
+        for uuid, name in edition.in_chroma:
             if here.get(uuid, name) != name:
                 _rename(backend, uuid, name)
                 renamed += 1
@@ -147,16 +149,10 @@ class EditionStore:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        chroma: Backend,
-        words: Upkeep,
-        model: Callable[[EditionName], Model],
-        home: Home = NOWHERE,
+        self, journal: Journal, chroma: Backend, words: Upkeep, model: Models, home: Home = NOWHERE
     ) -> None:
         self._journal, self._chroma, self._words, self._model = journal, chroma, words, model
-        self.home = home
-        self._editions = Editions(journal)
+        self.home, self._editions = home, Editions(journal)
         self._open: dict[EditionName, EditionIndex] = {}
         self._opened_before = set[Uuids]()  # UUIDs of the shards of editions that this process opened
         self._names_match = False  # whether Chroma's names are known to be those of the roles
@@ -187,11 +183,11 @@ class EditionStore:
         if judge(index.facts(), self._editions.of_name(name).generations, self.home) != "same":
             del self._open[name]
             self.open(name)
-        places, reasons = self._editions.of_name(name).places, list[str]()
-        for number, (_, place) in enumerate(places):
-            with blame(number, len(places)):
-                if reason := self._chroma.reach_problem(place):
-                    reasons.append(f"{place}: {reason}" if len(places) > 1 else reason)
+        shards, reasons = self._editions.of_name(name).in_chroma, list[str]()
+        for number, (_, shard) in enumerate(shards):
+            with blame(number, len(shards)):
+                if reason := self._chroma.reach_problem(shard):
+                    reasons.append(f"{shard}: {reason}" if len(shards) > 1 else reason)
         Notices(self._journal).put("reach", name, "; ".join(reasons))
 
     def note_failure(self, name: EditionName, error: Exception) -> None:
@@ -201,8 +197,8 @@ class EditionStore:
         have been restarted, and later errors would blame the new server.
         """
         self._open.pop(name, None)
-        places, shard = self._editions.of_name(name).places, getattr(error, "shard", None) or 0
-        self._chroma.trouble(places[min(shard, len(places) - 1)][1], error)
+        shards, failed = self._editions.of_name(name).in_chroma, getattr(error, "shard", None) or 0
+        self._chroma.trouble(shards[min(failed, len(shards) - 1)][1], error)
 
     def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
         """Close an edition, so that the next use opens it again.
@@ -213,8 +209,8 @@ class EditionStore:
         self._open.pop(name, None)
         if torn:
             self.match_names()  # collections are deleted by name, which another edition may still have
-            places = self._editions.of_name(name).places
-            self._delete(places if shard is None else places[shard : shard + 1])
+            shards = self._editions.of_name(name).in_chroma
+            self._delete(shards if shard is None else shards[shard : shard + 1])
 
     def empty(self, name: EditionName, most: int) -> bool:
         """Delete at most ``most`` records of each shard of an edition. Return whether any records are left.
@@ -223,7 +219,7 @@ class EditionStore:
         """
         self._open.pop(name, None)
         self.match_names()
-        return any(self._chroma.empty(place, most) for _, place in self._editions.of_name(name).places)
+        return any(self._chroma.empty(shard, most) for _, shard in self._editions.of_name(name).in_chroma)
 
     def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
         """Mark the records of an edition as in doubt, so that they are written again.
@@ -278,7 +274,7 @@ class EditionStore:
         facts = index.facts()
         verdict = judge(facts, edition.generations, self.home)
         if verdict == "elsewhere":
-            shown = edition.places[0][1]
+            shown = edition.in_chroma[0][1]
             raise NeedsHuman(
                 f"collection {shown!r} is written by a copy of this state, {home_of(facts)}; this one is "
                 f"{self.home}. Only one may write it. If that one is not in use any more, run: "
@@ -302,7 +298,7 @@ class EditionStore:
                 Requests(self._journal).arrange()
             self._words.refill(index.uuids)
         now = replace(self._editions.of_name(name), uuids=index.uuids, embedder=model.recipe)
-        # A comparison drops records: a backup with the old generation may still have them.
+        # A comparison deletes records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._editions.note(replace(now, generations=expected))
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
@@ -311,13 +307,12 @@ class EditionStore:
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
         """Open all shards of an edition and its lexical index. A shard that does not exist is created."""
-        parts, uuids = list[Index](), list[str]()
-        for number, (_, place) in enumerate(edition.places):
+        parts, uuids = list[Index](), Uuids()
+        for number, (_, shard) in enumerate(edition.in_chroma):
             with blame(number, edition.shards):
-                part, uuid = self._chroma.open(place, model)
-            parts.append(part)
-            uuids.append(uuid)
-        return EditionIndex(parts, self._words.open(Shards(parts), tuple(uuids)), tuple(uuids), model)
+                part, uuid = self._chroma.open(shard, model)
+            parts, uuids = [*parts, part], (*uuids, uuid)
+        return EditionIndex(parts, self._words.open(Shards(parts), uuids), uuids, model)
 
     def _start_over(self, edition: Edition, why: str) -> None:
         """Delete an edition's collections in Chroma, and have all its records written again.
@@ -327,12 +322,12 @@ class EditionStore:
         about = event("collection_rebuilt", collection=str(edition.serves), reason=why)
         log.warning("collection %s: %s; rewriting all records", edition.serves, why, extra=about)
         self._journal.doubt(edition.name)
-        self._delete(edition.places)
+        self._delete(edition.in_chroma)
 
-    def _delete(self, places: Sequence[tuple[str, ChromaName]]) -> None:
+    def _delete(self, shards: Sequence[tuple[str, ChromaName]]) -> None:
         self._words.sweeping = True
-        for _, place in places:
-            self._chroma.delete(place)
+        for _, shard in shards:
+            self._chroma.delete(shard)
 
     def match_names(self) -> None:
         """Rename collections in Chroma to match the roles of their editions. If they are known to match, do

@@ -12,7 +12,7 @@ readers see small documents meanwhile.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum, auto
 from functools import reduce
 from heapq import heappop, heappush
@@ -26,6 +26,7 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
+from ingestor.core.listings import pages
 from ingestor.engine.vectors import HARMLESS, LocalVectors, RemoteVectors, check_vectors
 from ingestor.engine.workers import CURRENT, as_exception
 from ingestor.model import Digest, Fingerprint, Vector, Vectors
@@ -35,12 +36,11 @@ from ingestor.state.cache import VectorCache
 ROUND = 256  # texts of documents in a round
 FIRST_ROUND = 16  # texts of a round before which nothing waited: readers see the first documents soon
 LATER = 16  # texts; a document counts as begun one document later for each so many of its texts
-ROUND_SECONDS = (
-    1.0  # a round of this length is enlarged no more: documents that were begun earlier wait for it
-)
+ROUND_SECONDS = 1.0  # a round of this length is enlarged no more: documents begun earlier wait for it
 QUESTION_ROUND = 16  # questions in a round
 MOST_QUESTIONS = 64  # requests of readers that may wait; more are refused
 
+CountTokens = Callable[[Sequence[str]], list[int]]
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
@@ -93,11 +93,9 @@ class Counts:
     busy_for: float = 0.0
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.texts + other.texts, self.tokens + other.tokens, self.seconds + other.seconds,
-            self.cached + other.cached, self.waiting + other.waiting, self.stepped + other.stepped,
-            self.loading or other.loading, max(self.busy_for, other.busy_for),
-        )  # fmt: skip
+        sums = Counts(*map(add, astuple(self), astuple(other)))
+        longest = max(self.busy_for, other.busy_for)
+        return replace(sums, loading=self.loading or other.loading, busy_for=longest)
 
     @property
     def texts_and_rest(self) -> tuple[int, int]:
@@ -125,7 +123,7 @@ class Embedding:
         embedder: Embedder,
         recipe: Fingerprint,
         cache: VectorCache,
-        count_tokens: Callable[[Sequence[str]], list[int]],
+        count_tokens: CountTokens,
         waiting: Waiting = nullcontext,
     ) -> None:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
@@ -231,14 +229,14 @@ class Embedding:
         ``wanted``: texts by digest. ``rank``: rank of the requests for vectors that are not cached.
         """
         missing: list[Digest] = []
-        for part in _parts(list(wanted), ROUND):
+        for part in pages(wanted, ROUND):
             cached = self._cache.get(self._recipe, part)
             missing += [digest for digest in part if digest not in cached]
             if cached:
                 yield list(cached), list(cached.values())
         with self._changed:
             self._counts.cached += len(wanted) - len(missing)
-        for part in _parts(missing, self._round_size):
+        for part in pages(missing, self._round_size):
             request = _Request(rank, _order(len(part)), [wanted[digest] for digest in part], part)
             self._put(request)
             try:
@@ -417,10 +415,6 @@ def _order(texts: int) -> int:
     return 0 if task is None else task.number + texts // LATER
 
 
-def _parts(digests: list[Digest], size: int) -> Iterator[list[Digest]]:
-    return (digests[start : start + size] for start in range(0, len(digests), size))
-
-
 def _refuse(requests: Sequence[_Request], error: Exception) -> None:
     for request in requests:
         request.answer.set_exception(error)
@@ -429,12 +423,7 @@ def _refuse(requests: Sequence[_Request], error: Exception) -> None:
 class Embeddings:
     """An ``Embedding`` by recipe of its embedder. Two exist while a collection changes its embedder."""
 
-    def __init__(
-        self,
-        cache: VectorCache,
-        count_tokens: Callable[[Sequence[str]], list[int]],
-        waiting: Waiting = nullcontext,
-    ) -> None:
+    def __init__(self, cache: VectorCache, count_tokens: CountTokens, waiting: Waiting = nullcontext) -> None:
         self._cache, self._count_tokens, self._waiting = cache, count_tokens, waiting
         self._by_recipe: dict[Fingerprint, Embedding] = {}
         self._settings: dict[Fingerprint, object] = {}
@@ -454,9 +443,8 @@ class Embeddings:
         if known is None or (other and isinstance(known.embedder, Remote)):
             self._close(self._by_recipe.keys() & {recipe})
             self._settings[recipe] = setting
-            self._by_recipe[recipe] = Embedding(
-                embedder(), recipe, self._cache, self._count_tokens, self._waiting
-            )
+            made = Embedding(embedder(), recipe, self._cache, self._count_tokens, self._waiting)
+            self._by_recipe[recipe] = made
         return self._by_recipe[recipe]
 
     def open_stream(self, recipe: str) -> Embedding | None:

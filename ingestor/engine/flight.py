@@ -1,7 +1,7 @@
 """Documents in flight: the documents that the engine works on now, each with a phase and a table of moves.
 
 The journal knows which documents are due. A record (``InFlight``) is created when the engine begins a
-document, and is dropped when the document lands. A document lands when its work ends: it is settled, or due
+document, and is deleted when the document lands. A document lands when its work ends: it is settled, or due
 again. All other facts about documents in flight are computed from the records. The engine's thread owns them;
 only the worker that prepares a document moves it between PREPARING and WAITING.
 
@@ -134,7 +134,7 @@ class InFlight:
     def records(self) -> int:
         """Return how many records the document writes, patches or deletes; 0 before it is prepared."""
         writes = self.prepared
-        return 0 if writes is None else len(writes.records) + len(writes.patches) + len(writes.drops)
+        return 0 if writes is None else len(writes.records) + len(writes.patches) + len(writes.deletes)
 
     @property
     def large(self) -> bool:
@@ -180,11 +180,6 @@ class Queue:
         """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
-    @property
-    def ripe_at(self) -> float:
-        """Return the POSIX seconds at which a batch is written at the latest, even if it is not full."""
-        return self.since + LINGER
-
     def batch(self, *, background: bool) -> list[InFlight]:
         """Return the first documents that are not large, as many as fill a batch, but at least one.
 
@@ -198,9 +193,6 @@ class Queue:
     def next_large(self) -> InFlight | None:
         """Return the large document whose slice is written next."""
         return next((each for each in self.documents.values() if each.large), None)
-
-    def partly_written(self) -> set[int]:
-        return {row for row, each in self.documents.items() if each.phase is Phase.WRITING}
 
 
 class Flight:
@@ -319,16 +311,14 @@ class Flight:
         total = journal.total(entry.collection, statistic)
         if own is not None and settled is None:
             document.sums = own
-        read = [
-            each.sums for each in list(self._records.values())
-            if each.sums is not None and each.entry.row != entry.row
-            and (each.entry.collection, each.statistic) == (entry.collection, statistic)
-        ]  # fmt: skip
-        if settled is not None:
-            read.append(-settled)  # the journal's total contains this document
-        if total is not None:
-            read.append(total)
-        return np.sum(read, axis=0) if read else None
+        same = (
+            each for each in list(self._records.values())
+            if (each.entry.collection, each.statistic) == (entry.collection, statistic)
+        )  # fmt: skip
+        read = [total, None if settled is None else -settled]  # the total contains this document
+        read += [each.sums for each in same if each.entry.row != entry.row]
+        known = [sums for sums in read if sums is not None]
+        return np.sum(known, axis=0) if known else None
 
 
 def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:

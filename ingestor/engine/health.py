@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
+from ingestor.core.decisions import Clock, Random
 from ingestor.core.entries import EditionName
 from ingestor.core.errors import delay
 from ingestor.core.events import event
@@ -19,6 +20,8 @@ from ingestor.engine.edition_store import EditionStore
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
+
+HoldSources = Callable[[EditionName, str], None]
 
 LONGEST_PAUSE = 15.0  # seconds
 LONGEST_ASKED = 300.0  # seconds of a pause that a server asks for
@@ -73,16 +76,11 @@ class Health:
 class CollectionHealth:
     """Runs work on collections, and pauses, holds or rebuilds a collection after an error.
 
-    ``clock``: returns POSIX seconds. ``random``: returns a number evenly drawn from [0, 1). ``hold_sources``:
-    called with a collection that only a person can repair, and the reason.
+    ``hold_sources``: called with a collection that only a person can repair, and the reason.
     """
 
     def __init__(
-        self,
-        collections: EditionStore,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        hold_sources: Callable[[EditionName, str], None],
+        self, collections: EditionStore, clock: Clock, random: Random, hold_sources: HoldSources
     ) -> None:
         self._collections, self._clock, self._random = collections, clock, random
         self._hold_sources = hold_sources

@@ -2,50 +2,38 @@
 
 Only this thread writes the journal and the index. There is no event queue: a hint only makes a listing happen
 sooner, and due documents are found by a query on the journal. Read ``Engine.step`` first. ``choose`` decides
-which due documents are begun. ``DocumentFlow`` decides what to do with the outcome of a document.
+which due documents are begun. engine/outcomes.py decides what to do with the outcome of a document.
 
 A background edition is being built to replace the one that readers see. Work for it comes after all other
 work. The work on a document continues in engine/flight.py.
 """
 
-import logging
-import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from ingestor.core import decisions
-from ingestor.core.decisions import LARGE, NEVER, SMALL, Failure
-from ingestor.core.document_state import NO_PARSER
-from ingestor.core.entries import EditionName, Entry, Feed, Receipt
-from ingestor.core.errors import LONGEST, Slow, Stopped, delay, has_passed
-from ingestor.core.events import event
+from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
+from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight, cancel_overtaken
-from ingestor.engine.health import CollectionHealth
-from ingestor.engine.notes import FailureLog, LanguageWarnings, fit_line
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
 from ingestor.engine.workers import BEGUN, Lane, Outcome, Pool
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName
 from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source, store_feeds
-from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Preparing, prepare, withdraw
-from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.pipeline.prepare import Job, Preparing
 from ingestor.state.backlog import Backlog, Queued, as_queued, predecessor, still_wanted
 from ingestor.state.journal import Journal
-from ingestor.state.reports import source_of
-from ingestor.state.sources import SourceRows, Withdrawals
-
-log = logging.getLogger("ingestor")
+from ingestor.state.sources import SourceRows
 
 AHEAD = BATCH  # small documents, of one record each often, begun before a worker is free for them
-IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
 CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are noticed no later
 QUEUE_READ = 1000  # due documents among which those to begin are chosen
 ONE_SOURCE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
-EMPTIED = Failure("the document no longer has any text", 1, 0.0, quarantined=False)
 RESTLESS = "the document changes again and again while it is read"
 
 
@@ -53,24 +41,23 @@ RESTLESS = "the document changes again and again while it is read"
 class EngineParts:
     """Everything that the engine works with.
 
-    ``clock``: returns POSIX seconds. ``random``: returns a number evenly drawn from [0, 1). ``workers``:
-    number of documents prepared at the same time. ``forget``: called with source and key of each document
-    that is removed. ``times``: seconds spent in each stage. ``preparing``: the function that prepares a
-    document, called on a worker. ``in_flight_bytes``: bound of the bytes of begun documents that are not
-    small. ``ahead``: how many small documents may be begun before a worker is free.
+    ``workers``: number of documents prepared at the same time. ``forget``: called with source and key of each
+    document that is removed. ``times``: seconds spent in each stage. ``preparing``: prepares a document,
+    called on a worker. ``in_flight_bytes``: bound of the bytes of begun documents that are not small; a
+    larger one is prepared alone. ``ahead``: how many small documents may be begun before a worker is free.
     """
 
     journal: Journal
     collections: EditionStore
     pool: Pool
-    clock: Callable[[], float]
-    random: Callable[[], float]
-    workers: int = 16
-    forget: Callable[[SourceName, str], None] = lambda source, key: None
-    times: StageTimes = field(default_factory=StageTimes)
-    preparing: Preparing = prepare
-    in_flight_bytes: int = IN_FLIGHT_BYTES
-    ahead: int = AHEAD
+    clock: Clock
+    random: Random
+    workers: int
+    forget: Callable[[SourceName, str], None]
+    times: StageTimes
+    preparing: Preparing
+    in_flight_bytes: int
+    ahead: int
 
 
 class Engine:
@@ -89,15 +76,15 @@ class Engine:
             parts.journal, parts.pool, parts.clock, parts.random, lambda edition: self.health.mark(edition)
         )
         self.flow = DocumentFlow(parts, self.flight, self.scanner)
-        self.writer, self.health = self.flow.writer, self.flow.writer.health
+        self.health = self.flow.health
+        self.writer = Writer(parts.journal, parts.collections, parts.clock, self.flight, self.flow)
         self._one_source = 1.0  # of the workers, that a source may occupy
         # the journal's mark when due documents were queried last, the time, and how many may be left of the
         # documents begun then until the next query
         self._queried: tuple[object, float, float] = None, 0.0, 0.0
         self._cancelled_at = self._removed_at = -CANCEL_EVERY  # POSIX seconds
-        self._background_written_at = self._background_seconds = (
-            0.0  # POSIX time of a last batch; its seconds
-        )
+        # when a batch of an edition in building was written last, in POSIX seconds, and how long that took
+        self._background_written_at = self._background_seconds = 0.0
         # an outcome leaves the inbox only after it is processed: the journal may refuse a write meanwhile
         self._inbox: deque[Outcome] = deque()
 
@@ -206,11 +193,8 @@ class Engine:
         """Return the feeds that can be worked on: the source is not held or paused, and its collection can be
         written."""
         paused = self.health.collections_paused()
-        return [
-            feed
-            for feed in self.sources
-            if feed.edition not in paused and self.source_rows.of(feed.source).ready
-        ]
+        feeds = (feed for feed in self.sources if feed.edition not in paused)
+        return [feed for feed in feeds if self.source_rows.of(feed.source).ready]
 
     def _dispatch(self) -> None:
         """Begin due documents.
@@ -227,9 +211,7 @@ class Engine:
             waiting = [entry for entry in full if entry.collection not in without]
             in_flight = [each.entry for each in self.flight.documents()]
             queue = self.backlog.queue(feeds, self.clock(), QUEUE_READ, in_flight)
-            rows = self._choose(queue, begun, waiting)
-            entries = self.journal.of_rows(rows)
-            for entry in [entries[row] for row in rows if row in entries]:
+            for entry in self.journal.of_rows(self._choose(queue, begun, waiting)):
                 self._start(entry)
         few = len(self._begun()) * 7 / 8  # the queue is read again once an eighth of the work has ended
         self._queried = self.journal.mark(), self.clock(), few
@@ -241,11 +223,8 @@ class Engine:
         time in any case.
         """
         mark, at, few = self._queried
-        return (
-            len(self._begun()) <= few
-            or mark != self.journal.mark()
-            or has_passed(at, CANCEL_EVERY, self.clock())
-        )
+        ended = len(self._begun()) <= few
+        return ended or mark != self.journal.mark() or has_passed(at, CANCEL_EVERY, self.clock())
 
     def _begun(self) -> list[InFlight]:
         return [each for each in self.flight.documents(*BEING_PREPARED) if not each.drifted]
@@ -285,11 +264,9 @@ class Engine:
             job = Job(entry, others(), others)
         at_once = max(1, int(self.parts.workers * self._one_source))
         lane = Lane(entry.source, at_once, background=drifted or entry.collection in self._background)
-        former: Predecessor = _no_predecessor
-        if self.backlog.any_gone(entry.collection):
-            former = partial(predecessor, self.journal, source.is_moved)
+        find = partial(predecessor, self.journal, source.is_moved)
         self.flight.begin(document)
-        self.pool.submit(document, lambda: self.preparing(job, tools, former), lane=lane)
+        self.pool.submit(document, lambda: self.preparing(job, tools, find), lane=lane)
 
     # --- vanished and drifted documents --------------------------------------------------------------
 
@@ -367,9 +344,9 @@ class Engine:
         for (collection, statistic), chunker in chunkers.items():
             total = self.journal.total(collection, statistic)
             if total is not None:
-                sources = [name for name, fed in ready if fed == collection]
+                feeds = [feed for feed in ready if feed.edition == collection]
                 at = chunker.value(total)
-                drifted += self.backlog.find_drifted(sources, collection, statistic, at, limit, without)
+                drifted += self.backlog.find_drifted(feeds, statistic, at, limit, without)
         return drifted[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
@@ -403,20 +380,18 @@ class Engine:
         return bool(self.scanner.under_way()) or any(first)
 
 
+Documents = Sequence[Queued]
+
+
 def choose(
-    queue: Sequence[Queued],
-    begun: Sequence[Queued],
-    full: Sequence[Queued],
-    most: Mapping[str, int],
-    one_source: float,
-    most_bytes: int,
+    queue: Documents, begun: Documents, full: Documents, most: Mapping[str, int], share: float, space: int
 ) -> list[int]:
     """Choose which due documents to begin, and return their rows. Pure.
 
     ``begun``: documents that are being prepared. ``full``: documents of full batches, which are to be written
     first. ``most``: by kind (see ``_kind``), how many documents may be in preparation. While a full batch of
-    small documents is written, twice as many small ones are allowed in all. ``one_source``: the fraction of
-    each number that a single source may use. ``most_bytes``: bound of the bytes of all documents that are not
+    small documents is written, twice as many small ones are allowed in all. ``share``: the fraction of
+    each number that a single source may use. ``space``: bound of the bytes of all documents that are not
     small. A document larger than this bound is begun alone.
     """
     kinds = Counter(_kind(each, most) for each in begun)
@@ -427,8 +402,8 @@ def choose(
         kind = _kind(each, most)
         room = min(most[kind], (2 if kind == "small" else 1) * most[kind] - written[kind])
         size = 0 if kind == "small" else each.size
-        fits = not (size and moving) or moving + size <= most_bytes
-        if fits and kinds[kind] < room and sources[kind, each.source] < max(1, int(one_source * room)):
+        fits = not (size and moving) or moving + size <= space
+        if fits and kinds[kind] < room and sources[kind, each.source] < max(1, int(share * room)):
             kinds[kind] += 1
             sources[kind, each.source] += 1
             moving += size
@@ -442,175 +417,3 @@ def _kind(queued: Queued, most: Mapping[str, int]) -> str:
     if most["small"] and 0 < queued.size <= SMALL and not queued.attempts:
         return "small"
     return "large" if queued.size > LARGE else ""
-
-
-def _no_predecessor(new: Entry, content: str) -> Entry | None:
-    """Return None: nothing had vanished when the new document was begun, so it cannot be a renamed one.
-
-    A listing that finds a renamed document under its new name also reports that the old name vanished.
-    """
-
-
-class DocumentFlow:
-    """Decides what to do with the outcome of a document's preparation.
-
-    A prepared document is queued to be written. A document that failed is quarantined, or retried later.
-    """
-
-    def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
-        self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
-        self._flight, self._scanner, self._source_rows = flight, scanner, SourceRows(parts.journal)
-        self._sources: Mapping[Feed, Source] = {}
-        self._background: Container[EditionName] = ()
-        self.guard, self._failures = Withdrawals(parts.journal), FailureLog()
-        self._languages = LanguageWarnings(parts.journal)
-        health = CollectionHealth(parts.collections, parts.clock, parts.random, self.hold)
-        self.writer = Writer(parts.journal, parts.collections, parts.clock, flight, health, self)
-
-    def configure(self, sources: Mapping[Feed, Source], background: Container[EditionName]) -> None:
-        """Apply a config.
-
-        ``sources``: the sources by feed. ``background``: editions that are built to replace the ones readers
-        see.
-        """
-        self._sources, self._background = sources, background
-        self._languages.configure(sources)
-        self.writer.health.configure({feed.edition for feed in sources})
-
-    def process(self, document: InFlight, outcome: Outcome) -> None:
-        """Queue the writes of a prepared document.
-
-        If its preparation failed, quarantine it or retry it later.
-        """
-        entry, attempts = document.entry, document.attempts
-        attempts.cancelled = False
-        if isinstance(outcome.error, Slow) or self._has_new_source(entry):
-            self._flight.land(document)
-        elif isinstance(outcome.value, Prepared):
-            attempts.forget_failures()
-            if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
-                return
-            self._languages.add(entry, outcome.value, self._sources.get(entry.feed))
-            self._flight.put(document, outcome.value, self._clock())
-        elif outcome.error is not None:
-            self._fail(document, outcome.error, outcome.trace, document.quarantine_recipe)
-
-    def refuse(self, document: InFlight, error: Exception) -> None:
-        """Handle a document that Chroma refused: quarantine it or retry it later.
-
-        Its row is read from the journal again, since the journal changed it before the write.
-        """
-        assert document.prepared is not None
-        receipt = document.prepared.receipt
-        entry, other = self._journal.entry(receipt.row), self._flight.get(receipt.row)
-        if entry is None or entry.item is None or entry.item.version != receipt.version:
-            self._flight.land(document)  # the version that was listed meanwhile is not to blame
-        elif other not in (None, document):
-            self._flight.land(document)  # work on the former name is not over: refused again after it
-        else:
-            self._flight.change_row(document, entry)
-            self._fail(document, error, "".join(traceback.format_exception(error)))
-
-    def _fail(self, document: InFlight, error: Exception, trace: str, recipe: str | None = None) -> None:
-        """Quarantine a document that could not be prepared or written, or retry it later.
-
-        ``trace``: the traceback. ``recipe``: the recipe to store with a quarantine; None for today's recipe.
-        """
-        entry = document.entry
-        failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
-        source = self._sources.get(entry.feed)
-        if source is None:  # it has left the config
-            self._flight.land(document)
-            return
-        if failure.quarantined and entry.item is not None:
-            if self._may_withdraw(document, failure):
-                self.writer.counts.note_failure(entry.source, failure.reason)
-                unsupported = isinstance(error, Unsupported)
-                self._failures.note(
-                    entry, "document_unsupported" if unsupported else "document_quarantined", failure
-                )
-                parser, recipe = NO_PARSER if unsupported else "", recipe or source.tools.recipe("")
-                receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
-                self._flight.put(document, withdraw(entry, receipt), self._clock())
-            return
-        if isinstance(error, NeedsHuman):
-            self._ask_person(entry, failure.reason)
-        if isinstance(error, Stale):
-            self._scanner.request_listing(entry.source, entry.key)
-        if failure.detail is not None:
-            self._failures.note(entry, "document_failed", failure)
-        elif document.attempts.note_failure(entry, self._clock()):
-            self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
-        self._put_off(document, failure)
-
-    def _ask_person(self, entry: Entry, reason: str) -> None:
-        """Hold the document's edition if it is in the background, else its source, until a person helps.
-
-        Neither is held if a background edition replaces this one: the model of the old edition need not exist
-        any more.
-        """
-        replaced = any(
-            one.source == entry.source and one.edition in self._background for one in self._sources
-        )
-        if entry.collection in self._background:
-            self.writer.health.hold(entry.collection, reason)
-        elif replaced:
-            self._log_retry(logging.WARNING, entry, reason, "waits for the new collection")
-        else:
-            about = event("source_held", source=str(entry.source), reason=reason)
-            log.error("source %s is held: %s", entry.source, reason, extra=about)
-            self._source_rows.hold(entry.source, reason)
-
-    def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
-        about = event("document_retried", source=str(entry.source), document=entry.key, reason=reason)
-        words = f"%s (%s): %s; {when}"
-        log.log(level, words, *fit_line(words, entry, reason), extra=about)
-
-    def _put_off(self, document: InFlight, failure: Failure) -> None:
-        """End the work on a document, and schedule its retry. Until then the document keeps its records."""
-        entry = document.entry
-        self.writer.counts.add_retry(entry.source, failure.reason)
-        self._journal.fail(entry.row, entry.item.version if entry.item else None, failure)
-        self._flight.land(document)
-
-    def _has_new_source(self, entry: Entry) -> bool:
-        """Return whether the source of a document was renamed since the work on the document began.
-
-        Then the document is due again under the new name.
-        """
-        return source_of(self._journal, entry.row) not in (None, entry.source)
-
-    def _may_withdraw(self, document: InFlight, failure: Failure) -> bool:
-        """Return whether the document's records may be removed.
-
-        If too many documents of its source became unreadable, a person must accept the loss first. The
-        document is then retried later, and False is returned.
-        """
-        entry = document.entry
-        source = self._sources.get(entry.feed)
-        if (
-            source is None
-            or not self._scanner.is_first(entry.feed)  # losses of other editions are judged before the switch
-            or self.guard.passes(entry, failure, source.max_loss)
-        ):
-            return True
-        later = self._clock() + delay(entry.attempts, self._random(), LONGEST)
-        self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
-        return False
-
-    def current_recipe(self, prepared: Prepared) -> str:
-        """Return the recipe by which today's config would prepare a document.
-
-        Return "" if its source was renamed. No document has the recipe "", so it is prepared again under the
-        new name.
-        """
-        if self._has_new_source(prepared.entry):
-            return ""
-        source = self._sources.get(prepared.entry.feed)
-        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
-
-    def hold(self, collection: EditionName, reason: str) -> None:
-        """Hold the sources that feed a collection which readers see. For a background edition, do nothing."""
-        for source in self._sources.values():
-            if source.collection == collection and collection not in self._background:
-                self._source_rows.hold(source.name, reason)

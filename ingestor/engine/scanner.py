@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 
-from ingestor.core import decisions
-from ingestor.core.decisions import QueuePositions, Scope
+from ingestor.core.decisions import NEVER, Clock, QueuePositions, Random, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.errors import Stopped, delay, describe
 from ingestor.core.events import Event, event
@@ -28,6 +27,8 @@ from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
 
 log = logging.getLogger("ingestor")
+
+OnListed = Callable[[EditionName], None]
 
 GRACE = 60.0  # seconds for which a vanished document may still be found under another name
 
@@ -98,16 +99,10 @@ class Scanner:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        pool: Pool,
-        clock: Callable[[], float],
-        random: Callable[[], float],
-        on_listed: Callable[[EditionName], None],
+        self, journal: Journal, pool: Pool, clock: Clock, random: Random, on_listed: OnListed
     ) -> None:
-        self.journal, self.pool = journal, pool
+        self.journal, self.pool, self.source_rows = journal, pool, SourceRows(journal)
         self.clock, self.random, self._on_listed = clock, random, on_listed
-        self.source_rows = SourceRows(journal)
         self._sources: dict[SourceName, list[Source]] = {}  # by name: one for each edition
         self._watches: dict[SourceName, Watch] = {}
 
@@ -121,22 +116,20 @@ class Scanner:
         before, self._sources = self._sources, {}
         for source in sources:
             self._sources.setdefault(source.name, []).append(source)
-        former, self._watches = self._watches, {}
-        kept = {
-            name
-            for name, known in former.items()
-            if known.watched == watch and _has_same_settings(before[name], self._sources.get(name, ()))
-        }
-        for name, known in former.items():
-            if name not in kept:
+        old, self._watches = self._watches, {}
+        kept = dict[SourceName, Watch]()
+        for name, known in old.items():
+            if known.watched == watch and _has_same_settings(before[name], self._sources.get(name, ())):
+                kept[name] = known
+            else:
                 known.end()  # before new watches begin: the system may refuse two at once
         for name, (first, *_) in self._sources.items():
-            if name in kept and self._continues(name, former[name], before[name]):
-                self._watches[name] = former[name]
+            if name in kept and self._continues(name, kept[name], before[name]):
+                self._watches[name] = kept[name]
                 continue
             self._watches[name] = fresh = Watch(name, watched=watch)
             if name in kept:
-                fresh.end, fresh.problem = former[name].end, former[name].problem
+                fresh.end, fresh.problem = kept[name].end, kept[name].problem
             elif watch and isinstance(first.connector, Watchable):
                 fresh.end = self.pool.listen(name, first.connector.watch)
 
@@ -145,9 +138,8 @@ class Scanner:
         failed = watch.failures or watch.partial or watch.problem is not None
         if failed or self.source_rows.of(name).held is not None:
             return False  # the changed config may help
-        fed, feeds = (
-            {(one.collection, one.only_loses) for one in each} for each in (before, self._sources[name])
-        )
+        now = self._sources[name]
+        fed, feeds = ({(one.collection, one.only_loses) for one in each} for each in (before, now))
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def is_first(self, feed: Feed) -> bool:
@@ -190,9 +182,8 @@ class Scanner:
 
     def is_busy(self) -> bool:
         """Return whether a listing is running, or could start now."""
-        return any(
-            watch.phase in UNDER_WAY or self._may_list(name, watch) for name, watch in self._watches.items()
-        )
+        watches = self._watches.items()
+        return any(watch.phase in UNDER_WAY or self._may_list(name, watch) for name, watch in watches)
 
     def is_quiet(self) -> bool:
         """Return whether no listing is running or requested. Requests for paused sources do not count."""
@@ -216,9 +207,8 @@ class Scanner:
 
     def sources_not_listed(self) -> set[SourceName]:
         """Return the sources that were not listed completely under this config, without paused sources."""
-        return {
-            name for name, watch in self._watches.items() if not (watch.is_listed or self._is_paused(name))
-        }
+        late = (name for name, watch in self._watches.items() if not watch.is_listed)
+        return {name for name in late if not self._is_paused(name)}
 
     def wake_at(self, *, routine: bool) -> float:
         """Return the POSIX seconds at which the next listing is due.
@@ -232,7 +222,7 @@ class Scanner:
             if not (watch.phase in UNDER_WAY or self._is_paused(name))
             and (routine or ((watch.failures or watch.partial) and self.source_rows.of(name).held is None))
         ]
-        return min(times, default=decisions.NEVER)
+        return min(times, default=NEVER)
 
     def _may_list(self, name: SourceName, watch: Watch) -> bool:
         due = bool(watch.dirty) and (watch.phase is not WatchPhase.FAILED or self.clock() >= watch.next_scan)
@@ -255,13 +245,9 @@ class Scanner:
             if failed_before:
                 return  # regular listings find the changes since
             reason = describe(outcome.error)
-            about = event("source_watch_failed", source=str(name), reason=reason)
-            log.warning(
-                "source %s: watching for changes failed: %s; regular listings continue",
-                name,
-                reason,
-                extra=about,
-            )
+            about = event("source_watch_failed", source=name, reason=reason)
+            words = "source %s: watching for changes failed: %s; regular listings continue"
+            log.warning(words, name, reason, extra=about)
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         source = name if hint.source is None else hint.source
         if source not in self._watches:
@@ -332,13 +318,12 @@ class Scanner:
     def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, action: Conclude) -> None:
         """Record that a complete listing is in the journal, and set the time of the next one."""
         source = editions[0]
-        self.source_rows.note_listing(
-            source.name, self.clock(), result.identity, action.documents, result.trouble
-        )
+        now, rows = self.clock(), self.source_rows
+        rows.note_listing(source.name, now, result.identity, action.documents, result.trouble)
         for each in editions:
             if not each.only_loses:
                 self._on_listed(each.collection)
-        watch.next_scan, watch.failures, watch.is_listed = self.clock() + source.scan_every, 0, True
+        watch.next_scan, watch.failures, watch.is_listed = now + source.scan_every, 0, True
         self._log(source, watch, result.trouble, "source_failed")
 
     def _hold(self, source: Source, watch: Watch, action: Hold) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
 from ingestor.core.fingerprint import text_digest
+from ingestor.core.listings import pages
 from ingestor.model import Answered, EmbeddedPart, Fingerprint, Vector, Vectors
 from ingestor.ports import Embedder, Gradual, NeedsHuman, Remote, Stop
 from ingestor.state.cache import VectorCache
@@ -72,9 +73,8 @@ class LocalVectors:
             log.info("loading the embedding model", extra=event("model_loading"))
             self._embedder.embed(texts[:1])
             self._loaded, seconds = True, round(monotonic() - begun, 3)
-            log.info(
-                "embedding model loaded in %.1f s", seconds, extra=event("model_loaded", seconds=seconds)
-            )
+            about = event("model_loaded", seconds=seconds)
+            log.info("embedding model loaded in %.1f s", seconds, extra=about)
 
     def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
         """Embed texts in steps.
@@ -82,13 +82,11 @@ class LocalVectors:
         ``between_steps``: called after each step with the number of texts that the step embedded. Raises the
         errors of the embedder, BadVectors, and Stopped when ``stop`` is set.
         """
-        vectors: list[Vector | Exception] = [
-            BadVectors("the embedder returned no vector for this text")
-        ] * len(texts)
+        missing = BadVectors("the embedder returned no vector for this text")
+        vectors: list[Vector | Exception] = [missing] * len(texts)
         model, left = self._embedder, len(texts)
-        with closing(
-            model.embed_gradually(texts) if isinstance(model, Gradual) else self._steps(texts)
-        ) as parts:
+        steps = model.embed_gradually(texts) if isinstance(model, Gradual) else self._steps(texts)
+        with closing(steps) as parts:
             for part in parts:
                 chosen = [texts[position] for position in part.positions]
                 rows = check_vectors(part.vectors, chosen, model.dimensions)
@@ -106,8 +104,7 @@ class LocalVectors:
         Each step has texts of similar length, since embedders pad a batch to one length.
         """
         longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        for start in range(0, len(texts), STEP):
-            step = longest_first[start : start + STEP]
+        for step in pages(longest_first, STEP):
             yield EmbeddedPart(step, self._embedder.embed([texts[position] for position in step]))
 
 
@@ -138,12 +135,10 @@ class RemoteVectors:
         error = now if isinstance(now, Exception) else self._other_server(now)
         if error is not None:
             return Answered([error] * len(texts), answered.tokens)
-        pairs = zip(texts, vectors, strict=True)
-        sound = [(text, vector) for text, vector in pairs if not isinstance(vector, Exception)]
+        sound = [at for at, vector in enumerate(vectors) if not isinstance(vector, Exception)]
         if sound:
-            check_vectors(
-                [vector for _, vector in sound], [text for text, _ in sound], self._embedder.dimensions
-            )
+            made = [vectors[at] for at in sound]
+            check_vectors(made, [texts[at] for at in sound], self._embedder.dimensions)
         return Answered(vectors, answered.tokens)
 
     def _other_server(self, now: Vector) -> NeedsHuman | None:
@@ -156,18 +151,15 @@ class RemoteVectors:
         before = self._cache.get(self._recipe, [digest]).get(digest)
         if before is None:
             self._cache.put(self._recipe, [digest], np.array([now]))
-        elif (why := difference(before, now)) is not None:
-            return NeedsHuman(
-                f"the embedding server returns other vectors for the same text than before ({why}), so it "
-                "runs another model: point `embedding.base_url` to the former model, or change "
-                "`embedding.revision`, which embeds everything again"
-            )
-        return None
-
-
-def difference(before: Vector, now: Vector) -> str | None:
-    """Describe how two unit vectors of one text differ; None if the same model may have made both. Pure."""
-    if before.shape != now.shape:
-        return f"{len(now)} numbers, not {len(before)}"
-    cosine = float(before @ now)
-    return None if cosine >= ALIKE else f"cosine {cosine:.2f}"
+            return None
+        if before.shape != now.shape:
+            why = f"{len(now)} numbers, not {len(before)}"
+        elif (cosine := float(before @ now)) < ALIKE:
+            why = f"cosine {cosine:.2f}"
+        else:
+            return None
+        return NeedsHuman(
+            f"the embedding server returns other vectors for the same text than before ({why}), so it runs "
+            "another model: point `embedding.base_url` to the former model, or change `embedding.revision`, "
+            "which embeds everything again"
+        )

@@ -8,7 +8,7 @@ leave one permit free.
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -49,6 +49,7 @@ class Lane:
 
 
 ANY = Lane()
+Hints = Callable[[Stop], Iterator[object]]  # yields hints until its argument is set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +174,7 @@ class _Workers:
 
     def __init__(self, name: str, number: int, run: Callable[[WorkItem], None], at_once: float = inf) -> None:
         self.queue, self._name, self._run = WorkQueue(at_once), name, run
-        self._threads: list[Thread] = []
+        self.threads: list[Thread] = []
         self._since: dict[Thread, float] = {}  # since when a thread is busy, monotonic seconds
         for _ in range(number):
             self._grow()
@@ -181,17 +182,13 @@ class _Workers:
     def relieve(self) -> None:
         """Start one more thread if a task waits and every thread has been busy for STUCK seconds."""
         busy = list(self._since.values())
-        if len(busy) == len(self._threads) and self.queue.waits() and max(busy) < monotonic() - STUCK:
+        if len(busy) == len(self.threads) and self.queue.waits() and max(busy) < monotonic() - STUCK:
             self._grow()
 
-    def join(self, deadline: float) -> None:
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - monotonic()))
-
     def _grow(self) -> None:
-        name = f"{self._name} {len(self._threads)}"
-        self._threads.append(Thread(target=self._serve, name=name, daemon=True))
-        self._threads[-1].start()
+        name = f"{self._name} {len(self.threads)}"
+        self.threads.append(Thread(target=self._serve, name=name, daemon=True))
+        self.threads[-1].start()
 
     def _serve(self) -> None:
         task: WorkItem | None = None
@@ -250,7 +247,7 @@ class Pool:
         ``tag`` later."""
         self._inbox.put(Outcome(tag))
 
-    def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
+    def listen(self, tag: object, hints: Hints) -> Callable[[], None]:
         """Run ``hints`` in a thread, and post each hint that it yields, with ``tag``.
 
         Return a function that ends the thread.
@@ -283,10 +280,8 @@ class Pool:
             stop.set()
         for workers in (self._documents, self._scans):
             workers.queue.close()
-        for workers in (self._documents, self._scans):
-            workers.join(deadline)
-        for thread, _ in self._listeners:
-            thread.join(max(0.0, deadline - monotonic()))
+        listeners = (thread for thread, _ in self._listeners)
+        _join((*self._documents.threads, *self._scans.threads, *listeners), deadline)
 
     def _run(self, task: WorkItem) -> None:
         CURRENT.set(task)
@@ -298,21 +293,22 @@ class Pool:
             self._inbox.put(Outcome(task.tag, error=as_exception(error), trace=traceback.format_exc()))
 
 
+def _join(threads: Iterable[Thread], deadline: float) -> None:
+    """Wait until these threads have ended, but no longer than a deadline, by ``monotonic``."""
+    for thread in threads:
+        thread.join(max(0.0, deadline - monotonic()))
+
+
 def follow(
-    post: Callable[[Outcome], None],
-    tag: object,
-    hints: Callable[[Stop], Iterator[object]],
-    stop: Stop,
-    ending: Sequence[Thread] = (),
+    post: Callable[[Outcome], None], tag: object, hints: Hints, stop: Stop, ending: Sequence[Thread] = ()
 ) -> None:
     """Post the hints of a connector until ``stop`` is set. If its watch ends, begin it again after a wait.
 
     ``ending``: threads of earlier watches. They must end before this watch begins, since the system may
     refuse two watches at once.
     """
-    wait, deadline = FIRST_WAIT, monotonic() + PATIENCE
-    for thread in ending:
-        thread.join(max(0.0, deadline - monotonic()))
+    wait = FIRST_WAIT
+    _join(ending, monotonic() + PATIENCE)
     while not stop.is_set():
         begun, failed = monotonic(), False
         try:

@@ -14,35 +14,30 @@ several requests changes the generation again at its end. So a backup taken duri
 generation.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.chroma.index import unreachable
 from ingestor.core.backend import Home, generation_of, judge, stamp
-from ingestor.core.decisions import NEVER
+from ingestor.core.decisions import NEVER, Clock
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.events import event
+from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
 from ingestor.engine.edition_store import EditionStore, renew
-from ingestor.engine.flight import Flight, InFlight, Phase, Queue, Slices
-from ingestor.engine.health import CollectionHealth, Remedy, WriteResult, classify
+from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue, Slices
+from ingestor.engine.health import Remedy, WriteResult, classify
+from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
 from ingestor.model import Metadata, Record
-from ingestor.pipeline.actions import WorkCounts, WriteDocument, write_of
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Foreign, Index, NeedsHuman, Transient
 from ingestor.state.backlog import still_wanted
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.units import quantity
-
-if TYPE_CHECKING:
-    from ingestor.engine.loop import DocumentFlow
 
 log = logging.getLogger("ingestor")
 
@@ -56,17 +51,10 @@ class Writer:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        collections: EditionStore,
-        clock: Callable[[], float],
-        flight: Flight,
-        health: CollectionHealth,
-        flow: DocumentFlow,
+        self, journal: Journal, collections: EditionStore, clock: Clock, flight: Flight, flow: DocumentFlow
     ) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
-        self._flight, self.health, self._flow = flight, health, flow
-        self.counts = WorkCounts()
+        self._flight, self._flow, self.health, self.counts = flight, flow, flow.health, flow.counts
 
     def full(self) -> list[Entry]:
         """Return the documents of full batches. They are to be written before more documents are begun.
@@ -85,7 +73,7 @@ class Writer:
         """
         now, known = self._clock(), self.health.of.values()
         times = [
-            max(self.health.of[name].not_before, queue.ripe_at, later.get(name, 0.0))
+            max(self.health.of[name].not_before, queue.since + LINGER, later.get(name, 0.0))
             for name, queue in self._flight.queues.items()
             if queue.documents
         ]
@@ -128,7 +116,7 @@ class Writer:
         """
         try:
             index, home = self._collections.open(collection), self._collections.home
-            removed, dropped = remove(self._journal, index, gone, home)
+            removed, deleted = remove(self._journal, index, gone, home)
         except Foreign as error:
             about = event("documents_forgotten", collection=str(collection), documents=len(gone))
             documents = quantity(len(gone), "document")
@@ -136,19 +124,19 @@ class Writer:
             self._journal.remove([entry.row for entry in gone])
             self._collections.disown(collection)
             for entry in gone:
-                self._count(entry, WriteDocument("removed"))
+                self.counts.note_write(entry.source, "removed", self._clock())
             return
         except NeedsHuman as error:  # no source may be left that could be held
             raise Transient(str(error)) from error
-        self.counts.records["dropped"] += dropped
+        self.counts.records["dropped"] += deleted
         for entry in removed:
-            self._count(entry, WriteDocument("removed"))
+            self.counts.note_write(entry.source, "removed", self._clock())
         shown, some = self._collections.serves(collection), removed or gone[:1]
-        numbers = {"documents": len(removed), "dropped": dropped}
+        numbers = {"documents": len(removed), "dropped": deleted}
         about = event("documents_removed", collection=shown, document=some[0].key, **numbers)
-        done, records = "removed" if removed else "is being removed", quantity(dropped, "record")
+        done, records = "removed" if removed else "is being removed", quantity(deleted, "record")
         log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(some), done, records, extra=about)
-        if dropped >= MANY:
+        if deleted >= MANY:
             self.health.mark(collection)
 
     def _write(self, collection: EditionName, queue: Queue) -> None:
@@ -249,7 +237,7 @@ class Writer:
         journal did not change since. Each row of the journal may occur once in the batch. No document may
         adopt the records of one that is only partly written.
         """
-        partly = queue.partly_written()
+        partly = {row for row, each in queue.documents.items() if each.phase is Phase.WRITING}
         current = {
             each.prepared: each
             for each in batch
@@ -265,16 +253,14 @@ class Writer:
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Count and log written documents. If many records were replaced, have the collection examined."""
         self.health.resume(collection)
-        if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
+        if sum(len(p.records) - p.added + len(p.deletes) for p in batch) >= MANY:
             self.health.mark(collection)
         building = self._collections.is_building(collection)
         for prepared in batch:
-            self._count(prepared.entry, write_of(prepared, building=building))
+            self.counts.records.update(count_records(prepared))
+            action = action_of(prepared, building=building)
+            self.counts.note_write(prepared.entry.source, action, self._clock())
         _report(self._collections.serves(collection), batch, logging.DEBUG if building else logging.INFO)
-
-    def _count(self, entry: Entry, action: WriteDocument) -> None:
-        self.counts.records.update(action.records)
-        self.counts.note_write(entry.source, action.kind, self._clock())
 
 
 def name_all(entries: Sequence[Entry]) -> str:
@@ -291,22 +277,17 @@ def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
     numbers = {
         "records": sum(len(prepared.records) for prepared in touched),
         "patched": sum(len(prepared.patches) for prepared in touched),
-        "dropped": sum(len(prepared.drops) for prepared in touched),
+        "dropped": sum(len(prepared.deletes) for prepared in touched),
     }
     words = zip(numbers.values(), ("written", "patched", "dropped"), strict=True)
     changes = ", ".join(f"{quantity(number, 'record')} {done}" for number, done in words if number)
     first, documents = touched[0].entry, name_all([prepared.entry for prepared in touched])
-    about = event(
-        "documents_written", source=str(first.source), collection=collection, document=first.key,
-        documents=len(touched), **numbers,
-    )  # fmt: skip
+    facts = {"source": first.source, "collection": collection, "document": first.key, **numbers}
+    about = event("documents_written", documents=len(touched), **facts)
     log.log(level, "%s: %s: %s", collection, documents, changes or "no record changed", extra=about)
 
 
 # --- the protocol ---------------------------------------------------------------------------------------
-
-WantedRecipe = Callable[[Prepared], str]
-Row = TypeVar("Row")
 
 SLICE = 400  # records of a request
 
@@ -314,7 +295,7 @@ SLICE = 400  # records of a request
 def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
     """Return the documents whose records in the journal did not change since they were prepared."""
     rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
-    entries = journal.of_rows(rows)
+    entries = {entry.row: entry for entry in journal.of_rows(rows)}
     return [prepared for prepared in batch if _is_valid(entries, prepared)]
 
 
@@ -323,16 +304,13 @@ def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
 
     That includes the row of the vanished document whose records it adopts, if there is one.
     """
-    entry = entries.get(prepared.entry.row)
-    if entry is None or (entry.document_id, entry.source) != (
-        prepared.entry.document_id,
-        prepared.entry.source,
-    ):
-        return False  # the row belongs to another document by now, or the source was renamed
-    if prepared.intent.predecessor is None:
-        return entry.known == prepared.basis
-    owner = entries.get(prepared.intent.predecessor)
-    return owner is not None and owner.item is None and owner.known == prepared.basis and not entry.known
+    was, entry = prepared.entry, entries.get(prepared.entry.row)
+    owner = entries.get(prepared.receipt.row)
+    # the row may belong to another document by now, or the source was renamed
+    if entry is None or owner is None or (entry.document_id, entry.source) != (was.document_id, was.source):
+        return False
+    may_own = owner is entry or (owner.item is None and not entry.records)
+    return may_own and owner.records == prepared.compared_with
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
@@ -352,7 +330,7 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 
 
 def write(
-    journal: Journal, index: Index, batch: Sequence[Prepared], wanted: WantedRecipe, home: Home
+    journal: Journal, index: Index, batch: Sequence[Prepared], wanted: Callable[[Prepared], str], home: Home
 ) -> Iterator[None]:
     """Write documents to the index, and store in the journal that they are written. Yield after each request.
 
@@ -368,16 +346,16 @@ def write(
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
     extra_keys = note_keys(journal, batch[0].entry.collection, others)
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
-    patches = _slices([patch for prepared in batch for patch in prepared.patches])
-    drops = _slices([id_ for prepared in batch for id_ in prepared.drops])
+    patches = ((id_, _pad(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches)
+    deletes = (id_ for prepared in batch for id_ in prepared.deletes)
     requests = [
-        *(partial(index.upsert, some) for some in _slices(records)),
-        *(partial(index.patch, [(id_, _pad(meta, extra_keys)) for id_, meta in some]) for some in patches),
-        *(partial(index.drop, some) for some in drops),
+        *(partial(index.upsert, some) for some in pages(records, SLICE)),
+        *(partial(index.patch, some) for some in pages(patches, SLICE)),
+        *(partial(index.drop, some) for some in pages(deletes, SLICE)),
     ]
     replaces = any(prepared.added < len(prepared.records) for prepared in batch)
     # not counted as requests: a record that is written again is the same for a backup
-    checks = [partial(_write_missed, index, some) for some in _slices(records) if replaces]
+    checks = [partial(_write_missed, index, some) for some in pages(records, SLICE) if replaces]
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
     renewal = None
     if intents and requests:
@@ -409,18 +387,18 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
     """
     slices, room = list[Intent](), SLICE
     for entry in entries:
-        slices.append(Intent(entry.row, tuple(known.slot for known in entry.known[:room])))
+        slices.append(Intent(entry.row, tuple(known.slot for known in entry.records[:room])))
         room -= len(slices[-1].slots)
         if room <= 0:
             break
     parts = list(zip(entries, slices, strict=False))
     renewal = None
-    if drops := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
+    if deleted := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
         renewal = _begin(journal, index, entries[0].collection, home, slices)
-        index.drop(drops)
-    removed = [entry for entry, part in parts if len(part.slots) == len(entry.known)]
+        index.drop(deleted)
+    removed = [entry for entry, part in parts if len(part.slots) == len(entry.records)]
     journal.remove([entry.row for entry in removed], slices, renewal)
-    return removed, len(drops)
+    return removed, len(deleted)
 
 
 def _begin(
@@ -439,10 +417,6 @@ def _begin(
     journal.intend(intents, Renewal(collection, expected))
     index.note(stamp(fresh, home))
     return Renewal(collection, (fresh,))
-
-
-def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    return (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:

@@ -37,11 +37,11 @@ from ingestor.evaluate.question_file import RefusedQuestion, Sifted
 from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.evaluate.workplace import EvaluationRequest, Workplace
+from ingestor.llm.answers import DryRunAnswers
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Ask, LanguageModel, Messages, ask_until_valid, json_object
 from ingestor.llm.options import Endpoint
 from ingestor.model import Vectors
-from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Embed, Stop
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span

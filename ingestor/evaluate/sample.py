@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import PurePosixPath
@@ -10,12 +11,13 @@ from time import monotonic
 from ingestor.core.decisions import Scope
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.listings import VersionTable
 from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.state.journal import Journal
+from ingestor.state.sources import LastListing
 
 Listed = tuple[SourceName, Item]
 Progress = Callable[[str], None]  # called with the progress in words
@@ -122,7 +124,8 @@ def _list_sources(sources: Sequence[Source], unread: list[tuple[str, str]]) -> I
     """
     for source in sources:
         try:
-            scan = listing.take(source, Scope(), [VersionTable({})])
+            with closing(Journal.blank()) as journal:
+                scan = listing.take(source, Scope(), [LastListing(journal, source.feed)])
         except (NeedsHuman, Transient, OSError) as error:
             unread.append((source.name, describe(error)))
             continue

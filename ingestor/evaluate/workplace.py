@@ -13,8 +13,8 @@ from ingestor.evaluate.question_file import RefusedQuestion, locate, read_rows
 from ingestor.evaluate.sample import Progress, Sample, read_again, take_sample
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy, StrategyExtras, most_common_strategy
+from ingestor.llm.answers import CachedAnswers
 from ingestor.model import CollectionName, SourceName
-from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
 from ingestor.queries.access import BadRequest, journal_or_blank

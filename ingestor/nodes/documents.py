@@ -191,7 +191,7 @@ def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
         reading = replace(tools.reader, fetch=fetch).read(entry.item)
     if (same := renew_if_same(job, reading, tools)) is not None:
         return same
-    new = not (entry.known or entry.digest)
+    new = not (entry.records or entry.digest)
     vanished = predecessor(entry, reading.content) if new else None
     job = replace(job, exchange_sums=None)  # only this process can call it
     if fetched:

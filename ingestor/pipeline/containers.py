@@ -66,16 +66,16 @@ class Downloads:
     def keep(self, item: Item, blob: Blob) -> None:
         """Keep the content of a mail on disk. Do nothing if the disk is full."""
         with suppress(OSError), self._lock:
-            file = TemporaryFile()  # noqa: SIM115 - closed when it is dropped
+            file = TemporaryFile()  # noqa: SIM115 - closed by _forget
             file.write(blob.data)
             file.flush()
             empty = Blob(b"", blob.name, blob.content_type, blob.configured_type)
-            self._drop((item.key, item.version))
+            self._forget((item.key, item.version))
             self._kept[item.key, item.version] = _Kept(file, len(blob.data), empty)
             while len(self._kept) > _MOST or sum(kept.size for kept in self._kept.values()) > _MOST_BYTES:
-                self._drop(next(iter(self._kept)))
+                self._forget(next(iter(self._kept)))
 
-    def _drop(self, at: tuple[str, str]) -> None:
+    def _forget(self, at: tuple[str, str]) -> None:
         if (kept := self._kept.pop(at, None)) is not None:
             kept.file.close()
 
@@ -83,9 +83,7 @@ class Downloads:
 # Marks the version of an opened container. Raise the number if containers give other members than before, or
 # other names: every container is then opened again.
 _OPENED = " opened 2"
-_REFUSED = (
-    " refused "  # marks the version of a container that cannot be opened; a digest of the limits follows
-)
+_REFUSED = " refused "  # marks a container that cannot be opened; a digest of the limits follows
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept in memory
@@ -119,9 +117,7 @@ class Containers:
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)  # keys of containers that made the process fail
     _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
-    _late: dict[str, None] = field(
-        default_factory=dict
-    )  # keys that are opened last, in the order of attempts
+    _late: dict[str, None] = field(default_factory=dict)  # keys opened last, in the order of attempts
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
         """Yield the items of a listing, each container followed by its members.
@@ -137,7 +133,7 @@ class Containers:
             for item in self._with_costly_last(items):
                 for holder in _holders(item.key):  # a folder by now, even if it was listed as a container
                     self._listed.pop(holder, None)
-                if not self._opens(item):
+                if not may_hold(item.key, self.archives):
                     yield item
                     continue
                 version = known.of([item.key]).get(item.key)
@@ -197,10 +193,8 @@ class Containers:
             key += INSIDE + inside.pop(0)  # a folder that is called "!"
         if inside:
             return self._fetch_member(self._listed[key], INSIDE.join(inside), item)
-        return self._fetch_container(item) if self._opens(item) else self.fetch_item(item)
-
-    def _opens(self, item: Item) -> bool:
-        return may_hold(item.key, self.archives)
+        opens = may_hold(item.key, self.archives)
+        return self._fetch_container(item) if opens else self.fetch_item(item)
 
     def _mark_refused(self, item: Item) -> str:
         """Return the version under which a container is listed that exceeds the present limits."""
@@ -289,15 +283,13 @@ class Containers:
         try:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
-            raise Transient(
-                f"{item.uri} cannot be read ({error}); its records stay, and it is retried"
-            ) from error
+            raise _unread(item, str(error)) from error
         member = opened.members.get(name) if opened else None
         if opened is None or member is None:
             broken = opened.broken if opened else {}
-            why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
-            if why is not None:
-                raise Transient(f"{item.uri} cannot be read ({why}); its records stay, and it is retried")
+            for holder in _holders(name):
+                if holder in broken:
+                    raise _unread(item, broken[holder])
             raise Stale(f"{item.uri} vanished since it was listed")
         if member.version != item.version.removesuffix(_OPENED):
             raise Stale(f"{item.uri} changed since it was listed")
@@ -342,6 +334,10 @@ class Containers:
         self._failed.discard(item.key)
         self._verdicts[item.key] = item.version, None
         return opened
+
+
+def _unread(item: Item, why: str) -> Transient:
+    return Transient(f"{item.uri} cannot be read ({why}); its records stay, and it is retried")
 
 
 def outside(key: str) -> str:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from itertools import accumulate
 from threading import Condition, Lock
 from time import monotonic, sleep
@@ -19,18 +18,13 @@ import numpy as np
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import fingerprint
-from ingestor.model import Chunking, Fingerprint, Vectors
+from ingestor.model import Chunking, Vectors
 from ingestor.ports import Embed, Embedder, Stale, Transient
 from ingestor.segmentation.fixed_point import to_fixed
 from ingestor.segmentation.pooling import pool
 
 MOST_REPEATS = 100  # chunks of the same text, of one document
-
-
-@cache
-def repeat_rules() -> Fingerprint:
-    """Return a fingerprint of the limit for repeated chunks. If it changes, all documents become due."""
-    return fingerprint(["repeats", MOST_REPEATS])
+REPEAT_RULES = fingerprint(["repeats", MOST_REPEATS])  # if it changes, all documents become due
 
 
 def without_repeats(chunking: Chunking) -> Chunking:
@@ -84,9 +78,8 @@ def embed_whole(texts: Sequence[str], embed: Embed, exceeds: ExceedsWindow) -> V
     long = exceeds(texts)
     if not any(long):
         return embed(texts)
-    divided = [
-        divide(text, exceeds) if is_long else [text] for text, is_long in zip(texts, long, strict=True)
-    ]
+    pairs = zip(texts, long, strict=True)
+    divided = [divide(text, exceeds) if is_long else [text] for text, is_long in pairs]
     flat = [part for each in divided for part in each]
     embedded = embed(flat)
     ends = list(accumulate(map(len, divided)))
@@ -141,9 +134,7 @@ class TextBudget:
 
     def __init__(self, characters: int = TOGETHER, small: int = _SMALL) -> None:
         self._budget, self._small = characters, small
-        self._taken = 0
-        self._stopped = False
-        self._changed = Condition()
+        self._taken, self._stopped, self._changed = 0, False, Condition()
 
     @contextmanager
     def take(self, characters: int) -> Iterator[None]:

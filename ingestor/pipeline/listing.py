@@ -19,6 +19,7 @@ from ingestor.state.sources import PageStore
 
 _PAGE = 500  # items compared at once
 
+Note = Callable[[Item], None]
 Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known versions -> items and members
 
 
@@ -107,10 +108,7 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 
 
 def take(
-    source: Source,
-    scope: Scope,
-    known: Sequence[KnownVersions],
-    note: Callable[[Item], None] = lambda item: None,
+    source: Source, scope: Scope, known: Sequence[KnownVersions], note: Note = lambda item: None
 ) -> Listing:
     """List a source, and compare the listing with the documents that each edition knows.
 
@@ -139,9 +137,8 @@ def take(
         raise Transient("another file system was mounted during the listing, which will be repeated")
     seen = Scope(scope.under, tuple(key for error in unfinished for key in error.unknown))
     changes = tuple(comparison.changes(seen) for comparison in comparisons)
-    before = tuple(
-        one.count() if scope.whole or each.vanished else 0 for one, each in zip(known, changes, strict=True)
-    )
+    pairs = zip(known, changes, strict=True)
+    before = tuple(one.count() if scope.whole or each.vanished else 0 for one, each in pairs)
     trouble = "; ".join(map(str, unfinished)) or None
     return Listing(changes, seen, before, identity, trouble, any(error.more for error in unfinished))
 

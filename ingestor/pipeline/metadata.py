@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -25,18 +26,7 @@ from ingestor.connectors.shared import gitignore
 from ingestor.core.content_types import keeps_lines
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.metadata_keys import KEYS, NEEDED, Profile, carries
-from ingestor.model import (
-    INSIDE,
-    Chunk,
-    Document,
-    DocumentId,
-    Fingerprint,
-    Item,
-    Metadata,
-    RecordId,
-    SourceName,
-    Value,
-)
+from ingestor.model import INSIDE, Chunk, Document, DocumentId, Fingerprint, Item, Metadata, SourceName, Value
 from ingestor.parsers.markup.front_matter import fields_of
 from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.ports import BadDocument
@@ -92,7 +82,7 @@ def build(
     item: Item,
     document_id: DocumentId,
     chunks: Sequence[Chunk],
-    ids: Sequence[RecordId],
+    ids: Sequence[str],
     lines: Sequence[Lines],
     *,
     tokens: Sequence[int],
@@ -109,28 +99,17 @@ def build(
     (``document.extra``), the front matter and the chunker (``chunk.extra``). If two of them give the same
     key, the later one wins. None of them replaces a standard key.
     """
-    whole = _values(
-        {
-            **_of_document(document, item, document_id),
-            "source_name": how.source,
-            "chunk_count": len(chunks),
-            "strategy": how.strategy,
-            "recipe": recipe,
-        }
-    )
-    lined = keeps_lines(document.content_type)
-    places = _places(outline(document), chunks, lined=lined)
+    own: Metadata = {"source_name": how.source, "strategy": how.strategy, "recipe": recipe}
+    whole = _values({**_of_document(document, item, document_id), "chunk_count": len(chunks), **own})
+    places = _places(outline(document), chunks, lined=keeps_lines(document.content_type))
     given = by_path(how.own, item.key)
     front, _ = by_front_matter(how.own, document)
     above = headers(document, chunks)
     shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
-        related: dict[str, str] = {
-            _SOURCE: document_id,
-            **({_PREVIOUS: ids[i - 1]} if i > 0 else {}),
-            **({_NEXT: ids[i + 1]} if i + 1 < len(ids) else {}),
-        }
+        near = ((_PREVIOUS, i - 1), (_NEXT, i + 1))
+        related = {_SOURCE: document_id, **{kind: ids[at] for kind, at in near if 0 <= at < len(ids)}}
         single: dict[str, Value] = {
             "context": "\n".join(lines[i]) or None,
             "table_header": above[i] or None,
@@ -149,7 +128,6 @@ def build(
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Value]:
-    name = file_name(item.key)
     return {
         "source": item.uri,
         "path": item.key.replace(INSIDE, "!/"),
@@ -161,7 +139,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
         "doc_id": document_id,
         "ref_doc_id": document_id,
         "file_path": item.uri,
-        "file_name": name,
+        "file_name": file_name(item.key),
         "file_type": document.content_type,
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
@@ -200,17 +178,15 @@ def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dic
     for chunk, index in zip(chunks, inside, strict=True):
         section = lines.sections[index]
         touched = (lines.sections[each].titles for each in sorted(lines.shares_of(chunk)))
-        places.append(
-            _span(lines, chunk, lined=lined)
-            | {
-                "heading_path": section.path,
-                "headings": list(dict.fromkeys(chain.from_iterable(touched))) or None,
-                "section_title": section.title,
-                "section_number": section.number,
-                "section_chunk_index": seen[index],
-                "section_chunk_count": counts[index],
-            }
-        )
+        in_section: dict[str, Value] = {
+            "heading_path": section.path,
+            "headings": list(dict.fromkeys(chain.from_iterable(touched))) or None,
+            "section_title": section.title,
+            "section_number": section.number,
+            "section_chunk_index": seen[index],
+            "section_chunk_count": counts[index],
+        }
+        places.append(_span(lines, chunk, lined=lined) | in_section)
         seen[index] += 1
     return places
 
@@ -237,7 +213,7 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     }
 
 
-def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean: bool) -> str | None:
+def _node(metadata: Metadata, id_: str, related: Mapping[str, str], *, lean: bool) -> str | None:
     """Return the JSON of a LlamaIndex node without its text; None if it is longer than _LONGEST characters.
 
     The node has the keys by which a model cites the passage, and all keys that are not standard. A model
@@ -254,9 +230,7 @@ def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean
         "id_": id_,
         "metadata": shown,
         "excluded_llm_metadata_keys": [key for key in shown if key not in _CITED],
-        "relationships": {
-            kind: {"node_id": other} for kind, other in related.items() if kind == _SOURCE or not lean
-        },
+        "relationships": {k: {"node_id": v} for k, v in related.items() if k == _SOURCE or not lean},
     }
     if not lean:
         node |= {"start_char_idx": metadata["start_index"], "end_char_idx": metadata["end_index"]}
@@ -266,12 +240,9 @@ def _node(metadata: Metadata, id_: RecordId, related: Mapping[str, str], *, lean
 
 def _day(modified: float | None) -> str | None:
     """Return the day in UTC, such as ``2024-05-31``."""
-    if modified is None:
-        return None
-    try:
-        return datetime.fromtimestamp(modified, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):  # NaN, or beyond year 9999
-        return None
+    with suppress(ValueError, OverflowError, OSError):  # NaN, or beyond year 9999
+        return None if modified is None else datetime.fromtimestamp(modified, UTC).date().isoformat()
+    return None
 
 
 def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
@@ -352,10 +323,9 @@ def by_front_matter(own: OwnMetadata, document: Document) -> tuple[dict[str, Val
 def day_of(text: str | None) -> int | None:
     """Return the date with which a text begins, as an integer such as 20261122; None if it begins with no
     date."""
-    try:
+    with suppress(ValueError):
         return int(date.fromisoformat((text or "")[:10]).strftime("%Y%m%d"))
-    except ValueError:
-        return None
+    return None
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -381,15 +351,11 @@ def _convert(texts: list[str], kind: FieldType) -> Value:
         return day_of(text)
     if kind == "boolean":
         return True if text.lower() in _TRUE else False if text.lower() in _FALSE else None
-    try:
+    with suppress(ValueError):
         return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    with suppress(ValueError):
+        return number if math.isfinite(number := float(text)) else None
+    return None
 
 
 # --- quotas of a server ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ whose vectors are not in the index are embedded, and cached vectors are used.
 
 An item with an unchanged version has unchanged content. So if only the chunker, the collection's statistic or
 a record changed, the cached parse is used, and neither source nor parser is called. The work on a document
-ends in engine/writer.py.
+continues in engine/outcomes.py.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -21,6 +21,7 @@ from ingestor.core.completeness import shortfall
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
+from ingestor.core.slots import Keys
 from ingestor.model import (
     HOLDER,
     Blob,
@@ -153,7 +154,7 @@ class Tools:
     ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
     model knows every token. ``text_budget``: a context in which a document of this length is chunked;
     entering it may wait. ``expect``: called before a document that needs vectors is parsed, so that the model
-    is loaded meanwhile. ``collective``: the chunker, if its cuts depend on the whole collection, else None.
+    is loaded meanwhile.
     """
 
     reader: Reader
@@ -173,12 +174,12 @@ class Tools:
     text_budget: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
-    collective: Collective | None = field(init=False, repr=False, compare=False)
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        collective = self.chunker if isinstance(self.chunker, Collective) else None
-        object.__setattr__(self, "collective", collective)
+    @property
+    def collective(self) -> Collective | None:
+        """Return the chunker if its cuts depend on the whole collection, else None."""
+        return self.chunker if isinstance(self.chunker, Collective) else None
 
     def recipe(self, parser: str) -> str:
         """Return the fingerprint of everything that decides the records of a document read by this parser.
@@ -186,13 +187,10 @@ class Tools:
         The parser "" stands for documents that no parser could read.
         """
         if parser not in self._recipes:
-            reading = self.reader.recipe(parser)
-            described = metadata.rules(self.describing)
-            rules = (
-                detect.rules(), language.rules(), described, limits.repeat_rules(), text_context.VERSION,
-                limits.DIVISION,
-            )  # fmt: skip
-            self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
+            described, reading = metadata.rules(self.describing), self.reader.recipe(parser)
+            rules = detect.rules(), language.rules(), described, limits.REPEAT_RULES, text_context.VERSION
+            recipes = limits.DIVISION, reading, self.chunker_recipe, self.embedder_recipe
+            self._recipes[parser] = combine(*rules, *recipes)
         return self._recipes[parser]
 
     def embed_whole(self, texts: Sequence[str]) -> Vectors:
@@ -219,15 +217,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """The writes for one document. They are valid as long as the journal's records of it equal ``basis``."""
+    """The writes for one document, valid as long as its records in the journal equal ``compared_with``."""
 
     entry: Entry
     intent: Intent
     receipt: Receipt
-    basis: tuple[Known, ...] = ()
+    compared_with: tuple[Known, ...] = ()
     records: tuple[Record, ...] = ()  # to upsert, the new ones first
     patches: tuple[tuple[RecordId, Metadata], ...] = ()  # records with new metadata only
-    drops: tuple[RecordId, ...] = ()  # records to delete
+    deletes: tuple[RecordId, ...] = ()  # records to delete
     added: int = 0  # how many of ``records`` are new
     tokens: tuple[int, int] = (0, 0)  # in a sample of ``records``: unknown to the model, and all
 
@@ -235,7 +233,7 @@ class Prepared:
     def empties(self) -> bool:
         """Return whether the write would delete all records of a document, although reading it caused no
         error."""
-        return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
+        return bool(self.compared_with) and not self.receipt.records and self.receipt.failure is None
 
 
 Predecessor = Callable[[Entry, str], Entry | None]
@@ -256,7 +254,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if (same := renew_if_same(job, reading, tools)) is not None:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
-    owner = entry if entry.known or entry.digest else predecessor(entry, content) or entry
+    owner = entry if entry.records or entry.digest else predecessor(entry, content) or entry
     if owner.digest != content:  # models load while the document is parsed
         tools.expect()
         language.expect()
@@ -286,16 +284,16 @@ def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
     entry = job.entry
     assert entry.item is not None
     facts, recipe = _facts(entry.item, reading.content), tools.recipe(reading.parser)
-    in_doubt = entry.done_version is None or any(known.unsure for known in entry.known)
+    in_doubt = entry.done_version is None or any(known.unsure for known in entry.records)
     if in_doubt or (entry.facts, entry.done_recipe) != (facts, recipe):
         return None
     if not _holds(entry.sums, entry.interval, job.others, tools):
         return None
     receipt = Receipt(
-        entry.row, entry.item.version, recipe, facts, reading.content, reading.parser, entry.known,
+        entry.row, entry.item.version, recipe, facts, reading.content, reading.parser, entry.records,
         entry.statistic, entry.sums, entry.interval, shortfall=entry.shortfall,
     )  # fmt: skip
-    return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
+    return Prepared(entry, Intent(entry.row, ()), receipt, entry.records)
 
 
 def _holds(sums: Sums | None, interval: tuple[int, int] | None, others: Sums | None, tools: Tools) -> bool:
@@ -378,9 +376,9 @@ def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
 
     ``receipt``: the new receipt, which has the failure.
     """
-    slots = tuple(known.slot for known in entry.known)
-    drops = tuple(record_id(entry.document_id, slot) for slot in slots)
-    return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
+    slots = tuple(known.slot for known in entry.records)
+    deletes = tuple(record_id(entry.document_id, slot) for slot in slots)
+    return Prepared(entry, Intent(entry.row, slots), receipt, entry.records, deletes=deletes)
 
 
 def record_id(document: DocumentId, slot: int) -> RecordId:
@@ -397,43 +395,35 @@ def _compose(
     assert entry.item is not None
     chunking, texts = chunked.chunking, chunked.texts
     chunks = chunking.chunks
-    keys = [
-        core_slots.Keys(text_digest(chunk.text), key)
-        for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
-    ]
-    slots = core_slots.assign(owner.known, keys)
+    vector_keys = _vector_keys(texts, chunking, tools)
+    keys = [Keys(text_digest(chunk.text), key) for chunk, key in zip(chunks, vector_keys, strict=True)]
+    slots = core_slots.assign(owner.records, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
         language.identify(document), entry.item, owner.document_id, chunks, ids, chunked.lines,
         tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing,
     )  # fmt: skip
-    wanted = tuple(
-        Known(slot, key.text, key.vector, metadata_digest(meta))
-        for slot, key, meta in zip(slots, keys, metas, strict=True)
-    )
-    change = core_slots.delta(owner.known, wanted)
+    rows = zip(slots, keys, metas, strict=True)
+    wanted = tuple(Known(slot, key.text, key.vector, metadata_digest(meta)) for slot, key, meta in rows)
+    change = core_slots.delta(owner.records, wanted)
     written = change.add + change.replace
     vectors = vectors_at(written, texts, chunking, tools)
-    records = tuple(
-        Record(ids[position], chunks[position].text, metas[position], vector)
-        for position, vector in zip(written, vectors, strict=True)
-    )
-    made = dict(
-        zip(written, vectors, strict=True) if chunking.vectors is None else enumerate(chunking.vectors)
-    )
-    touched = (*(slots[position] for position in (*written, *change.patch)), *change.drop)
+    embedded = list(zip(written, vectors, strict=True))
+    records = tuple(Record(ids[at], chunks[at].text, metas[at], vector) for at, vector in embedded)
+    made = dict(embedded if chunking.vectors is None else enumerate(chunking.vectors))
+    touched = (*(slots[at] for at in (*written, *change.patch)), *change.delete)
     adopted = owner.row if owner.row != entry.row else None
     return Prepared(
         entry,
-        Intent(entry.row, tuple(touched), adopted),
-        replace(receipt, records=_with_digests(wanted, owner.known, made)),
-        owner.known,
+        Intent(entry.row, touched, adopted),
+        replace(receipt, records=_with_digests(wanted, owner.records, made)),
+        owner.records,
         records,
-        tuple((ids[position], metas[position]) for position in change.patch),
-        tuple(record_id(owner.document_id, slot) for slot in change.drop),
-        len(change.add),
-        tools.vocabulary.sample([record.text for record in records]) if tools.vocabulary else (0, 0),
+        patches=tuple((ids[at], metas[at]) for at in change.patch),
+        deletes=tuple(record_id(owner.document_id, slot) for slot in change.delete),
+        added=len(change.add),
+        tokens=tools.vocabulary.sample([each.text for each in records]) if tools.vocabulary else (0, 0),
     )
 
 
@@ -446,11 +436,8 @@ def _with_digests(
     ``wanted``. A record that keeps its vector keeps its digest.
     """
     digests = {known.slot: known.vector_digest for known in before}
-    digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
-    return tuple(
-        Known(known.slot, known.text_key, known.vector_key, known.meta_key, vector_digest=digests[known.slot])
-        for known in wanted
-    )
+    digests |= {wanted[at].slot: vector_digest(vector) for at, vector in made.items()}
+    return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
 
 
 def texts_to_embed(
@@ -476,10 +463,9 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
     if chunking.vectors is not None:
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     divided = tools.exceeds_window(texts)
-    own = [
-        combine(tools.embedder_recipe, text_digest(text), *([limits.DIVISION] if is_long else []))
-        for text, is_long in zip(texts, divided, strict=True)
-    ]
+    pairs = zip(map(text_digest, texts), divided, strict=True)
+    division = {True: (limits.DIVISION,), False: ()}
+    own = [combine(tools.embedder_recipe, text, *division[is_long]) for text, is_long in pairs]
     if not (share := _neighbours(chunking, tools)):
         return own
     return [combine(share, min(i, 2), *own[max(0, i - 2) : i + 3]) for i in range(len(own))]

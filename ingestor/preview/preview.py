@@ -24,11 +24,11 @@ from ingestor.chunkers.parts import Seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.core.fingerprint import text_digest
+from ingestor.llm.answers import CachedAnswers
 from ingestor.llm.client import Answers, Asking, DirectAnswers
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
-from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.language import identify
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find

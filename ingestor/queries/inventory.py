@@ -153,7 +153,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
     shards = {
         uuid: (edition, number)
         for edition in Editions(journal).all()
-        for number, (uuid, _) in enumerate(edition.places)
+        for number, (uuid, _) in enumerate(edition.in_chroma)
     }
     infos = list[CollectionInfo]()
     for collection, mark in collections.describe_all():  # mark: of the state that wrote it

@@ -26,10 +26,10 @@ from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings import Hold, Observe, reconcile
+from ingestor.engine.outcomes import action_of, count_records
+from ingestor.llm.answers import DryRunAnswers
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors
 from ingestor.pipeline import limits, listing
-from ingestor.pipeline.actions import write_of
-from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
@@ -214,10 +214,9 @@ class Figures:
 
         ``building``: the edition is not yet seen by readers.
         """
-        action = write_of(prepared, building=building)
-        self.documents[action.kind] += 1
-        self.records.update(action.records)
-        share = action.added / max(1, len(prepared.records))
+        self.documents[action_of(prepared, building=building)] += 1
+        self.records.update(count_records(prepared))
+        share = prepared.added / max(1, len(prepared.records))
         self.text += share * sum(len(record.text.encode()) for record in prepared.records)
         self.metadata += share * sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
 

@@ -222,7 +222,7 @@ def show_document(config: Config, document: str) -> Shown:
     with journal_of(config) as journal:
         entry, *others = find_documents(journal, document)
         document_row, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
-        ids = [record_id(entry.document_id, known.slot) for known in entry.known]
+        ids = [record_id(entry.document_id, known.slot) for known in entry.records]
 
         def read() -> list[Record]:
             with collections_of(config, journal) as collections:

@@ -230,7 +230,7 @@ def _collections(
         if edition.choices is not None:
             collection = _with_means(collection, *strategies_and_model(edition.choices))
         if probe is not None and edition.uuids:
-            sick = [(shard, why) for _, shard in edition.places if (why := probe(shard))]
+            sick = [(shard, why) for _, shard in edition.in_chroma if (why := probe(shard))]
             reasons = (why if shard == edition.chroma_name else f"{shard}: {why}" for shard, why in sick)
             reason = "; ".join(reasons) or None
             collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)

@@ -212,7 +212,7 @@ def _mend(config: Config) -> Verification:
             report = _add_findings(report, edition.serves, findings)
             if findings.broken is not None:
                 running.journal.doubt(edition.name)
-                for _, name in edition.places:
+                for _, name in edition.in_chroma:
                     running.collections.delete(name)
             elif findings.rebuild is not None:
                 running.swaps.rebuild(edition.serves, findings.rebuild)

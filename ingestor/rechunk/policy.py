@@ -120,14 +120,10 @@ def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Confi
     if choices.get("detection") != detection:
         raise NotReproducible("the detection of formats changed")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
-    return replace(
-        config,
-        embedding=embedding,
-        sources=tuple(
-            replace(_source(source, choices["sources"].get(source.name)), metadata=profile_of(choices))
-            for source in config.sources
-        ),
-    )
+    stored, profile = choices["sources"], profile_of(choices)
+    chosen = (_source(source, stored.get(source.name)) for source in config.sources)
+    sources = tuple(replace(source, metadata=profile) for source in chosen)
+    return replace(config, embedding=embedding, sources=sources)
 
 
 def profile_of(choices: Choices) -> Profile:
@@ -146,11 +142,9 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
     if stored is None:
         return source
     chunking = _choice("chunkers", stored["chunking"], source.chunking)
-    today = {choice.plugin.kind: choice for choice in parsers_of(source)}
-    parsers = tuple(
-        _choice("parsers", stored["parsing"][kind], choice) if kind in stored["parsing"] else choice
-        for kind, choice in today.items()
-    )
+    parsing = stored["parsing"]
+    pairs = ((parsing.get(choice.plugin.kind), choice) for choice in parsers_of(source))
+    parsers = tuple(today if old is None else _choice("parsers", old, today) for old, today in pairs)
     types = tuple((pattern, kind) for pattern, kind in stored.get("types", ()))
     return replace(source, chunking=chunking, parsing=parsers, types=types)
 

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from ingestor.config.models import Rechunk
-from ingestor.core.decisions import too_many
+from ingestor.core.decisions import Clock, too_many
 from ingestor.core.entries import Choices, Edition, EditionName, Feed
 from ingestor.core.errors import has_passed
 from ingestor.core.events import Event, event
@@ -32,6 +32,7 @@ from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
+HasListed = Callable[[EditionName], bool]  # whether all sources of an edition had a complete listing
 CHARACTERS = 4  # estimated length of a token
 Prices = Mapping[SourceName, float]  # by source, money for a million tokens: see policy.model_prices
 NO_PRICES: Prices = {}
@@ -46,11 +47,11 @@ SAMPLE = 5  # records that search must find by their own vectors before readers 
 class Swaps:
     """Builds, promotes and deletes editions of collections.
 
-    ``clock``: returns POSIX seconds. ``emptying``: whether records of a deleted edition are still left in
+    ``emptying``: whether records of a deleted edition are still left in
     Chroma.
     """
 
-    def __init__(self, journal: Journal, collections: EditionStore, clock: Callable[[], float]) -> None:
+    def __init__(self, journal: Journal, collections: EditionStore, clock: Clock) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)
@@ -131,14 +132,12 @@ class Swaps:
         self._notices.put("reach", made.name, None)  # left by an earlier edition of this name
         return made
 
-    def advance(
-        self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
-    ) -> bool:
+    def advance(self, settings: Rechunk, listed: HasListed, busy: Container[EditionName]) -> bool:
         """Carry out requests, promote complete editions and delete old ones. Called in each step of the loop.
 
-        ``listed``: returns whether all sources of an edition had a complete listing. ``busy``: editions with
-        documents in flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error. Other
-        errors are logged, and the switch or deletion of that collection is retried after RETRY_EVERY seconds.
+        ``busy``: editions with documents in flight. Returns True if ``arrange`` must be called again. Raises
+        sqlite3.Error. Other errors are logged, and the switch or deletion of that collection is retried after
+        RETRY_EVERY seconds.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._match_names()
@@ -164,9 +163,7 @@ class Swaps:
         changed, self._changed = self._changed, False
         return changed
 
-    def _advance_edition(
-        self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]
-    ) -> bool:
+    def _advance_edition(self, edition: Edition, settings: Rechunk, listed: HasListed) -> bool:
         """Promote an edition that is being built, or delete some records of an edition that is no longer
         needed.
 
@@ -216,18 +213,16 @@ class Swaps:
         REBUILD_EVERY seconds, because in any graph some vectors cannot be reached.
         """
         now = self._clock()
-        unreachable = [
-            (edition.serves, reason)
-            for edition in self._editions.all()
-            if edition.role == "live"
-            if (reason := self._notices.get("reach", edition.name)) is not None
-            if self._edition_in_building(edition.serves) is None
-            and _rebuild_of(self._requests, edition.serves) is None
-            if now >= float(self._notices.get("rebuilt", edition.serves) or 0) + REBUILD_EVERY
-        ]
-        for serves, reason in unreachable:
-            self.rebuild(serves, reason)
-        return bool(unreachable)
+        requested = False
+        for edition in [edition for edition in self._editions.all() if edition.role == "live"]:
+            serves, reason = edition.serves, self._notices.get("reach", edition.name)
+            if reason is None or _rebuild_of(self._requests, serves) is not None:
+                continue
+            rebuilt_at = float(self._notices.get("rebuilt", serves) or 0)
+            if self._editions.replacement(serves) is None and now >= rebuilt_at + REBUILD_EVERY:
+                self.rebuild(serves, reason)
+                requested = True
+        return requested
 
     def roll_back(self, retired: Edition) -> None:
         """Switch readers back to a previous edition.
@@ -235,12 +230,12 @@ class Swaps:
         The edition that they leave is kept for ``grace`` seconds.
         """
         serves = retired.serves
-        live, building = self._editions.live(serves), self._edition_in_building(serves)
+        live, building = self._editions.live(serves), self._editions.replacement(serves)
         if live.choices is not None:
             self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
-        dropped = [(building.name, "deleted")] if building is not None else []
+        deleted = [(building.name, "deleted")] if building is not None else []
         self._collections.forget_names()
-        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
+        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *deleted)  # type: ignore[arg-type]
         self._changed = True
         self._match_names()
         self._notices.put("waits", serves, policy.UNDONE)
@@ -347,9 +342,6 @@ class Swaps:
             if not hits or hits[0][1] < 0.99:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
-    def _edition_in_building(self, serves: CollectionName) -> Edition | None:
-        return next(iter(self._editions.of(serves, "staging")), None)
-
 
 def situation(
     journal: Journal,
@@ -364,23 +356,21 @@ def situation(
     ``other_recipes``: recipes of the embedders that the same config selects on other machines.
     """
     editions, requests = Editions(journal), Requests(journal)
-    live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
+    live, building = editions.live(serves), editions.replacement(serves)
     read_by = {name: parsers_of(journal, Feed(SourceName(name), live.name)) for name in wanted["sources"]}
-    old, new = (
-        None if made_by is None else without_unused(made_by, read_by)
-        for made_by in (live.choices, None if building is None else building.choices)
-    )
+    choices = live.choices, None if building is None else building.choices
+    old, new = (None if made_by is None else without_unused(made_by, read_by) for made_by in choices)
     differences = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in differences} - {""} or wanted["sources"].keys())
     tokens = {name: editions.bytes_of(live.name, [name]) / CHARACTERS for name in touched}
     return CollectionSituation(
-        live=old,
-        building=new,
-        embedder=live.embedder,
-        wanted=wanted,
+        old,
+        new,
+        live.embedder,
+        wanted,
         empty=Reports(journal).records(live.name) == 0,
         chunks=editions.records_of(live.name, touched),
-        tokens=editions.bytes_of(live.name, touched) // CHARACTERS,
+        tokens=int(sum(tokens.values())),
         asking=sum(number / 1e6 * prices.get(name, 0) for name, number in tokens.items()),
         approved=requests.get("approved", serves),
         refused=requests.get("refused", serves),
@@ -399,8 +389,5 @@ def _rebuild_of(requests: Requests, serves: CollectionName) -> str | None:
 
 def _log(level: int, name: Event, serves: CollectionName, words: str, reason: object = None) -> None:
     """Log an event of a collection, with its reason."""
-    about = event(name, collection=str(serves), reason=None if reason is None else str(reason))
-    if reason is None:
-        log.log(level, "collection %s: %s", serves, words, extra=about)
-    else:
-        log.log(level, "collection %s: %s: %s", serves, words, reason, extra=about)
+    about = event(name, collection=serves, reason=None if reason is None else str(reason))
+    log.log(level, "collection %s: %s%s", serves, words, "" if reason is None else f": {reason}", extra=about)

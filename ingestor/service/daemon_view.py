@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingestor.engine.embedding import Embeddings
+from ingestor.engine.outcomes import WorkCounts
 from ingestor.lexical.file import LexicalReaders
-from ingestor.pipeline.actions import WorkCounts
 from ingestor.search.passages import Count
 from ingestor.search.rerankers import Reranker
 from ingestor.search.search import Store

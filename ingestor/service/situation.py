@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from ingestor.core.document_state import WITHOUT_RECORDS
 from ingestor.core.entries import Edition, SourceRow
 from ingestor.engine.embedding import Counts
-from ingestor.pipeline.actions import WorkCounts
+from ingestor.engine.outcomes import WorkCounts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.state.editions import all_editions

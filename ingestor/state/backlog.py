@@ -117,19 +117,12 @@ class Backlog:
         ``now``: POSIX seconds. ``without``: rows to leave out.
         """
         waiting = sorted(row for feed in feeds for row in self._first(feed, now, limit + len(without)))
-        rows = [row for _, row, *_ in waiting if row not in without][:limit]
-        entries = self._journal.of_rows(rows)
-        return [entries[row] for row in rows if row in entries]
+        return self._journal.of_rows([row for _, row, *_ in waiting if row not in without][:limit])
 
     def _first(self, feed: Feed, now: float, limit: int) -> list[tuple[Any, ...]]:
         query = f"""SELECT retry_at, id, source, coalesce(size, 0), attempts {_OF_FEED} AND retry_at <= ?
                     ORDER BY retry_at, id LIMIT ?"""
         return self._journal.select(query, (*feed, now, limit))
-
-    def any_gone(self, edition: EditionName) -> bool:
-        """Return whether an edition has documents that vanished from their source, but still have records."""
-        query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
-        return bool(self._journal.select(query, (edition,)))
 
     def documents_gone(
         self,
@@ -167,27 +160,23 @@ class Backlog:
                 room -= max(1, records)
         if not (rows or without):
             self._none.add(asked)
-        entries = self._journal.of_rows(rows)
-        return [entries[row] for row in rows if row in entries]
+        return self._journal.of_rows(rows)
 
     def find_drifted(
-        self,
-        sources: Sequence[SourceName],
-        collection: EditionName,
-        statistic: str,
-        value: int,
-        limit: int,
-        without: Collection[int] = (),
+        self, feeds: Sequence[Feed], statistic: str, value: int, limit: int, without: Collection[int] = ()
     ) -> list[Entry]:
         """Return settled documents whose chunks are no longer optimal for this value of their statistic.
 
         For each document the journal stores the interval of values for which its chunks are optimal. Two
-        range queries by index find the documents whose interval does not contain the value. ``without``: rows
-        to leave out.
+        range queries by index find the documents whose interval does not contain the value. ``feeds``: of one
+        edition. ``without``: rows to leave out.
         """
+        if not feeds:
+            return []
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND {SETTLED} AND source IN ({marks(sources)}) AND id NOT IN ({marks([*without])})"""
-        known = (collection, statistic, *sources, *without, value, limit)
+                   AND {SETTLED} AND source IN ({marks(feeds)}) AND id NOT IN ({marks([*without])})"""
+        sources = (feed.source for feed in feeds)
+        known = (feeds[0].edition, statistic, *sources, *without, value, limit)
         low = self._journal.entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._journal.entries(f"{same} AND hi < ? LIMIT ?", known)
         return (low + high)[:limit]

@@ -14,8 +14,7 @@ import json
 import logging
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -28,6 +27,7 @@ from ingestor.core.events import event
 from ingestor.core.fingerprint import combine
 from ingestor.model import Digest, Fingerprint, SourceName
 from ingestor.state.files import refuse_link
+from ingestor.state.tables import transaction
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
@@ -134,10 +134,8 @@ class VectorCache:
         }
 
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
-        pairs = zip(digests, vectors, strict=True)
-        self._put(
-            VECTORS, [(_vector_key(embedder, digest), _pack_vector(vector)) for digest, vector in pairs]
-        )
+        keys = [_vector_key(embedder, digest) for digest in digests]
+        self._put(VECTORS, zip(keys, map(_pack_vector, vectors), strict=True))
 
     def get_answer(self, key: str) -> str | None:
         """Return the cached answer of a language model to the request with this key, or None."""
@@ -170,10 +168,8 @@ class VectorCache:
         today, nothing = self._today, dict[Key, tuple[int, Content]]()
         entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ)
         # A row is written at most once a day, so that reading the cache seldom writes to it.
-        stale = [
-            (today, checksum(key, content), *key) for key, (used, content) in entries.items() if used < today
-        ]
-        if stale:
+        old = ((key, content) for key, (used, content) in entries.items() if used < today)
+        if stale := [(today, checksum(key, content), *key) for key, content in old]:
             statement = f"UPDATE {table.name} SET used = ?, checksum = ? WHERE {table.where}"
             self._attempt(lambda db: db.executemany(statement, stale), None)
         return {key: content for key, (_, content) in entries.items()}
@@ -213,12 +209,11 @@ class VectorCache:
         """
         with self._lock:
             try:
-                with _transaction(self._db, begin):
+                with transaction(self._db, begin):
                     return work(self._db)
             except sqlite3.OperationalError as error:
-                self._log_once(
-                    f"the cache {self._path} cannot be used now: {error}; results are computed again"
-                )
+                reason = f"cannot be used now: {error}; results are computed again"
+                self._log_once(f"the cache {self._path} {reason}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not _is_damage(error):
                     raise
@@ -256,7 +251,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        with _transaction(db, _WRITE):
+        with transaction(db):
             _prepare(db)
     except BaseException:
         db.close()
@@ -265,11 +260,8 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _renew(path: Path) -> sqlite3.Connection:
-    log.warning(
-        "cache %s is damaged or not ingestor's: created anew; vectors are computed again when needed",
-        path,
-        extra=event("cache_trouble"),
-    )
+    words = "cache %s is damaged or not ingestor's: created anew; vectors are computed again when needed"
+    log.warning(words, path, extra=event("cache_trouble"))
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _connect(path)
@@ -287,17 +279,6 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(f"SELECT {table.columns} FROM {table.name} LIMIT 0")
     except sqlite3.OperationalError as error:
         raise _Foreign(str(error)) from error
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
-    db.execute(begin)
-    try:
-        yield
-        db.execute("COMMIT")
-    finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
 
 
 def _is_damage(error: Exception) -> bool:

@@ -141,7 +141,7 @@ def searchable(journal: Selecting) -> dict[str, Edition]:
 
     These are the live editions that were created in Chroma.
     """
-    live = (edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids)
+    live = [edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids]
     return {str(edition.serves): edition for edition in sorted(live, key=lambda edition: edition.serves)}
 
 
@@ -156,20 +156,16 @@ class Editions:
 
     def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
         """Return a collection's editions that have one of these roles; all its editions without a role."""
-        return [
-            edition
-            for edition in self.all()
-            if edition.serves == serves and (not roles or edition.role in roles)
-        ]
+        editions = (edition for edition in self.all() if edition.serves == serves)
+        return [edition for edition in editions if not roles or edition.role in roles]
 
     def of_name(self, name: EditionName) -> Edition:
         """Return the edition with this name.
 
         If the journal has none, return a new one, without storing it.
         """
-        return next(
-            (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
-        )
+        named = (edition for edition in self.all() if edition.name == name)
+        return next(named, Edition(name, CollectionName(name)))
 
     def documents(self, name: EditionName) -> list[tuple[int, DocumentId]]:
         """Return the journal's row and the id of each document of an edition."""
@@ -185,6 +181,10 @@ class Editions:
         """
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
+    def replacement(self, serves: CollectionName) -> Edition | None:
+        """Return the edition that is built to replace the live one, or None."""
+        return next(iter(self.of(serves, "staging")), None)
+
     def build(
         self, serves: CollectionName, choices: Choices, now: float, others: Collection[str] = ()
     ) -> Edition:
@@ -198,19 +198,15 @@ class Editions:
         taken |= {shard.group(1) for name in taken if (shard := re.fullmatch(r"(.+--\d+)-\d+-of-\d+", name))}
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
-        self._journal.write(
-            "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
-            (made.name, made.serves, made.role, pack_choices(choices), made.since),
-        )
+        query = "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)"
+        self._journal.write(query, (made.name, serves, made.role, pack_choices(choices), now))
         return made
 
     def choose(self, name: EditionName, serves: CollectionName, choices: Choices) -> None:
         """Store the choices by which an edition's documents are prepared."""
-        self._journal.write(
-            """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
-               ON CONFLICT DO UPDATE SET choices = excluded.choices""",
-            (name, serves, pack_choices(choices)),
-        )
+        query = """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET choices = excluded.choices"""
+        self._journal.write(query, (name, serves, pack_choices(choices)))
 
     def become(
         self, now: float, *roles: tuple[EditionName, Role], rebuilt: CollectionName | None = None
@@ -221,10 +217,8 @@ class Editions:
         if there is such a request.
         """
         with self._journal.transaction() as db:
-            db.executemany(
-                "UPDATE collections SET role = ?, since = ? WHERE name = ?",
-                [(role, now, name) for name, role in roles],
-            )
+            query = "UPDATE collections SET role = ?, since = ? WHERE name = ?"
+            db.executemany(query, [(role, now, name) for name, role in roles])
             if rebuilt is not None and Requests(self._journal).get("rebuilding", rebuilt):
                 Notices.write(db, "rebuilt", rebuilt, str(now))
                 Requests.write(db, "rebuilding", rebuilt, None)
@@ -241,13 +235,13 @@ class Editions:
     def note(self, edition: Edition) -> None:
         """Store the facts about an edition's collections: UUIDs, embedder, metadata keys and generations."""
         keys, generations = json.dumps(sorted(edition.extra_keys)), " ".join(edition.generations)
-        self._journal.write(
-            """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
-               VALUES (?, ?, ?, ?, ?, ?)
-               ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
-                   extra_keys = excluded.extra_keys, generations = excluded.generations""",
-            (edition.name, edition.serves, join(edition.uuids) or None, edition.embedder, keys, generations),
-        )
+        query = """INSERT INTO collections (name, serves, uuid, embedder, extra_keys, generations)
+                   VALUES (?, ?, ?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
+                       extra_keys = excluded.extra_keys, generations = excluded.generations"""
+        uuids = join(edition.uuids) or None
+        values = edition.name, edition.serves, uuids, edition.embedder, keys, generations
+        self._journal.write(query, values)
 
     def renew(self, renewal: Renewal) -> None:
         """Store the generations that a collection may have from now on."""
@@ -261,27 +255,22 @@ class Editions:
         tried yet. A document that failed five times delays the replacement only if readers see records of it
         now.
         """
-        untried = f"""
-            SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
-            LIMIT 1"""
-        due = f"""
-            SELECT new.key, new.attempts, new.reason
-            FROM (SELECT * FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ?) AS new
+        pending = f"SELECT * FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ?"
+        due = f"""SELECT new.key, new.reason FROM ({pending}) AS new
             WHERE new.attempts < 5 OR EXISTS (
                     SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
                     WHERE old.collection = ? AND old.source = new.source AND old.key = new.key)
             ORDER BY new.attempts LIMIT 1"""
-        missing = """
-            SELECT DISTINCT old.source FROM documents AS old
+        missing = """SELECT DISTINCT old.source FROM documents AS old
             WHERE old.collection = ? AND old.wanted_version IS NOT NULL AND NOT EXISTS (
                     SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
-                        AND new.collection = ? AND new.wanted_version IS NOT NULL)"""
+                        AND new.collection = ? AND new.wanted_version IS NOT NULL) ORDER BY old.source"""
         select = self._journal.select
-        if select(untried, (building,)):
+        if select(f"{pending} AND attempts = 0 LIMIT 1", (building,)):
             return ""
-        for key, _, reason in select(due, (building, live)):
+        for key, reason in select(due, (building, live)):
             return f"{key}: {reason}; the document is retried"
-        for (source,) in select(f"{missing} ORDER BY old.source", (live, building)):
+        for (source,) in select(missing, (live, building)):
             return f"documents of {source} are missing; if that source left the config, run: ingestor apply"
         return None
 
@@ -293,8 +282,7 @@ class Editions:
         in the live edition, and an example.
         """
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
-        lost = f"""
-            SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
+        lost = f"""SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
             FROM documents AS new JOIN documents AS old
                 ON old.collection = ? AND old.source = new.source AND old.key = new.key AND {had}
             WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL

@@ -93,13 +93,8 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     if refused:
         path, why = refused[0]
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        log.warning(
-            "%s%s: readable by other users, and their permissions can't be restricted: %s",
-            path,
-            more,
-            why,
-            extra=event("other_users"),
-        )
+        words = "%s%s: readable by other users, and their permissions can't be restricted: %s"
+        log.warning(words, path, more, why, extra=event("other_users"))
     if closed:
         log.warning("%s: permissions restricted to the owner", closed[0], extra=event("other_users"))
 
@@ -113,12 +108,8 @@ def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
     try:
         paths = list(folder.iterdir())
     except OSError as error:
-        log.warning(
-            "%s can't be listed, so other users may be able to read files there: %s",
-            folder,
-            error.strerror,
-            extra=event("other_users"),
-        )
+        words = "%s can't be listed, so other users may be able to read files there: %s"
+        log.warning(words, folder, error.strerror, extra=event("other_users"))
         return
     if paths and all(ours(path.name) for path in paths):
         yield folder
@@ -214,10 +205,10 @@ class Lock:
     @property
     def is_lost(self) -> bool:
         """Return whether the lock file was removed or replaced, for example together with its folder."""
+        if (descriptor := self._descriptor) is None:
+            return True
         try:
-            return self._descriptor is None or not os.path.samestat(
-                self._path.stat(), os.fstat(self._descriptor)
-            )
+            return not os.path.samestat(self._path.stat(), os.fstat(descriptor))
         except FileNotFoundError:
             return True
         except OSError:  # the disk does not answer now, which says nothing about the file
@@ -296,12 +287,8 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
             if time.monotonic() > until:
                 raise
             if not logged:
-                log.info(
-                    "waiting up to %.0f s for another process: %s",
-                    seconds,
-                    error,
-                    extra=event("waiting", reason=str(error)),
-                )
+                about = event("waiting", reason=str(error))
+                log.info("waiting up to %.0f s for another process: %s", seconds, error, extra=about)
             logged = True
             time.sleep(0.1)
 

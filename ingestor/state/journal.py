@@ -14,42 +14,25 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueuePositions
 from ingestor.core.entries import EditionName, Entry, Feed, Intent, Receipt, Renewal
 from ingestor.core.listings import pages
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
+from ingestor.state import tables
 from ingestor.state.files import full_disk, refuse_link
-from ingestor.state.tables import (
-    COLUMNS,
-    DUE_SINCE,
-    IN_FORCE,
-    NOW,
-    TOGETHER,
-    UNSUPPORTED,
-    VANISHED_SINCE,
-    adopt,
-    item_columns,
-    marks,
-    migrate,
-    natural_key,
-    records_of,
-    subtract_sums,
-    to_entry,
-    unpack,
-    write_failure,
-    write_receipts,
-    write_renewal,
-)
 
 if TYPE_CHECKING:
     from ingestor.model import Sums
+
+
+Values = Sequence[object] | dict[str, object]  # of a query
 
 
 @contextmanager
@@ -60,11 +43,8 @@ def open_journal(path: Path) -> Iterator[Journal]:
     context.
     """
     try:
-        journal = Journal(path)
-        try:
+        with closing(Journal(path)) as journal:
             yield journal
-        finally:
-            journal.close()
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise NeedsHuman(
@@ -88,7 +68,7 @@ class Journal:
         self._db = _connect(path)
         _use_wal(self._db)
         self._db.execute(f"PRAGMA synchronous={synchronous}")
-        migrate(self._db)
+        tables.migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
         if self.get("owner") is None:  # asked first, since a transaction would wait for another process
@@ -116,20 +96,15 @@ class Journal:
 
         It is durable when the context ends, and undone if the context raises an exception.
         """
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with tables.transaction(self._db):
             yield self._db
-            self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
-                self._db.execute("ROLLBACK")
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """Execute a statement in its own transaction. Return how many rows it changed."""
         with self.transaction() as db:
             return db.execute(statement, values).rowcount
 
-    def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+    def select(self, query: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Only modules of this folder write SQL (tests/test_layers.py)."""
         return self._db.execute(query, values).fetchall()
 
@@ -148,10 +123,7 @@ class Journal:
         return fact(self, key)
 
     def set(self, key: str, value: str) -> None:
-        self.write(
-            "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
-            (key, value),
-        )
+        self.write("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
 
     @property
     def owner(self) -> str:
@@ -176,28 +148,22 @@ class Journal:
         already see are due before new ones, small documents before large ones, and members of containers
         last.
         """
-        turns = turns or QueuePositions()
+        turns, feed = turns or QueuePositions(), (source, collection)
+        changed = ((*feed, *tables.item_columns(i), token_hex(8), turns.of(i)) for i in changes.changed)
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
                                            modified, extra, retry_at, since)
-                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, {NOW})
+                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, {tables.NOW})
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = iif(digest IS NULL, excluded.retry_at, 0), reason = NULL,
-                       detail = NULL, {_NOT_QUARANTINED}, {DUE_SINCE}""",
-                (
-                    (source, collection, *item_columns(item), token_hex(8), turns.of(item))
-                    for item in changes.changed
-                ),
+                       detail = NULL, {_NOT_QUARANTINED}, {tables.DUE_SINCE}""",
+                changed,
             )
-            db.executemany(
-                f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-                       detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
-                   WHERE source = ? AND collection = ? AND key = ?""",
-                ((remove_at, source, collection, key) for key in changes.vanished),
-            )
+            vanished = ((remove_at, *feed, key) for key in changes.vanished)
+            db.executemany(f"{_VANISH} WHERE source = ? AND collection = ? AND key = ?", vanished)
 
     def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
         """Set the editions that a source feeds. The documents that it has in other editions are to be
@@ -205,13 +171,9 @@ class Journal:
 
         Documents in previous editions are kept, since a rollback needs them.
         """
-        self.write(
-            f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = 0, reason = NULL,
-                    detail = NULL, {_NOT_QUARANTINED}, {VANISHED_SINCE}
-                WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
-                  AND wanted_version IS NOT NULL""",
-            (source, *collections),
-        )
+        elsewhere = f"collection NOT IN ({tables.marks(collections)}) AND {tables.IN_FORCE}"
+        query = f"{_VANISH} WHERE source = ? AND {elsewhere} AND wanted_version IS NOT NULL"
+        self.write(query, (0, source, *collections))
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
         """Set the recipe for the documents of a feed that this parser reads. Documents with another recipe
@@ -219,23 +181,21 @@ class Journal:
 
         In the queue they come last, after documents whose content changed.
         """
-        self.write(
-            f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
-                   {_NOT_QUARANTINED}, {DUE_SINCE}
-               WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
-            (recipe, _LAST, *feed, parser, recipe),
-        )
+        query = f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = ?, reason = NULL,
+                        {_NOT_QUARANTINED}, {tables.DUE_SINCE}
+                    WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?"""
+        self.write(query, (recipe, _LAST, *feed, parser, recipe))
 
     # --- documents -----------------------------------------------------------------------------------
 
     def entry(self, row: int) -> Entry | None:
-        rows = self.entries("id = ?", (row,))
-        return rows[0] if rows else None
+        return next(iter(self.of_rows([row])), None)
 
-    def of_rows(self, rows: Collection[int]) -> dict[int, Entry]:
-        """Return the documents with these rows, by row. Rows that do not exist are left out."""
-        read = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
-        return {entry.row: entry for some in read for entry in some}
+    def of_rows(self, rows: Collection[int]) -> list[Entry]:
+        """Return the documents with these rows, in the order of the rows. Missing rows are left out."""
+        read = (self.entries(f"id IN ({tables.marks(some)})", some) for some in pages(rows, tables.TOGETHER))
+        entries = {entry.row: entry for some in read for entry in some}
+        return [entries[row] for row in rows if row in entries]
 
     def entries(self, where: str, values: Sequence[object], *, reads_only: bool = False) -> list[Entry]:
         """Return the documents that satisfy an SQL condition.
@@ -243,9 +203,9 @@ class Journal:
         ``reads_only``: whether to use the connection that only reads; then any thread may call.
         """
         db = self._reader if reads_only else self._db
-        rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
-        known = records_of(db, [row[0] for row in rows])
-        return [to_entry(row, known[row[0]]) for row in rows]
+        rows = db.execute(f"SELECT {tables.COLUMNS} FROM documents WHERE {where}", values).fetchall()
+        known = tables.records_of(db, [row[0] for row in rows])
+        return [tables.to_entry(row, known[row[0]]) for row in rows]
 
     # --- what is done --------------------------------------------------------------------------------
 
@@ -256,17 +216,15 @@ class Journal:
         ``renewal``: the generations that the collection may have until the end of the write.
         """
         with self.transaction() as db:
-            write_renewal(db, renewal)
+            tables.write_renewal(db, renewal)
             for intent in intents:
                 if intent.predecessor is not None:
-                    adopt(db, intent.row, intent.predecessor)
+                    tables.adopt(db, intent.row, intent.predecessor)
                 row = intent.row if intent.predecessor is None else intent.predecessor
-                db.execute(f"UPDATE documents SET done_version = NULL, {DUE_SINCE} WHERE id = ?", (row,))
-                db.executemany(
-                    """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)
-                       VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1""",
-                    ((row, slot) for slot in intent.slots),
-                )
+                db.execute(f"{_VOID} WHERE id = ?", (row,))
+                query = """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)
+                           VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1"""
+                db.executemany(query, [(row, slot) for slot in intent.slots])
 
     def settle(
         self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str], renewal: Renewal | None = None
@@ -277,33 +235,34 @@ class Journal:
         the document was prepared. ``renewal``: the generation that the collection has now.
         """
         with self.transaction() as db:
-            write_renewal(db, renewal)
-            write_receipts(db, receipts, wanted_recipes)
+            tables.write_renewal(db, renewal)
+            tables.write_receipts(db, receipts, wanted_recipes)
 
     def remove(
-        self, rows: Sequence[int], dropped: Sequence[Intent] = (), renewal: Renewal | None = None
+        self, rows: Sequence[int], deleted: Sequence[Intent] = (), renewal: Renewal | None = None
     ) -> None:
         """Forget removed documents, after their records were deleted in the index.
 
-        ``dropped``: records of these and other documents that were deleted. A document that was listed again
+        ``deleted``: records of these and other documents that were deleted. A document that was listed again
         meanwhile is kept, and becomes due. ``renewal``: the generation that the collection has now.
         """
         with self.transaction() as db:
-            write_renewal(db, renewal)
-            subtract_sums(db, rows)
+            tables.write_renewal(db, renewal)
+            tables.change_sums(db, dict.fromkeys(rows, (None, None)))
             query = "DELETE FROM records WHERE document = ? AND slot = ?"
-            db.executemany(query, [(each.row, slot) for each in dropped for slot in each.slots])
+            db.executemany(query, [(each.row, slot) for each in deleted for slot in each.slots])
             for row in rows:
                 db.execute("DELETE FROM records WHERE document = ?", (row,))
                 db.execute("DELETE FROM documents WHERE id = ? AND wanted_version IS NULL", (row,))
-                db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
+                void = "UPDATE documents SET done_version = NULL, statistic = NULL, sums = NULL WHERE id = ?"
+                db.execute(void, (row,))
 
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
         """Store a failed attempt at a version of a document, unless another version is listed by now."""
         with self.transaction() as db:
             query = "UPDATE documents SET done_version = NULL WHERE id = ? AND wanted_version IS ?"
             db.execute(query, (row, version))
-            write_failure(db, row, version, failure)
+            tables.write_failure(db, row, version, failure)
 
     def hasten(self) -> None:
         """Make all documents that wait for a retry due now. Their number of attempts is kept."""
@@ -323,30 +282,19 @@ class Journal:
         ``rows``: the documents to retry; None for all that failed. Unsupported documents did not fail, so
         they are retried only if they are named.
         """
-        these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
-        chosen = these or f"NOT {UNSUPPORTED}"
-        return self.write(
-            f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL,
-                    {DUE_SINCE}
-                WHERE (attempts > 0 OR quarantined) AND {chosen}"""
-        )
+        chosen = f"NOT {tables.UNSUPPORTED}" if rows is None else _is_one_of(rows)
+        due = f"attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL, {tables.DUE_SINCE}"
+        return self.write(f"UPDATE documents SET {due} WHERE (attempts > 0 OR quarantined) AND {chosen}")
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of an edition as in doubt, so that they are written again.
 
         ``rows``: the documents whose records are marked; None for all.
         """
-        chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
+        these = f"FROM documents WHERE collection = ? AND {'1' if rows is None else _is_one_of(rows)}"
         with self.transaction() as db:
-            where = f"collection = ? {chosen}"
-            db.execute(
-                f"UPDATE documents SET done_version = NULL, {DUE_SINCE} WHERE {where} AND quarantined = 0",
-                (collection,),
-            )
-            db.execute(
-                f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id FROM documents WHERE {where})",
-                (collection,),
-            )
+            db.execute(f"{_VOID} WHERE id IN (SELECT id {these}) AND quarantined = 0", (collection,))
+            db.execute(f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id {these})", (collection,))
 
     def total(self, collection: EditionName, statistic: str) -> Sums | None:
         """Return the sums over all documents of a collection that have this statistic; None if there are
@@ -356,15 +304,7 @@ class Journal:
         """
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         rows = self.read(query, (collection, statistic))
-        return unpack(rows[0][0]) if rows else None
-
-
-class Selecting(Protocol):
-    """A ``Journal`` or a ``JournalReader``: anything that runs queries on the journal."""
-
-    def select(
-        self, query: str, values: Sequence[object] | dict[str, object] = ()
-    ) -> list[tuple[Any, ...]]: ...
+        return tables.unpack(rows[0][0]) if rows else None
 
 
 class JournalReader:
@@ -377,10 +317,10 @@ class JournalReader:
         """Open the journal's file. Raises sqlite3.Error."""
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         self._db.execute("PRAGMA query_only=ON")
-        self._db.create_function("natural_key", 1, natural_key, deterministic=True)
+        self._db.create_function("natural_key", 1, tables.natural_key, deterministic=True)
         self._lock = Lock()
 
-    def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+    def select(self, query: str, values: Values = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._db.execute(query, values).fetchall()
 
@@ -388,6 +328,9 @@ class JournalReader:
         """Close the connection, after waiting for a running query. Otherwise SQLite would crash."""
         with self._lock:
             self._db.close()
+
+
+Selecting = Journal | JournalReader  # anything that runs queries on the journal
 
 
 def fact(journal: Selecting, key: str) -> str | None:
@@ -398,14 +341,20 @@ def fact(journal: Selecting, key: str) -> str | None:
 
 def sources_of(journal: Selecting) -> list[SourceName]:
     """Return the names of all sources that have documents in the journal, sorted."""
-    return [
-        SourceName(name) for (name,) in journal.select("SELECT DISTINCT source FROM documents ORDER BY 1")
-    ]
+    rows = journal.select("SELECT DISTINCT source FROM documents ORDER BY 1")
+    return [SourceName(name) for (name,) in rows]
 
 
 # The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the
 # document would count as settled when its old version is listed again.
 _NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
+
+# Begins a statement that makes receipts void.
+_VOID = f"UPDATE documents SET done_version = NULL, {tables.DUE_SINCE}"
+
+# Begins a statement that marks documents as vanished. Its parameter is the time of their removal.
+_VANISH = f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
+              detail = NULL, {_NOT_QUARANTINED}, {tables.VANISHED_SINCE}"""
 
 # Documents in the queue are ordered by ``retry_at``. This one is later than any that QueuePositions gives.
 _LAST = 1e7
@@ -420,6 +369,11 @@ _DOCUMENT_ID = """COALESCE((
     WHERE ours.name = ?2 AND ours.name != theirs.name AND NOT EXISTS (
         SELECT 1 FROM documents AS same
         WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
+
+
+def _is_one_of(rows: Sequence[int]) -> str:
+    """Return the SQL condition that a document has one of these rows, however many they are."""
+    return f"id IN ({','.join(str(int(row)) for row in rows)})"
 
 
 def _connect(path: Path) -> sqlite3.Connection:

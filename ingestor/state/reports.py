@@ -8,19 +8,20 @@ and keep the last 20,000 rows.
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.document_state import WITHOUT_RECORDS, State, visible_state
 from ingestor.core.entries import Choices, EditionName, Entry, Feed
 from ingestor.model import DocumentId, Known, SourceName
-from ingestor.state.journal import Journal, Selecting
+from ingestor.state.journal import Journal, Selecting, Values
 from ingestor.state.tables import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
 Place = tuple[str, str, str]  # source, edition and key, by which documents are ordered
 
 _FAILED = f"reason IS NOT NULL AND NOT {UNSUPPORTED}"
+_WITH_REASON = "id IN (SELECT id FROM documents WHERE reason IS NOT NULL)"
 # The inner queries choose few documents by an index; the outer condition alone would read all of them.
 _CONDITIONS: Mapping[Which, str] = {
     "any": "",
@@ -28,10 +29,8 @@ _CONDITIONS: Mapping[Which, str] = {
     "due": f"""AND id IN (SELECT id FROM documents WHERE {PENDING} UNION ALL
                    SELECT id FROM documents WHERE {GONE}) AND {STATE} IN ('due', 'gone')""",
     "waiting": f"AND id IN (SELECT id FROM documents WHERE {PENDING}) AND {STATE} = 'waiting'",
-    "quarantined": f"""AND id IN (SELECT id FROM documents WHERE reason IS NOT NULL)
-                       AND {STATE} = 'quarantined'""",
-    "unsupported": f"""AND id IN (SELECT id FROM documents WHERE reason IS NOT NULL)
-                       AND {STATE} = 'unsupported'""",
+    "quarantined": f"AND {_WITH_REASON} AND {STATE} = 'quarantined'",
+    "unsupported": f"AND {_WITH_REASON} AND {STATE} = 'unsupported'",
     "short": f"AND shortfall IS NOT NULL AND {STATE} = 'settled'",
     "failed": f"AND id IN (SELECT id FROM documents WHERE {_FAILED})",
 }
@@ -125,20 +124,21 @@ def page_of(
     by = ("source", "collection", *(["natural_key(key)"] if naturally else []), "key")
     at = (":a", ":b", *(["natural_key(:c)"] if naturally else []), ":c")
     order = ", ".join(f"{name} {'DESC' if back else 'ASC'}" for name in by)
-    rest = f"""FROM documents
-        WHERE instr(lower(key), lower(:match))
+    where = f"""instr(lower(key), lower(:match))
             {"AND source = :source" if wanted.source is not None else ""}
             {"AND collection = :edition" if wanted.edition is not None else ""}
             {f"AND ({', '.join(by)}) {'<' if back else '>'} ({', '.join(at)})" if place else ""}
-            AND {LIVE} {_CONDITIONS[wanted.which]}
-        ORDER BY {order} LIMIT :most"""
-    query = f"SELECT {_COLUMNS} {rest}"
+            AND {LIVE} {_CONDITIONS[wanted.which]} ORDER BY {order} LIMIT :most"""
     if naturally:  # the sorter must not hold whole rows
-        query = f"SELECT {_COLUMNS} FROM documents WHERE id IN (SELECT id {rest}) ORDER BY {order}"
-    a, b, c = place or ("", "", "")
+        where = f"id IN (SELECT id FROM documents WHERE {where}) ORDER BY {order}"
     values = {"match": wanted.match, "source": wanted.source, "edition": wanted.edition, "most": most}
-    rows = [DocumentRow(*row) for row in journal.select(query, {**values, "a": a, "b": b, "c": c})]
+    rows = _rows(journal, where, {**values, **dict(zip("abc", place or ("", "", ""), strict=True))})
     return rows[::-1] if back else rows
+
+
+def _rows(journal: Selecting, where: str, values: Values) -> list[DocumentRow]:
+    query = f"SELECT {_COLUMNS} FROM documents WHERE {where}"
+    return [DocumentRow(*row) for row in journal.select(query, values)]
 
 
 def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> DocumentRow | None:
@@ -146,15 +146,14 @@ def one_of(journal: Selecting, document_id: str, edition: str | None = None) -> 
 
     ``edition``: the only edition to search; None for all.
     """
-    query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
-    return next((DocumentRow(*row) for row in journal.select(query, (document_id, edition))), None)
+    where = f"{_BY_ID} = ?1 AND coalesce(?2, collection) = collection"
+    return next(iter(_rows(journal, where, (document_id, edition))), None)
 
 
 def failures(journal: Selecting, most: int = -1) -> list[DocumentRow]:
     """Return the first ``most`` failed documents in live editions, ordered by source and key; all if
     negative."""
-    query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
-    return [DocumentRow(*row) for row in journal.select(query, (most,))]
+    return _rows(journal, f"{_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?", (most,))
 
 
 def reasons(journal: Selecting, which: Which = "failed") -> list[tuple[str, str, int]]:
@@ -200,14 +199,10 @@ def documents_in(
     lower case are equal.
     """
     names = ("document_id", "source", "key", "address", "bytes", "records")
-    rows = journal.select(
-        """SELECT document_id, source, key, uri, size, (SELECT COUNT(*) FROM records WHERE document = id)
-           FROM documents
-           WHERE collection = ? AND document_id > ? AND instr(lower(key), lower(?))
-               AND EXISTS (SELECT 1 FROM records WHERE document = id)
-           ORDER BY document_id LIMIT ?""",
-        (edition, after, match, most),
-    )
+    query = """SELECT document_id, source, key, uri, size, (SELECT COUNT(*) FROM records WHERE document = id)
+               FROM documents WHERE collection = ? AND document_id > ? AND instr(lower(key), lower(?))
+                   AND EXISTS (SELECT 1 FROM records WHERE document = id) ORDER BY document_id LIMIT ?"""
+    rows = journal.select(query, (edition, after, match, most))
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -247,10 +242,8 @@ def _to_listed(row: DocumentRow) -> Listed:
     settled = row.state == "settled"
     state = (row.shortfall or row.state) if settled else visible_state(row.state)
     reason = row.shortfall_reason if settled else row.reason
-    return Listed(
-        row.source, row.key, row.document_id, row.collection, row.records, settled, state,
-        None if state == "due" else reason,
-    )  # fmt: skip
+    why = None if state == "due" else reason
+    return Listed(row.source, row.key, row.document_id, row.collection, row.records, settled, state, why)
 
 
 class Reports:
@@ -265,16 +258,14 @@ class Reports:
         Indexes find the documents that are not settled. The number of settled documents is computed as the
         rest, since reading the state of a million documents would take seconds.
         """
-        query = f"""
-            WITH others AS (
+        query = f"""WITH others AS (
                 SELECT source, collection, {STATE} AS state FROM documents WHERE {PENDING}
                 UNION ALL SELECT source, collection, {STATE} FROM documents WHERE {GONE}
                 UNION ALL SELECT source, collection, {STATE} FROM documents
                     WHERE reason IS NOT NULL AND quarantined AND {SETTLED} AND NOT {GONE}),
             counted AS (SELECT source, collection, state, COUNT(*) AS number FROM others GROUP BY 1, 2, 3)
             SELECT source, collection, state, number FROM counted WHERE {IN_FORCE}
-            UNION ALL
-            SELECT source, collection, 'settled', COUNT(*) - coalesce((
+            UNION ALL SELECT source, collection, 'settled', COUNT(*) - coalesce((
                 SELECT SUM(number) FROM counted AS c
                 WHERE c.source = documents.source AND c.collection = documents.collection), 0) AS n
             FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
@@ -286,8 +277,7 @@ class Reports:
         Return source, state and number. Quarantined documents count as not settled here.
         """
         unsettled = f"({PENDING} OR {GONE} OR quarantined)"
-        query = f"""
-            SELECT source, {STATE}, COUNT(*) FROM documents
+        query = f"""SELECT source, {STATE}, COUNT(*) FROM documents
             WHERE collection = ? AND {unsettled} AND NOT EXISTS (
                 SELECT 1 FROM documents AS twin  -- the conditions below mean the columns of the twin
                 WHERE twin.collection = ? AND twin.source = documents.source AND twin.key = documents.key
@@ -307,8 +297,7 @@ class Reports:
 
     def document(self, row: int) -> Listed:
         """Return the document with this row of the journal."""
-        query = f"SELECT {_COLUMNS} FROM documents WHERE id = ?"
-        return _to_listed(DocumentRow(*self._journal.select(query, (row,))[0]))
+        return _to_listed(_rows(self._journal, "id = ?", (row,))[0])
 
     def short(self) -> list[Short]:
         """Return the documents in live editions that the parser could not read completely."""
@@ -337,10 +326,9 @@ class Reports:
         """Return for each source when the oldest change was listed that readers do not see yet, in POSIX
         seconds."""
         query = f"""SELECT source, MIN(since) FROM (
-                        SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined
-                        UNION ALL
-                        SELECT source, collection, since FROM documents WHERE {GONE} AND NOT quarantined)
-                    WHERE {LIVE} GROUP BY source"""
+                SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined UNION ALL
+                SELECT source, collection, since FROM documents WHERE {GONE} AND NOT quarantined)
+            WHERE {LIVE} GROUP BY source"""
         return {source: since for source, since in self._journal.select(query) if since is not None}
 
     def due(self) -> tuple[int, int]:
@@ -387,9 +375,8 @@ class Unsettled:
                     ORDER BY retry_at, id LIMIT {_PAGE}"""
         last, before = (-1.0, -1), 0
         while page := self._journal.select(query, (*feed, *last, *feed, last[0])):
-            rows = [row for place, (_, row) in enumerate(page, before) if place in places]
-            entries = self._journal.of_rows(rows)
-            yield from (entries[row] for row in rows if row in entries)
+            chosen = [row for place, (_, row) in enumerate(page, before) if place in places]
+            yield from self._journal.of_rows(chosen)
             last, before = page[-1], before + len(page)
 
     def count_gone(self, source: SourceName) -> tuple[int, int]:
@@ -418,20 +405,12 @@ class Unsettled:
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
-class KeptRecord(NamedTuple):
-    """A record that the journal knows. ``row``: the row of its document in the journal."""
+def journal_records(journal: Journal, collection: EditionName) -> Iterator[tuple[int, DocumentId, Known]]:
+    """Yield the records that an edition has by the journal, ordered by document and slot.
 
-    row: int
-    document_id: DocumentId
-    known: Known
-
-
-def journal_records(journal: Journal, collection: EditionName) -> Iterator[KeptRecord]:
-    """Yield the records that an edition has by the journal, ordered by document and slot. Raises
-    sqlite3.Error.
-
-    They are read in pages, since a query that stays open would keep SQLite from shortening its log. CROSS
-    JOIN makes SQLite read the records in their order, so that a page begins where the last one ended.
+    Each record follows the row and the id of its document. Raises sqlite3.Error. The records are read in
+    pages, since a query that stays open would keep SQLite from shortening its log. CROSS JOIN makes SQLite
+    read them in their order, so that a page begins where the last one ended.
     """
     query = f"""SELECT id, document_id, slot, text_key, vector_key, meta_key, unsure, vector_digest
                 FROM records CROSS JOIN documents ON id = document
@@ -439,7 +418,7 @@ def journal_records(journal: Journal, collection: EditionName) -> Iterator[KeptR
     last = -1, -1
     while page := journal.select(query, (*last, collection)):
         for row, document_id, slot, text, vector, meta, unsure, digest in page:
-            yield KeptRecord(row, document_id, Known(slot, text, vector, meta, bool(unsure), digest))
+            yield row, document_id, Known(slot, text, vector, meta, bool(unsure), digest)
         last = page[-1][0], page[-1][2]
 
 
@@ -480,13 +459,10 @@ def last_events(
     """
     wanted = {"source": source, "document_id": document_id}
     where = " AND ".join(f"history.{key} = ?" for key, value in wanted.items() if value is not None) or "1"
-    rows = journal.select(
-        f"""SELECT at, what, source, document, document_id, coalesce(serves, collection), why
-            FROM history LEFT JOIN collections ON name = collection
-            WHERE {where} ORDER BY history.id DESC LIMIT ?""",
-        (*filter(None, wanted.values()), n),
-    )
-    return [_event(*row) for row in rows]
+    query = f"""SELECT at, what, source, document, document_id, coalesce(serves, collection), why
+                FROM history LEFT JOIN collections ON name = collection
+                WHERE {where} ORDER BY history.id DESC LIMIT ?"""
+    return [_event(*row) for row in journal.select(query, (*filter(None, wanted.values()), n))]
 
 
 def _event(at: float, what: What, *facts: str | None) -> Event:

@@ -167,23 +167,14 @@ class Meter:
         self._bytes = max(self._bytes, live.bytes_waiting)
         texts = live.texts_stepped - self._rest.texts_stepped
         self._loaded = live.at if live.loading and not texts else max(self._loaded, self._begun)
-        self.show(
-            SyncProgress(
-                _count_done(live) - _count_done(self._rest),
-                live.waiting,
-                texts=texts,
-                seconds=live.at - self._begun,
-                listing=live.listing,
-                left=live.texts_left,
-                begun=sum(live.in_flight.values()),
-                loading=live.loading,
-                at=live.at,
-                records=live.tally.get("records_added", 0) - self._rest.tally.get("records_added", 0),
-                bytes_known=self._bytes,
-                bytes_read=self._bytes - max(0, live.bytes_waiting - live.bytes_in_flight),
-                loaded=self._loaded - self._begun,
-            )
-        )
+        records = live.tally.get("records_added", 0) - self._rest.tally.get("records_added", 0)
+        read = self._bytes - max(0, live.bytes_waiting - live.bytes_in_flight)
+        progress = SyncProgress(
+            _count_done(live) - _count_done(self._rest), live.waiting, texts, live.at - self._begun,
+            live.listing, live.texts_left, sum(live.in_flight.values()), live.loading, live.at, records,
+            self._bytes, read, self._loaded - self._begun,
+        )  # fmt: skip
+        self.show(progress)
         if not live.waiting:
             self._rest, self._begun, self._bytes = live, None, 0
 

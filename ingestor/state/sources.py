@@ -29,19 +29,17 @@ from ingestor.state.tables import LIVE, marks
 
 log = logging.getLogger("ingestor")
 
-_STATE = """SELECT name, last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root
-            FROM sources"""
 _MARK = "\n"  # begins a name that is being changed; no name of a source begins with it
 
 
 def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceName, SourceRow]:
     """Return the stored state of every source that was ever listed, or only of the given source."""
     where, values = ("", ()) if source is None else (" WHERE name = ?", (source,))
+    columns = "name, last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root"
+    rows = journal.select(f"SELECT {columns} FROM sources{where}", values)
     return {
-        SourceName(name): SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
-        for name, scan, root, held, accepted, trouble, paused, most, loss, lost in journal.select(
-            _STATE + where, values
-        )
+        name: SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
+        for name, scan, root, held, accepted, trouble, paused, most, loss, lost in rows
     }
 
 
@@ -69,15 +67,13 @@ class SourceRows:
         ``trouble``: why some items could not be listed, or None.
         """
         counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
-        self._journal.write(
-            f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
-               VALUES (?1, ?2, ?3, ?4, ?2, ?5)
-               ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
-                   documents = iif({counts}, excluded.documents, documents),
-                   most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
-                   held = NULL, loss = 0, accepted = 0""",
-            (source, at, identity, documents, trouble),
-        )
+        query = f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
+                    VALUES (?1, ?2, ?3, ?4, ?2, ?5)
+                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+                        documents = iif({counts}, excluded.documents, documents),
+                        most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
+                        held = NULL, loss = 0, accepted = 0"""
+        self._journal.write(query, (source, at, identity, documents, trouble))
 
     def rest(self, sources: Sequence[SourceName], now: float) -> None:
         """Replace the largest number of documents of each source by the present number, if it is older than
@@ -89,13 +85,9 @@ class SourceRows:
         values = (*sources, now - PERIOD, now)
         if not self._journal.select(f"SELECT 1 FROM sources WHERE {old} LIMIT 1", values):
             return
-        self._journal.write(
-            f"""UPDATE sources SET most_at = ?, documents = (
-                    SELECT COUNT(*) FROM documents
-                    WHERE source = name AND wanted_version IS NOT NULL AND {LIVE})
-                WHERE {old}""",
-            (now, *values),
-        )
+        number = "SELECT COUNT(*) FROM documents WHERE source = name AND wanted_version IS NOT NULL"
+        query = f"UPDATE sources SET most_at = ?, documents = ({number} AND {LIVE}) WHERE {old}"
+        self._journal.write(query, (now, *values))
 
     def identify(self, source: SourceName, identity: str) -> None:
         """Store the identity of the file system at a source's root, at the first listing."""
@@ -115,11 +107,9 @@ class SourceRows:
 
     def _put(self, source: SourceName, **columns: object) -> None:
         assigned = ", ".join(f"{name} = excluded.{name}" for name in columns)
-        self._journal.write(
-            f"""INSERT INTO sources (name, {", ".join(columns)}) VALUES (?, {marks([*columns])})
-                ON CONFLICT DO UPDATE SET {assigned}""",
-            (source, *columns.values()),
-        )
+        query = f"""INSERT INTO sources (name, {", ".join(columns)}) VALUES (?, {marks([*columns])})
+                    ON CONFLICT DO UPDATE SET {assigned}"""
+        self._journal.write(query, (source, *columns.values()))
 
     def accept(self, source: SourceName) -> bool:
         """Accept the loss of documents of a held source, so that its next listing is applied.
@@ -131,11 +121,9 @@ class SourceRows:
 
     def pause(self, source: SourceName, since: float) -> None:
         """Pause a source. ``since``: POSIX seconds."""
-        self._journal.write(
-            """INSERT INTO sources (name, paused) VALUES (?, ?)
-               ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
-            (source, since),
-        )
+        query = """INSERT INTO sources (name, paused) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)"""
+        self._journal.write(query, (source, since))
 
     def resume(self, source: SourceName) -> bool:
         """Resume a source. Return whether it was paused."""
@@ -157,23 +145,18 @@ class SourceRows:
 
         A source that feeds several collections is returned once for each.
         """
-        return self._journal.select(
-            """SELECT DISTINCT source, origin, COALESCE(serves, collection)
-               FROM (SELECT DISTINCT source, collection FROM documents)
-               LEFT JOIN sources ON sources.name = source
-               LEFT JOIN collections ON collections.name = collection
-               ORDER BY last_scan DESC, source"""
-        )
+        query = """SELECT DISTINCT source, origin, COALESCE(serves, collection)
+                   FROM (SELECT DISTINCT source, collection FROM documents)
+                   LEFT JOIN sources ON sources.name = source
+                   LEFT JOIN collections ON collections.name = collection ORDER BY last_scan DESC, source"""
+        return self._journal.select(query)
 
     def note_origins(self, origins: Mapping[SourceName, str]) -> None:
         """Store the origin of each source, by which it is recognised if it is renamed."""
+        query = """INSERT INTO sources (name, origin) VALUES (?, ?) ON CONFLICT DO UPDATE
+                   SET origin = excluded.origin WHERE origin IS NOT excluded.origin"""
         with self._journal.transaction() as db:
-            db.executemany(
-                """INSERT INTO sources (name, origin) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET origin = excluded.origin
-                   WHERE origin IS NOT excluded.origin""",
-                [*origins.items()],
-            )
+            db.executemany(query, origins.items())
 
     def rename(
         self, renames: Mapping[SourceName, SourceName], in_choices: Callable[[Choices], Choices]
@@ -190,11 +173,8 @@ class SourceRows:
                 for table, column in tables:
                     db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (_MARK + new, old))
             for new in renames.values():
-                db.execute(
-                    """UPDATE sources SET paused = COALESCE(
-                           paused, (SELECT paused FROM sources WHERE name = ?)) WHERE name = ?""",
-                    (new, _MARK + new),
-                )
+                paused = "COALESCE(paused, (SELECT paused FROM sources WHERE name = ?))"
+                db.execute(f"UPDATE sources SET paused = {paused} WHERE name = ?", (new, _MARK + new))
                 db.execute("DELETE FROM sources WHERE name = ?", (new,))
                 db.execute("DELETE FROM withdrawals WHERE source = ?", (new,))
                 for table, column in tables:
@@ -202,10 +182,8 @@ class SourceRows:
             for name in {*renames, *renames.values()}:
                 db.execute("DELETE FROM requests WHERE kind = 'prune' AND subject = ?", (name,))
             rows = db.execute("SELECT name, choices FROM collections WHERE choices NOTNULL").fetchall()
-            db.executemany(
-                "UPDATE collections SET choices = ? WHERE name = ?",
-                [(pack_choices(in_choices(json.loads(choices))), name) for name, choices in rows],
-            )
+            renamed = [(pack_choices(in_choices(json.loads(choices))), name) for name, choices in rows]
+            db.executemany("UPDATE collections SET choices = ? WHERE name = ?", renamed)
 
 
 class Withdrawal(NamedTuple):
@@ -250,10 +228,8 @@ class Withdrawals:
             query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
             if not db.execute(query, (source,)).rowcount:
                 return False
-            db.execute(
-                "UPDATE documents SET retry_at = 0 WHERE source = ? AND attempts > 0 AND NOT quarantined",
-                (source,),
-            )
+            retry = "UPDATE documents SET retry_at = 0 WHERE source = ? AND attempts > 0 AND NOT quarantined"
+            db.execute(retry, (source,))
         return True
 
     def settle(self, sources: Sequence[SourceName]) -> None:
@@ -266,12 +242,10 @@ class Withdrawals:
             self._counted.clear()
             return
         with self._journal.transaction() as db:
-            db.executemany(
-                """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM documents WHERE documents.source = withdrawals.source
-                           AND attempts > 0 AND NOT quarantined))""",
-                [(source,) for source in sources],
-            )
+            query = """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
+                           SELECT 1 FROM documents WHERE documents.source = withdrawals.source
+                               AND attempts > 0 AND NOT quarantined))"""
+            db.executemany(query, [(source,) for source in sources])
         kept = {source for source in {of for of, _ in self._counted} if self.of(source).documents}
         self._counted = {document for document in self._counted if document[0] in kept}
 
@@ -281,31 +255,23 @@ class Withdrawals:
         If so, count it as withdrawn.
         """
         document, row = (entry.source, entry.document_id), self.of(entry.source)
-        if not entry.known or document in self._counted or row.accepted:
+        if not entry.records or document in self._counted or row.accepted:
             return True
         indexed = row.indexed or self._count_indexed(entry.feed)
         kept = decisions.withdrawal(failure, row.documents, indexed, max_loss)
         if kept is None:
-            self._journal.write(
-                """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
-                   ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed""",
-                (entry.source, indexed),
-            )
+            query = """INSERT INTO withdrawals (source, documents, indexed) VALUES (?, 1, ?)
+                       ON CONFLICT DO UPDATE SET documents = documents + 1, indexed = excluded.indexed"""
+            self._journal.write(query, (entry.source, indexed))
             self._counted.add(document)
             return True
         if row.kept is None:
             reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
-            log.error(
-                "source %s: %s",
-                entry.source,
-                reason,
-                extra=event("source_held", source=str(entry.source), reason=reason),
-            )
-            self._journal.write(
-                """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET kept = excluded.kept""",
-                (entry.source, reason),
-            )
+            about = event("source_held", source=entry.source, reason=reason)
+            log.error("source %s: %s", entry.source, reason, extra=about)
+            query = """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
+                       ON CONFLICT DO UPDATE SET kept = excluded.kept"""
+            self._journal.write(query, (entry.source, reason))
         return False
 
     def _count_indexed(self, feed: Feed) -> int:
@@ -344,17 +310,14 @@ class LastListing:
     def keys(self, under: Sequence[str]) -> Iterator[str]:
         for top in under:
             yield from self.of([top])
-            yield from self._pages(*(("", ()) if top == "" else (f"AND {_BELOW}", (top, top))))
+            below, values = ("", ()) if top == "" else (f"AND {_BELOW}", (top, top))
+            query, last = f"SELECT key {_OF} {below} AND key > ? ORDER BY key LIMIT {_PAGE}", ""
+            while page := self._read(query, (*self._feed, *values, last)):
+                yield from (key for (key,) in page)
+                last = page[-1][0]
 
     def count(self) -> int:
         return int(self._read(f"SELECT COUNT(*) {_OF}", self._feed)[0][0])
-
-    def _pages(self, condition: str, values: Sequence[str]) -> Iterator[str]:
-        query = f"SELECT key {_OF} {condition} AND key > ? ORDER BY key LIMIT {_PAGE}"
-        last = ""
-        while page := self._read(query, (*self._feed, *values, last)):
-            yield from (key for (key,) in page)
-            last = page[-1][0]
 
 
 class PageStore:

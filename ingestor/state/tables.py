@@ -10,7 +10,8 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ingestor.core.completeness import Shortfall
@@ -195,6 +196,18 @@ _MIGRATIONS = (
 )
 
 
+@contextmanager
+def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """Run a transaction. It is undone if the context raises an exception."""
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # SQLite itself rolls back when the disk is full
+            db.execute("ROLLBACK")
+
+
 class NewerJournal(NeedsHuman):
     """Error: a newer version of this program wrote the journal."""
 
@@ -207,16 +220,11 @@ def migrate(db: sqlite3.Connection) -> None:
     """
     if _count_applied(db) == len(_MIGRATIONS):
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         for script in _MIGRATIONS[_count_applied(db) :]:
             for statement in _statements(script):
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {_FIRST + len(_MIGRATIONS) - 1}")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def _count_applied(db: sqlite3.Connection) -> int:
@@ -284,8 +292,6 @@ _NO_EXTRA = json.dumps([])
 _DIGITS, _LONGEST_NUMBER = re.compile("[0-9]+"), 20
 TOGETHER = 500  # documents that one query names
 
-Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statistic: added documents and sums
-
 
 def natural_key(key: str) -> str:
     """Return a sorting key that orders numbers by value: ``page-2`` before ``page-10``.
@@ -305,9 +311,8 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
 
     ``row``: the values of the columns in COLUMNS. ``known``: the document's records.
     """
-    id_, document_id, source, collection, key, done_version, done_recipe, facts = row[:8]
-    digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
-    version, uri, size, modified, extra = row[13:18]
+    id_, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser = row[:10]
+    attempts, wanted_recipe, quarantined, version, uri, size, modified, extra = row[10:18]
     statistic, sums, lo, hi, state, reason = row[18:]
     extras = () if extra == _NO_EXTRA else json.loads(extra)
     pairs = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in extras)
@@ -368,15 +373,13 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     document. The new document's row is deleted. ``row``, ``predecessor``: the rows of the new and of the
     vanished document.
     """
-    columns = (
-        "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined, since"
-    )
-    desired = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
+    names = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined, since"
+    desired = db.execute(f"SELECT {names} FROM documents WHERE id = ?", (row,)).fetchone()
     if desired is None:  # merged before: the batch failed after its intents, and is written one by one
         return
     db.execute("DELETE FROM documents WHERE id = ?", (row,))
-    assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
-    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*desired, predecessor))
+    values = (*desired, predecessor)
+    db.execute(f"UPDATE documents SET ({names}) = ({marks(desired)}) WHERE id = ?", values)
 
 
 def write_receipts(
@@ -386,11 +389,9 @@ def write_receipts(
 
     ``wanted_recipes``: the recipe that each document should have by the present config.
     """
-    changes: Changes = {}
+    change_sums(db, {receipt.row: (receipt.statistic, receipt.sums) for receipt in receipts})
     for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
-        _note_change(db, changes, receipt.row, receipt.statistic, receipt.sums)
         _write_receipt(db, receipt, wanted)
-    _add_changes(db, changes)
 
 
 def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
@@ -400,78 +401,55 @@ def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
         db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 
-def subtract_sums(db: sqlite3.Connection, rows: Sequence[int]) -> None:
-    """Subtract the sums of removed documents from the statistics of their collections."""
-    changes: Changes = {}
-    for row in rows:
-        _note_change(db, changes, row, None, None)
-        db.execute("UPDATE documents SET statistic = NULL, sums = NULL WHERE id = ?", (row,))
-    _add_changes(db, changes)
-
-
 def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
-    lo, hi = receipt.interval or (None, None)
-    short = receipt.shortfall
-    sums = None if receipt.sums is None else pack(receipt.sums)
-    db.execute(
-        """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
-               parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, attempts = 0,
-               retry_at = iif(wanted_version IS NULL, retry_at, 0), reason = NULL, detail = NULL,
-               quarantined = 0, shortfall = ?, shortfall_reason = ?
-           WHERE id = ?""",
-        (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
-         receipt.statistic, sums, lo, hi, short and short.state, short and short.reason, receipt.row),
-    )  # fmt: skip
+    query = """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?,
+            digest = ?, parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, shortfall = ?,
+            shortfall_reason = ?, attempts = 0, retry_at = iif(wanted_version IS NULL, retry_at, 0),
+            reason = NULL, detail = NULL, quarantined = 0 WHERE id = ?"""
+    read = receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser
+    sums, short = None if receipt.sums is None else pack(receipt.sums), receipt.shortfall
+    cuts = receipt.statistic, sums, *(receipt.interval or (None, None))
+    lacks = (None, None) if short is None else (short.state, short.reason)
+    db.execute(query, (*read, *cuts, *lacks, receipt.row))
     if receipt.failure is not None:
         write_failure(db, receipt.row, receipt.version, receipt.failure)
     db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
-    db.executemany(
-        """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure, vector_digest)
-           VALUES (?, ?, ?, ?, ?, 0, ?)""",
-        [
-            (receipt.row, each.slot, each.text_key, each.vector_key, each.meta_key, each.vector_digest)
-            for each in receipt.records
-        ],
-    )
+    query = """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure, vector_digest)
+               VALUES (?, ?, ?, ?, ?, 0, ?)"""
+    row, records = receipt.row, receipt.records
+    values = [(row, r.slot, r.text_key, r.vector_key, r.meta_key, r.vector_digest) for r in records]
+    db.executemany(query, values)
 
 
 def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure: Failure) -> None:
     """Store a failed attempt at a version, unless another version is listed by now and has not been tried."""
-    db.execute(
-        """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
-           WHERE id = ? AND wanted_version IS ?""",
-        (failure.attempts, failure.retry_at, failure.reason, failure.detail, failure.quarantined,
-         row, version),
-    )  # fmt: skip
+    query = """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+               WHERE id = ? AND wanted_version IS ?"""
+    values = failure.attempts, failure.retry_at, failure.reason, failure.detail, failure.quarantined
+    db.execute(query, (*values, row, version))
 
 
-def _note_change(
-    db: sqlite3.Connection, changes: Changes, row: int, statistic: str | None, sums: Sums | None
-) -> None:
-    """Add to ``changes`` how the statistics of a collection change if a document gets new sums.
+def change_sums(db: sqlite3.Connection, documents: Mapping[int, tuple[str | None, Sums | None]]) -> None:
+    """Update the statistics of collections whose documents get new sums.
 
-    Call this before the document's row is written: the old sums are read from it. ``sums``: the new sums;
-    None if it has none.
+    Call this before the documents' rows are written: the old sums are read from them. ``documents``: by row,
+    the statistic and the new sums; None if a document has none. Sums are integers, so the order of the
+    additions does not matter.
     """
-    stored = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
-    if stored is None:
-        return
-    collection, old_statistic, old_sums = stored
-    old = None if old_sums is None else unpack(old_sums)
-    for name, sign, added in ((old_statistic, -1, old), (statistic, 1, sums)):
-        if name is not None and added is not None:
-            documents, total = changes.get((collection, name), (0, 0 * added))
-            changes[collection, name] = documents + sign, total + sign * added
-
-
-def _add_changes(db: sqlite3.Connection, changes: Changes) -> None:
-    """Add changes to the stored sums. Sums are integers, so the order of the additions does not matter."""
-    for of, (documents, sums) in changes.items():
+    changes: dict[tuple[str, str], tuple[int, Sums]] = {}  # by collection and statistic: documents and sums
+    for row, (statistic, sums) in documents.items():
+        stored = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,))
+        for collection, old_statistic, old in stored.fetchall():
+            old_sums = None if old is None else unpack(old)
+            for name, sign, added in ((old_statistic, -1, old_sums), (statistic, 1, sums)):
+                if name is not None and added is not None:
+                    number, total = changes.get((collection, name), (0, 0 * added))
+                    changes[collection, name] = number + sign, total + sign * added
+    for of, (number, change) in changes.items():
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
-        stored = db.execute(query, of).fetchone()
-        total = sums if stored is None else unpack(stored[0]) + sums
+        before = db.execute(query, of).fetchone()
         db.execute(
             """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
                ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
-            (*of, documents, pack(total)),
+            (*of, number, pack(change if before is None else unpack(before[0]) + change)),
         )

@@ -17,9 +17,9 @@ from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_me
 from ingestor.app.wiring import open_state
 from ingestor.config.file import load
 from ingestor.core.decisions import NEVER
-from ingestor.core.listings import VersionTable
 from ingestor.engine.embedding import Counts
 from ingestor.state.run_status import Live
+from tests.version_table import VersionTable
 
 
 @dataclass

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ingestor.chunkers import llm, proposition
+from ingestor.llm.answers import CachedAnswers
 from ingestor.model import Chunk, Document
-from ingestor.pipeline.answers import CachedAnswers
 from ingestor.registry import Plugin
 from ingestor.state.cache import VectorCache
 from tests.chunkers.laws import TOKENS, fake_embed

@@ -17,11 +17,11 @@ from ingestor.core.listings import (
     Listing,
     ListingChanges,
     ListingComparison,
-    VersionTable,
     pages,
     reconcile,
 )
 from ingestor.model import INSIDE, Item
+from tests.version_table import VersionTable
 
 KEYS = st.sampled_from(["a", "a/b", "a/b/c", "ab", "b", "b/c", f"z{INSIDE}m", "é", "c", "d"])
 VERSIONS = st.sampled_from("12")

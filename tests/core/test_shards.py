@@ -28,7 +28,10 @@ def test_names_carry_the_number_of_shards() -> None:
 
 def test_edition_has_a_place_for_each_shard() -> None:
     edition = Edition("docs--2", "docs", "staging", {"shards": 2}, uuids=("one", "two"))  # type: ignore[arg-type]
-    assert edition.places == (("one", "docs--2-0-of-2"), ("two", "docs--2-1-of-2"))
-    assert Edition("docs", "docs", uuids=("one",)).places == (("one", "docs"),)  # type: ignore[arg-type]
-    assert Edition("docs", "docs", choices={"shards": 2}).places == (("", "docs-0-of-2"), ("", "docs-1-of-2"))  # type: ignore[arg-type]
+    assert edition.in_chroma == (("one", "docs--2-0-of-2"), ("two", "docs--2-1-of-2"))
+    assert Edition("docs", "docs", uuids=("one",)).in_chroma == (("one", "docs"),)  # type: ignore[arg-type]
+    assert Edition("docs", "docs", choices={"shards": 2}).in_chroma == (
+        ("", "docs-0-of-2"),
+        ("", "docs-1-of-2"),
+    )  # type: ignore[arg-type]
     assert separate(join(["one", "two"])) == ("one", "two")

@@ -46,7 +46,7 @@ def test_same_text_keeps_its_slot_when_its_vector_changes() -> None:
     [
         (known("a", "b"), known("a", "b"), Delta()),
         (known("a"), known("a", "b"), Delta(add=(1,))),
-        (known("a", "b"), known("a"), Delta(drop=(1,))),
+        (known("a", "b"), known("a"), Delta(delete=(1,))),
         (known("a", "b"), known("a", "x"), Delta(replace=(1,))),
         (known("a", unsure="a"), known("a"), Delta(replace=(0,))),
         ([Known(0, "a", "a", "old")], [Known(0, "a", "a", "new")], Delta(patch=(0,))),
@@ -75,4 +75,4 @@ def test_slots_are_distinct_and_writes_are_few(slots: list[tuple[int, str, bool]
     kept = sum(min(sure.count(c), letters.count(c)) for c in set(letters))
     assert len(change.add) + len(change.replace) == len(letters) - kept
     assert len(change.add) == max(0, len(letters) - len(before))
-    assert len(change.drop) == max(0, len(before) - len(letters))
+    assert len(change.delete) == max(0, len(before) - len(letters))

@@ -16,8 +16,8 @@ from ingestor.cli.main import main
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
 from ingestor.connectors.folder.connector import Folder
+from ingestor.llm.answers import DryRunAnswers
 from ingestor.model import Blob, Item
-from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.queries import access, needs
 from ingestor.queries.changes import outlook

@@ -80,7 +80,7 @@ def queue_of(*records: int, renamed: bool = False) -> Queue:
         receipt = Receipt(row, "1", "recipe", "facts", "digest", "text")
         documents.begin(document)
         document.move_at_work(Phase.PREPARING)
-        documents.put(document, Prepared(document.entry, intent, receipt, drops=drops), 1000.0)
+        documents.put(document, Prepared(document.entry, intent, receipt, deletes=drops), 1000.0)
     return documents.queues[DOCS]
 
 

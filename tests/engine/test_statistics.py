@@ -43,7 +43,7 @@ def test_first_pass_writes_less_than_a_third_of_its_records_twice(tmp_path: Path
         pool.begin_round()
         world.engine_step()
     tally, [feed] = world.engine.writer.counts.tally(), world.engine.sources
-    there = sum(len(entry.known) for entry in of_collection(world.journal, feed.edition))
+    there = sum(len(entry.records) for entry in of_collection(world.journal, feed.edition))
     written = tally["records_added"] + tally["records_replaced"] + tally["records_patched"]
     times = Counter(job.entry.key for job in jobs)
     check(world)

@@ -96,7 +96,7 @@ def withhold(
 def with_records(world: World) -> list[str]:
     """Return the keys of documents that have records."""
     [feed] = world.engine.sources
-    return [entry.key for entry in of_collection(world.journal, feed.edition) if entry.known]
+    return [entry.key for entry in of_collection(world.journal, feed.edition) if entry.records]
 
 
 class Tree:

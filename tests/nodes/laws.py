@@ -85,10 +85,10 @@ class PreparingLaws:
         receipt = prepare(Job(shop.entry("a.txt")), tools, nobody).receipt
         entry = replace(
             shop.entry("a.txt"), done_version="0", done_recipe=receipt.recipe, facts=receipt.facts,
-            digest=receipt.digest, parser=receipt.parser, known=receipt.records,
+            digest=receipt.digest, parser=receipt.parser, records=receipt.records,
         )  # fmt: skip
         found = preparing(Job(entry), replace(tools, embed=shop.never), nobody)
-        assert not (found.records or found.patches or found.drops)
+        assert not (found.records or found.patches or found.deletes)
 
     def test_records_of_a_vanished_document_are_reused(self, preparing: Preparing) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT, "b.txt": shop.TEXT}))
@@ -154,5 +154,5 @@ class ProcessLaws(PreparingLaws):
 
 def _settled(entry: Entry, records: tuple[Known, ...]) -> Entry:
     return replace(
-        entry, done_version="0", done_recipe="r", facts="f", digest="d", parser="text", known=records
+        entry, done_version="0", done_recipe="r", facts="f", digest="d", parser="text", records=records
     )

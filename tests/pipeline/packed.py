@@ -13,12 +13,12 @@ from ingestor.archives.members import BrokenContainer
 from ingestor.archives.unpack import Unpacked, holds_members
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.core.decisions import Scope
-from ingestor.core.listings import VersionTable
 from ingestor.model import Blob, CollectionName, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.containers import Containers, Unpack
 from ingestor.pipeline.listing import Source
 from ingestor.ports import PartialScan, Stale
+from tests.version_table import VersionTable
 
 TIME = (2024, 1, 2, 3, 4, 6)
 Files = Mapping[str, bytes | str]

@@ -11,7 +11,6 @@ import pytest
 
 from ingestor.archives.members import Member
 from ingestor.archives.unpack import Unpacked
-from ingestor.core.listings import VersionTable
 from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers
 from ingestor.ports import BadDocument, Stale, Transient
@@ -19,6 +18,7 @@ from ingestor.sandbox.pool import Defect, Isolation
 from ingestor.sandbox.process import Limits
 from tests.hostile import SLOW_MAIL
 from tests.pipeline.packed import Journal, journal_of, listed, mailed, tarred, unpack, zipped
+from tests.version_table import VersionTable
 
 HEADER = tarfile.TarInfo("x").tobuf()
 

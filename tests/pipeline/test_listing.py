@@ -7,11 +7,12 @@ import pytest
 
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName
-from ingestor.core.listings import ListingChanges, Versions, VersionTable
+from ingestor.core.listings import ListingChanges, Versions
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import KnownToAll, Source
 from ingestor.ports import Transient
+from tests.version_table import VersionTable
 
 ZIP, MEMBER = "a.zip", f"a.zip{INSIDE}m.txt"
 KNOWN = {"b.txt": "1", ZIP: "1 opened", MEMBER: "m1"}

@@ -35,7 +35,7 @@ def prepared(
         receipt = done.receipt
         written = replace(
             done.entry, done_version="1", done_recipe=receipt.recipe, facts=receipt.facts,
-            digest=receipt.digest, parser=receipt.parser, known=receipt.records,
+            digest=receipt.digest, parser=receipt.parser, records=receipt.records,
         )  # fmt: skip
         return made(tools, written)
     try:
@@ -113,19 +113,19 @@ def test_changed_metadata_is_patched_without_embedding(monkeypatch: pytest.Monke
         done = prepared(sentences(3))
     assert [record.metadata["source"] for record in done.records] == ["as it was"] * 3
     again = prepared(sentences(3), done=done)
-    assert (again.records, again.drops) == ((), ())
+    assert (again.records, again.deletes) == ((), ())
     assert [(name, meta["source"]) for name, meta in again.patches] == [
         (record.id, "/a.txt") for record in done.records
     ]
     assert [(meta["headings"]) for _, meta in again.patches] == [None] * 3
     settled = prepared(sentences(3), done=again)
-    assert (settled.records, settled.patches, settled.drops) == ((), (), ())
+    assert (settled.records, settled.patches, settled.deletes) == ((), (), ())
 
 
 def test_changed_profile_patches_records_and_removes_missing_keys() -> None:
     done = prepared(sentences(3))
     again = prepared(sentences(3), done=done, profile="lean")
-    assert (again.records, again.drops, len(again.patches)) == ((), (), 3)
+    assert (again.records, again.deletes, len(again.patches)) == ((), (), 3)
     assert all(meta["file_size"] is None and meta["recipe"] is None for _, meta in again.patches)
     assert prepared(sentences(3), done=again, profile="lean").patches == ()
 

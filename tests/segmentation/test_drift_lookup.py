@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.core.entries import EditionName, Feed
 from ingestor.model import CollectionName, SourceName
 from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
@@ -34,7 +35,7 @@ def steps(journal: Journal, value: int, found: int) -> int:
     """Instructions of SQLite's machine that it takes to find those due at this value."""
     taken: list[None] = []
     journal._db.set_progress_handler(lambda: taken.append(None), 1)
-    due = Backlog(journal).find_drifted([SourceName("s")], DOCS, "mean", value, 100)
+    due = Backlog(journal).find_drifted([Feed(SourceName("s"), EditionName(DOCS))], "mean", value, 100)
     journal._db.set_progress_handler(None, 1)
     assert len(due) == found
     return len(taken)

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from ingestor.engine.embedding import Counts
-from ingestor.pipeline.actions import MOST_REASONS, WorkCounts
+from ingestor.engine.outcomes import MOST_REASONS, WorkCounts
 from ingestor.service.metrics import MOST_KINDS, kinds_of_reasons, metrics
 from ingestor.service.situation import CollectionFigures, Situation, SourceFigures, obstacles
 from ingestor.state.run_status import CheckResult, Live, RunningListing
@@ -143,7 +143,7 @@ def test_obstacles_of_readiness_are_named(found: Situation, reasons: list[str]) 
 def test_reasons_of_retries_are_few_and_name_no_document() -> None:
     counts = WorkCounts()
     for number in range(50):
-        counts.add_retry("docs", f"/home/ada/{number}.txt: no answer in {number} s")
+        counts.note_failure("docs", f"/home/ada/{number}.txt: no answer in {number} s", retried=True)
         counts.note_failure("docs", letters(number))
     assert list(counts.retries.values()) == [50]
     for number in range(2 * MOST_REASONS):

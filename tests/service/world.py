@@ -15,13 +15,13 @@ from ingestor.config.servers import Http
 from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.embedding import Embeddings
+from ingestor.engine.outcomes import WorkCounts
 from ingestor.http_server.requests import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.lexical.file import LexicalFile, LexicalReaders
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
-from ingestor.pipeline.actions import WorkCounts
 from ingestor.ports import Gone
 from ingestor.search.rerankers import Reranker
 from ingestor.service.daemon_view import DaemonView

@@ -319,7 +319,7 @@ def fail_each_read(folder: Path) -> None:
 
     Large documents are written in the same step as batches of small ones.
     """
-    world = begin(folder)
+    world = begin(folder, collective=True)  # their documents are begun with a read
     for number in range(30):  # all reads in the steps that list, prepare and write an edited document
         first = 2 * number + 2
         world.files.write("0.txt", f"an edit {first}")

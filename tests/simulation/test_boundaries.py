@@ -9,7 +9,7 @@ from ingestor.app.parts import Parts
 from ingestor.core.entries import Entry
 from ingestor.engine import writer
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.loop import DocumentFlow
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.vectors import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search

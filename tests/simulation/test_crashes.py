@@ -18,7 +18,8 @@ from ingestor.core.listings import Observe, reconcile
 from ingestor.engine import edition_store, flight, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.flight import InFlight
-from ingestor.engine.loop import DocumentFlow, Engine
+from ingestor.engine.loop import Engine
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.writer import Writer
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
@@ -75,7 +76,7 @@ def _write_only(index, batch):
         index.upsert(records)
     if patches := [m for p in batch for m in p.patches]:
         index.patch(patches)
-    if drops := [d for p in batch for d in p.drops]:
+    if drops := [d for p in batch for d in p.deletes]:
         index.drop(drops)
 
 
@@ -101,7 +102,7 @@ def _keep_receipts(self, intents, renewal=None):
 
 def _forget_before_dropping(journal, index, entries, home):
     journal.remove([entry.row for entry in entries])
-    drops = [writer.record_id(e.document_id, k.slot) for e in entries for k in e.known]
+    drops = [writer.record_id(e.document_id, k.slot) for e in entries for k in e.records]
     if drops:
         index.drop(drops)
     return list(entries), len(drops)

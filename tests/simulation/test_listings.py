@@ -18,7 +18,7 @@ from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state import journal
 from ingestor.state.sources import SourceRows
-from ingestor.state.tables import DUE_SINCE
+from ingestor.state.tables import DUE_SINCE, VANISHED_SINCE
 from tests.simulation.checks.at_rest import check
 from tests.simulation.directed import begin, end, run, run_listing
 from tests.simulation.histories import PAGES, SHORT_WAITS, History, Variants, detect, within
@@ -163,7 +163,7 @@ BROKEN: Variants = {
         Scanner, "incomplete_sources", lambda self: set(), {MOVED}, rename_a_folder,
     ),
     "what vanished waits from when it was due": (
-        journal, "VANISHED_SINCE", DUE_SINCE, {MOVED}, wait_for_an_heir,
+        journal, "_VANISH", journal._VANISH.replace(VANISHED_SINCE, DUE_SINCE), {MOVED}, wait_for_an_heir,
     ),
 }  # fmt: skip
 

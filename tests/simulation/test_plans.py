@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ingestor.core.fingerprint import Fingerprint
-from ingestor.pipeline import actions
-from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.engine import outcomes
+from ingestor.llm.answers import DryRunAnswers
 from ingestor.queries import plan as planning
 from ingestor.queries.plan import Recorder, Rehearsal
 from ingestor.state.editions import Editions
@@ -89,9 +89,9 @@ def test_plan_by_other_rules_than_sync_is_detected(tmp_path: Path, monkeypatch: 
     """Such as one that takes renamed documents for new ones."""
 
     def by_content(prepared, *, building):  # type: ignore[no-untyped-def]
-        found = actions.write_of(prepared, building=building)
-        return actions.WriteDocument("added", found.added) if found.kind == "moved" else found
+        found = outcomes.action_of(prepared, building=building)
+        return "added" if found == "moved" else found
 
-    monkeypatch.setattr(planning, "write_of", by_content)
+    monkeypatch.setattr(planning, "action_of", by_content)
     with pytest.raises(AssertionError, match="moved"):
         histories(tmp_path, range(8))

@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.app import handover
 from ingestor.engine.flight import Phase
-from ingestor.engine.loop import DocumentFlow
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
 from tests.simulation.directed import end, run
 from tests.simulation.histories import SLICES, History, Variants, detect, within

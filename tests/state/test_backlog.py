@@ -67,7 +67,8 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
         observe(journal, key)
         settle(journal, key, sums=[1], interval=interval)
-    found = {value: Backlog(journal).find_drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    feeds, values = [Feed(S, C)], (0, 5, 6, 9, 10)
+    found = {value: Backlog(journal).find_drifted(feeds, "mean", value, 9) for value in values}
     drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 
@@ -79,7 +80,7 @@ def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
         backlog.due([Feed(S, C)], 1.0, 5)
         backlog.documents_gone([S], 1.0, 5)
         backlog.documents_gone([S], 1.0, 5, unknown=True)
-        backlog.find_drifted([S], C, "mean", 3, 5)
+        backlog.find_drifted([Feed(S, C)], "mean", 3, 5)
         backlog.next_retry([Feed(S, C)])
     selects = [s for s in statements if "FROM documents" in s]
     expected = ("unsettled", "gone", "gone", "low", "high", "unsettled", "gone")

@@ -26,7 +26,7 @@ def test_entry_comes_back_as_it_was_given(journal: Journal) -> None:
     entry = one(journal, "a")
     assert entry.item == Item("a", "1", "/a", 3, 5.0, (("author", "me"),))
     assert (entry.done_version, entry.done_recipe, entry.parser, entry.interval) == ("1", "r", "text", (3, 4))
-    assert [known.slot for known in entry.known] == [0, 1]
+    assert [known.slot for known in entry.records] == [0, 1]
     assert entry.sums is not None
     assert entry.sums.tolist() == [1, 2]
 
@@ -35,7 +35,7 @@ def test_intent_makes_slots_unsure_and_voids_the_receipt(journal: Journal) -> No
     observe(journal, "a")
     settle(journal, "a")
     journal.intend([Intent(one(journal, "a").row, (1, 7))])
-    assert [(k.slot, k.unsure) for k in one(journal, "a").known] == [(0, False), (1, True), (7, True)]
+    assert [(k.slot, k.unsure) for k in one(journal, "a").records] == [(0, False), (1, True), (7, True)]
     assert due(journal) == ["a"]
 
 
@@ -54,7 +54,7 @@ def test_vanished_document_waits_to_be_found_under_another_name(journal: Journal
     journal.intend([Intent(one(journal, "b").row, (), found.row)])
     assert [entry.key for entry in of_source(journal, S)] == ["b"]
     after = one(journal, "b")
-    assert (after.document_id, after.known) == (before.document_id, before.known)
+    assert (after.document_id, after.records) == (before.document_id, before.records)
     assert due(journal) == ["b"]
 
 
@@ -127,7 +127,7 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
     assert due(journal) == ["a"]
     journal.doubt(C)
     assert sorted(due(journal)) == ["a", "b"]
-    assert all(known.unsure for entry in of_source(journal, S) for known in entry.known)
+    assert all(known.unsure for entry in of_source(journal, S) for known in entry.records)
 
 
 def test_collections_are_remembered(journal: Journal) -> None:

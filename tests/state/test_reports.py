@@ -158,9 +158,9 @@ def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.Mo
     rows = {entry.key: entry for entry in of_source(journal, S) if entry.collection == C}
     [elsewhere] = of_collection(journal, other)
     journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
-    found = [(kept.document_id, kept.known.slot) for kept in reports.journal_records(journal, C)]
+    found = [(document_id, known.slot) for _, document_id, known in reports.journal_records(journal, C)]
     assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
-    assert [kept.known.slot for kept in reports.journal_records(journal, other)] == [5]
+    assert [known.slot for _, _, known in reports.journal_records(journal, other)] == [5]
 
 
 def test_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from ingestor.core.decisions import NEVER, Failure, Scope
 from ingestor.core.entries import Feed, Intent, SourceRow
-from ingestor.core.listings import Differing, ListingChanges, ListingComparison, VersionTable
+from ingestor.core.listings import Differing, ListingChanges, ListingComparison
 from ingestor.model import Item
 from ingestor.state import sources
 from ingestor.state.journal import Journal
 from ingestor.state.sources import LastListing, PageStore, SourceRows, Withdrawals
 from tests.state.journals import C, S, observe, one, settle
 from tests.state.test_upgrade import OLD
+from tests.version_table import VersionTable
 
 # --- holds and listings -------------------------------------------------------------------------------------
 

@@ -66,20 +66,20 @@ def _check_clean(world: World, *, full: bool) -> None:
     for readers in world.all_readers:
         live = Editions(world.journal).live(readers.serves).name
         hold(CLEAN, Reports(world.journal).records(live) - len(readers.seen()))
-        hold(CLEAN, [k for e in of_collection(world.journal, live) for k in e.known if k.unsure])
-    ours = {name for edition in Editions(world.journal).all() for _, name in edition.places}
+        hold(CLEAN, [k for e in of_collection(world.journal, live) for k in e.records if k.unsure])
+    ours = {name for edition in Editions(world.journal).all() for _, name in edition.in_chroma}
     if not world.shelves.restored:  # an older journal knows nothing of later editions
         hold(CLEAN, set(world.shelves.collections) - ours)
 
 
 def _check_lexical(world: World) -> None:
     for edition in Editions(world.journal).all():
-        records = [record for _, name in edition.places for record in world.shelves.records(name)]
+        records = [record for _, name in edition.in_chroma for record in world.shelves.records(name)]
         live = edition.role == "live"
         found = difference(world.words, edition.uuids, records, required=live)
         # one that retired may be in doubt
         entries = [] if live else of_collection(world.journal, edition.name)
-        doubted = {f"{e.document_id}#{k.slot}" for e in entries for k in e.known if k.unsure}
+        doubted = {f"{e.document_id}#{k.slot}" for e in entries for k in e.records if k.unsure}
         hold(LEXICAL, {each for each in found if each[0] not in doubted})
 
 

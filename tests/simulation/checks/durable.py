@@ -28,7 +28,7 @@ def is_bare(shelves: Shelves, edition: Edition) -> bool:
 
 
 def _facts(shelves: Shelves, edition: Edition) -> Mapping[str, object]:
-    uuid, _ = edition.places[0]
+    uuid, _ = edition.in_chroma[0]
     return shelves.collections[shelves.names()[uuid]][0].inner.facts()
 
 
@@ -43,13 +43,13 @@ def check_durable(folder: Path, shelves: Shelves, words: Path) -> None:
     journal = Journal(folder / "journal.sqlite3", synchronous="OFF")
     names = shelves.names()
     for edition in Editions(journal).all():
-        known = {f"{e.document_id}#{k.slot}" for e in of_collection(journal, edition.name) for k in e.known}
-        comparable = edition.places[0][0] not in names or in_step(journal, shelves, edition)
+        known = {f"{e.document_id}#{k.slot}" for e in of_collection(journal, edition.name) for k in e.records}
+        comparable = edition.in_chroma[0][0] not in names or in_step(journal, shelves, edition)
         hold(STAMPED, not (comparable or shelves.restored or is_bare(shelves, edition)) and edition.name)
-        for number, (uuid, _) in enumerate(edition.places):
+        for number, (uuid, _) in enumerate(edition.in_chroma):
             there = {record.id for record in shelves.records(names.get(uuid, ""))}
             hold(SUPERSET, comparable and there - known)
             hold(IN_PLACE, {id_ for id_ in there if place(id_, edition.shards) != number})
-        if comparable and all(uuid in names for uuid, _ in edition.places):
+        if comparable and all(uuid in names for uuid, _ in edition.in_chroma):
             hold(KNOWN_WORDS, records_of(words, edition.uuids).keys() - known)
     journal.close()

@@ -110,7 +110,7 @@ class CrashingJournal(Journal):
         for receipt in refused:
             hold(READABLE, not self._could_be_unreadable(receipt) and receipt.failure.reason)
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
-        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
+        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.records]
         withdrawn = [entry for entry in entries if (entry.collection,) in seen]
         self._settle(receipts, wanted_recipes, renewal)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"

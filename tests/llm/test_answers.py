@@ -10,8 +10,8 @@ import pytest
 
 from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import text_digest
+from ingestor.llm.answers import CachedAnswers, DryRunAnswers
 from ingestor.llm.client import Completion, Prompt
-from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.state.cache import VectorCache
 from tests.waiting import LONG, wait

@@ -3,8 +3,8 @@
 import pytest
 
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
+from ingestor.engine.outcomes import action_of
 from ingestor.model import DocumentId, Item, SourceName
-from ingestor.pipeline.actions import write_of
 from ingestor.pipeline.prepare import Prepared
 
 
@@ -32,4 +32,4 @@ def test_action_names_what_happens_to_document(
     done: str | None, slots: tuple[int, ...], predecessor: int | None, live: str, building: str
 ) -> None:
     write = prepared(done, slots, predecessor)
-    assert (write_of(write, building=False).kind, write_of(write, building=True).kind) == (live, building)
+    assert (action_of(write, building=False), action_of(write, building=True)) == (live, building)

@@ -9,7 +9,7 @@ import pytest
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry
-from ingestor.engine.notes import ALIKE, LINE, FailureLog, LanguageWarnings
+from ingestor.engine.outcomes import ALIKE, LINE, FailureLog, LanguageWarnings
 from ingestor.model import Item
 from ingestor.pipeline.language import ModelLanguages
 from ingestor.state.editions import Notices

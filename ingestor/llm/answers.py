@@ -3,14 +3,21 @@
 import logging
 from collections.abc import Callable
 from threading import Event, Lock
+from typing import Protocol
 
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
 from ingestor.llm.client import Completion, Prompt
-from ingestor.state.cache import VectorCache
 
 _log = logging.getLogger(__name__)
 _LOCKS = 256  # locks by the beginning of a request's key, so that equal requests wait for each other
+
+
+class AnswerCache(Protocol):
+    """A store of answers by the key of their prompt, which may lose any answer at any time."""
+
+    def get_answer(self, key: str) -> str | None: ...
+    def put_answer(self, key: str, text: str) -> None: ...
 
 
 class CachedAnswers:
@@ -20,7 +27,7 @@ class CachedAnswers:
     sent. ``prompt_tokens``, ``completion_tokens``, ``cost``: sums of the numbers that the servers reported.
     """
 
-    def __init__(self, cache: VectorCache) -> None:
+    def __init__(self, cache: AnswerCache) -> None:
         self._cache = cache
         self._stopped = Event()
         self._locks = [Lock() for _ in range(_LOCKS)]
@@ -38,7 +45,7 @@ class CachedAnswers:
             known = self._cache.get_answer(question.key)
             if known is not None:
                 return known
-            self._raise_if_stopped()
+            self.wait(0)
             answer = ask()
             self._cache.put_answer(question.key, answer.text)
         with self._counting:
@@ -50,18 +57,15 @@ class CachedAnswers:
 
     def wait(self, seconds: float) -> None:
         """Wait this number of seconds before a retry. Raises Stopped as soon as the program ends."""
-        self._stopped.wait(seconds)
-        self._raise_if_stopped()
+        if self._stopped.wait(seconds):
+            raise Stopped
 
     def stop(self) -> None:
         """Send no more requests. The answer to a request that is already running is still cached."""
         self._stopped.set()
         if self.calls:
-            _log.info(
-                "language models answered %d requests",
-                self.calls,
-                extra=event("models_asked", **self.counts()),
-            )
+            about = event("models_asked", **self.counts())
+            _log.info("language models answered %d requests", self.calls, extra=about)
 
     def counts(self) -> dict[str, float]:
         return {
@@ -71,10 +75,6 @@ class CachedAnswers:
             "cost": round(self.cost, 6),
         }
 
-    def _raise_if_stopped(self) -> None:
-        if self._stopped.is_set():
-            raise Stopped
-
 
 class DryRunAnswers:
     """Returns cached answers, or None, and counts the requests that a sync would send.
@@ -83,7 +83,7 @@ class DryRunAnswers:
     answer it might send further requests. ``cost``: the price of the prompts, without the answers.
     """
 
-    def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
+    def __init__(self, cache: AnswerCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
         self._cache, self._count_tokens = cache, count_tokens
         self._counted: set[str] = set()  # keys of prompts
         self.prompt_tokens = 0
