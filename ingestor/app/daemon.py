@@ -393,7 +393,7 @@ class Loop:
             restart_pending=self.config_state.restart_pending,
             state_error=self._state_error,
             unwritable=engine.health.unwritable(),
-            guard=connection.guard,
+            guard=connection.server.level if connection.server else "",
             isolation=self.running.parts.isolation.level,
         )
 

@@ -185,13 +185,13 @@ class Collections:
         """
         if (server := self.connection.server) is not None:
             if server.supervision.suspects(name):
-                server.test(name, lambda client: _use(self._find(client, name)))
+                server.test(name, lambda client: _use(self.find(name, client)))
             if name in server.supervision.fatal:
                 raise Torn(
                     f"Chroma crashed {DEATHS} times while reading collection {name!r}, and again in a test"
                 )
         dimensions = model.dimensions()
-        collection = self._ours(self._client, name)
+        collection = self._ours(name)
         if collection is not None and self._owner.of(collection) is None:
             self._client.delete_collection(name)
             collection = None
@@ -208,11 +208,8 @@ class Collections:
             self._restore(collection, model.reader, right_settings(collection, model.reader, known))
         index = ChromaIndex(self._client, collection.id, collection.name)
         if mark_of(collection) is None:
-            log.warning(
-                "collection %s: another program replaced its metadata; ingestor's mark in it is restored",
-                name,
-                extra=event("collection_changed_elsewhere", collection=str(name)),
-            )
+            words = "collection %s: another program replaced its metadata; ingestor's mark in it is restored"
+            log.warning(words, name, extra=_event_of_change(name))
             index.note({OWNER: self._owner.mark})
         self._models[index.uuid] = model
         return index, index.uuid
@@ -225,24 +222,23 @@ class Collections:
                 raise NeedsHuman(f"Chroma rejects the collection name {name!r}: {error}") from error
             raise Transient(f"collection {name!r} could not be created: {error}") from error
 
-    def find(self, name: ChromaName) -> ChromaIndex | None:
+    def find(self, name: ChromaName, client: Client | None = None) -> ChromaIndex | None:
         """Return our collection of this name; None if it does not exist.
 
-        Raises NeedsHuman if the name belongs to a collection of somebody else.
+        ``client``: the client to use instead of our own. Raises NeedsHuman if the name belongs to a
+        collection of somebody else.
         """
-        return self._find(self._client, name)
-
-    def _find(self, client: Client, name: ChromaName) -> ChromaIndex | None:
-        collection = self._ours(client, name)
+        collection = self._ours(name, client)
         if collection is None or self._owner.of(collection) != self._owner.mark:
             return None
-        return ChromaIndex(client, collection.id, collection.name)
+        return ChromaIndex(client or self._client, collection.id, collection.name)
 
-    def _ours(self, client: Client, name: ChromaName) -> DescribedCollection | None:
+    def _ours(self, name: ChromaName, client: Client | None = None) -> DescribedCollection | None:
         """Return our collection of this name, or an empty one without a mark; None if none has the name.
 
         Raises Foreign if the name belongs to any other collection.
         """
+        client = client or self._client
         try:
             collection = client.get_collection(name)
         except Gone:
@@ -308,18 +304,15 @@ class Collections:
 
         If that fails, log the reason and return False.
         """
+        name = collection.name
         try:
             if right and model is not None:
                 require_known(model)
             if right:
                 self._client.change_collection(collection.id, "configuration", right)
         except (Refused, NeedsHuman) as error:
-            log.warning(
-                "collection %s: another program changed its settings, and they cannot be restored: %s",
-                collection.name,
-                error,
-                extra=event("collection_changed_elsewhere", collection=collection.name, reason=str(error)),
-            )
+            words = "collection %s: another program changed its settings, and they cannot be restored: %s"
+            log.warning(words, name, error, extra=_event_of_change(name, str(error)))
             return False
         return True
 
@@ -331,7 +324,7 @@ class Collections:
         deleted is not tried again, because a damaged collection may crash the server.
         """
         with suppress(Foreign, Torn, Gone, Transient, NeedsHuman, Refused):
-            if (collection := self._ours(self._client, name)) is not None:
+            if (collection := self._ours(name)) is not None:
                 index = ChromaIndex(self._client, collection.id, name)
                 if index.uuid not in self._refused:
                     self._refused.add(index.uuid)
@@ -349,7 +342,7 @@ class Collections:
         while self.empty(name, _EMPTIED):
             pass
         with suppress(Foreign):
-            if self._ours(self._client, name) is not None:
+            if self._ours(name) is not None:
                 self._client.delete_collection(name)
         if self.connection.server:
             self.connection.server.supervision.forget(name)
@@ -358,10 +351,6 @@ class Collections:
         """Delete a collection, whoever owns it, because a person decided so."""
         if (name := self.names().get(uuid)) is not None:
             self._client.delete_collection(name)
-
-    def note(self, uuid: str, facts: Mapping[str, str]) -> None:
-        """Add facts to the metadata of a collection, whoever owns it, because a person decided so."""
-        self.index(uuid).note(facts)
 
     def names(self) -> Mapping[str, str]:
         """Return the name of every collection by its UUID, whoever owns the collection."""
@@ -425,13 +414,9 @@ class Collections:
         if index is None:
             raise Gone(f"collection {name!r} does not exist")
         if (model := self._models.get(index.uuid)) is not None:
-            for words in self._list_changes(name, model, restore=True):
-                log.warning(
-                    "collection %s: another program changed a setting, now restored: %s",
-                    name,
-                    words,
-                    extra=event("collection_changed_elsewhere", collection=str(name)),
-                )
+            words = "collection %s: another program changed a setting, now restored: %s"
+            for change in self._list_changes(name, model, restore=True):
+                log.warning(words, name, change, extra=_event_of_change(name))
         self._checks += 1
         return restore_reach(index, self._checks)
 
@@ -441,7 +426,11 @@ class Collections:
         That is the case if it died, met a full disk, or hangs. ``error``: the error of the request.
         """
         if self.connection.server:
-            self.connection.server.trouble(name, error, lambda client: _count(self._find(client, name)))
+            self.connection.server.trouble(name, error, lambda client: _count(self.find(name, client)))
+
+
+def _event_of_change(name: str, reason: str | None = None) -> dict[str, Any]:
+    return event("collection_changed_elsewhere", collection=str(name), reason=reason)
 
 
 def _count(index: ChromaIndex | None) -> None:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from ingestor.chroma.processes import free_port, listens
+from ingestor.chroma.processes import accepts, free_port, listens
 from ingestor.confinement.walls import detach
 from ingestor.http_server.peers import PeerUsers
 
@@ -110,7 +110,7 @@ def main(path: str) -> NoReturn:
 
             while listens(os.getpid(), port) is False:  # another process could answer before Chroma does
                 time.sleep(_MOMENT)
-            while not _answers(port):
+            while not accepts(_LOCAL, port, 5):
                 time.sleep(_MOMENT)
             listener = socket.socket(fileno=settings["listener"])
             who = access(rules(settings["names"], None), settings["secret"], settings["tokens"])
@@ -155,15 +155,6 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_PATIENCE)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _answers(port: int) -> bool:
-    """Return whether a process on this machine accepts connections at the port."""
-    try:
-        socket.create_connection((_LOCAL, port), 5).close()
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -41,22 +41,10 @@ class ChromaConnection:
         """Return how often our server was restarted; 0 if somebody else runs Chroma."""
         return self.server.restarts if self.server else 0
 
-    @property
-    def guard(self) -> str:
-        """Describe how the port of our server is guarded; "" if somebody else runs Chroma."""
-        return self.server.level if self.server else ""
-
     def tick(self) -> None:
         """Restart our server if it died or hangs. The thread that writes must call this regularly."""
         if self.server:
             self.server.tick()
-
-    def revive(self) -> str | None:
-        """Examine our server after a failed request, and restart it if it died or hangs.
-
-        Return why it was restarted, or None.
-        """
-        return self.server.revive() if self.server else None
 
     def answers(self, patience: float) -> bool:
         """Return whether Chroma answers within ``patience`` seconds. Any thread may call."""

@@ -23,6 +23,7 @@ from ingestor.chroma.guard_rules import (
     BODY_TOO_LARGE,
     TOO_LARGE,
     Access,
+    NotForwarded,
     Treatment,
     answer,
     check_filters,
@@ -93,14 +94,6 @@ _QUIET = 60.0  # seconds between two reports of wrong tokens
 
 # Called with the number of wrong tokens so far, and the address of the last client.
 WrongTokens = Callable[[int, str], object]
-
-
-class NotForwarded(Exception):
-    """Error: a request must not be forwarded to Chroma. ``refusal``: the answer to its client."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 class Guard:
@@ -260,9 +253,9 @@ class ClientConnection(Peer):
             self._writer.write(self.http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
         body = None
         if treatment is Treatment.FIND:
-            method, target, body = b"GET", _respond(find_instead(target, await self._whole_body())), b""
+            method, target, body = b"GET", find_instead(target, await self._whole_body()), b""
         elif treatment is Treatment.CHECK_FILTERS:
-            body = _respond(check_filters(await self._whole_body()))
+            body = check_filters(await self._whole_body())
         await self._guard.loading.wait(target)
         chroma = await self._connect()
         passed = headers_to_forward(headers, None if body is None else len(body))
@@ -276,13 +269,13 @@ class ClientConnection(Peer):
             raise NotForwarded(TOO_LARGE)
         if request.http_version not in (b"1.0", b"1.1") or request.method == b"CONNECT":
             raise NotForwarded(Refusal(400, "this server understands only HTTP/1.0 and HTTP/1.1"))
-        verdict = self._guard.access.judge(request.method, request.target, headers, self._is_ours)
-        if isinstance(verdict, Treatment):
-            return verdict
-        if verdict.status == 401 and gives_token(headers):  # answered late, so that guessing takes long
-            self._guard.count_wrong_token(self._writer.get_extra_info("peername")[0])
-            await asyncio.sleep(_PENALTY)
-        raise NotForwarded(verdict)
+        try:
+            return self._guard.access.judge(request.method, request.target, headers, self._is_ours)
+        except NotForwarded as error:
+            if error.refusal.status == 401 and gives_token(headers):  # answered late: guessing takes long
+                self._guard.count_wrong_token(self._writer.get_extra_info("peername")[0])
+                await asyncio.sleep(_PENALTY)
+            raise
 
     def _is_ours(self) -> bool:
         """Return whether the connection was opened by this process's own user or by root."""
@@ -342,13 +335,6 @@ class ClientConnection(Peer):
                     while await self._reader.read(_PIECE):
                         pass
         self.abort()
-
-
-def _respond(new: bytes | Refusal) -> bytes:
-    """Return a new body or path as it is; raise NotForwarded if it is a refusal."""
-    if isinstance(new, Refusal):
-        raise NotForwarded(new)
-    return new
 
 
 async def _once(piece: bytes) -> AsyncIterator[bytes]:

@@ -41,6 +41,14 @@ _ERRORS = {
 }  # fmt: skip
 
 
+class NotForwarded(Exception):
+    """Error: a request must not be forwarded to Chroma. ``refusal``: the answer to its client."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 def answer(refusal: Refusal) -> bytes:
     """Return the response to a refused request as bytes. It closes the connection."""
     error = _ERRORS.get(refusal.status, "InvalidArgumentError")
@@ -101,20 +109,20 @@ class Access:
 
     def judge(
         self, method: bytes, target: bytes, headers: Sequence[Header], is_ours: Callable[[], bool]
-    ) -> Treatment | Refusal:
-        """Return how to forward a request, or why it is refused.
+    ) -> Treatment:
+        """Return how to forward a request. Raises NotForwarded if it is refused.
 
         ``is_ours``: returns whether the request comes from the daemon's own user or root. It is called only
         if no token decides, since it reads all connections of the machine.
         """
         if refusal := self.names.judge(target, headers):
-            return refusal
+            raise NotForwarded(refusal)
         given = [right for known, right in self.tokens.items() if has_token(headers, known)]
         right = max(given, default=self.anybody)
         if right is None and len(self.tokens) > 1:  # besides the daemon's
-            return _NO_TOKEN
+            raise NotForwarded(_NO_TOKEN)
         if right is None and not is_ours():
-            return _STRANGER
+            raise NotForwarded(_STRANGER)
         return _treat(right or Right.READ, method, target.partition(b"?")[0])
 
 
@@ -130,8 +138,8 @@ def access(names: AccessRules, secret: str, tokens: Iterable[tuple[str | None, s
     return Access(names, {**known, digest(secret.encode()): Right.ALL}, anybody)
 
 
-def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
-    """Return how to forward a request of a client with this right, or a refusal."""
+def _treat(right: Right, method: bytes, path: bytes) -> Treatment:
+    """Return how to forward a request of a client with this right. Raises NotForwarded if it is refused."""
     if right is Right.ALL or method in (b"GET", b"HEAD"):
         return Treatment.STREAM
     filtered = _FILTERED.fullmatch(path) if method == b"POST" else None
@@ -139,50 +147,50 @@ def _treat(right: Right, method: bytes, path: bytes) -> Treatment | Refusal:
         return Treatment.CHECK_FILTERS
     if right is Right.WRITE and not path.endswith(b"/search"):  # Chroma on one machine has no such request
         return Treatment.STREAM
-    return Treatment.FIND if method == b"POST" and _MADE.fullmatch(path) else _READ_ONLY
+    if method == b"POST" and _MADE.fullmatch(path):
+        return Treatment.FIND
+    raise NotForwarded(_READ_ONLY)
 
 
-def check_filters(body: bytes) -> bytes | Refusal:
+def check_filters(body: bytes) -> bytes:
     """Return a request's body written anew from its parsed values.
 
-    Return a refusal if the filters in it are too large or too deeply nested.
+    Raises NotForwarded if the filters in it are too large or too deeply nested.
     """
     wanted = _parse(body)
-    if isinstance(wanted, Refusal):
-        return wanted
     if excess := find_excess(wanted.get("where"), wanted.get("where_document")):
-        return Refusal(422, f"the filters of a request {excess}")
+        raise NotForwarded(Refusal(422, f"the filters of a request {excess}"))
     ids = wanted.get("ids")
     if isinstance(ids, list) and len(ids) > IDS:
-        return Refusal(422, f"a request may name at most {IDS:,} ids")
+        raise NotForwarded(Refusal(422, f"a request may name at most {IDS:,} ids"))
     try:
         return orjson.dumps(wanted)
-    except TypeError:
-        return Refusal(400, "the body is nested too deeply")
+    except TypeError as error:
+        raise NotForwarded(Refusal(400, "the body is nested too deeply")) from error
 
 
-def find_instead(target: bytes, body: bytes) -> bytes | Refusal:
+def find_instead(target: bytes, body: bytes) -> bytes:
     """Return the path by which Chroma finds a collection, in place of a request to get or create the
     collection.
 
-    So a client that may only read finds an existing collection, but cannot create one. Any other request is
-    refused. ``target``: path and query of the request.
+    So a client that may only read finds an existing collection, but cannot create one. Any other request
+    raises NotForwarded. ``target``: path and query of the request.
     """
     wanted = _parse(body)
-    if isinstance(wanted, Refusal):
-        return wanted
     name = wanted.get("name")
     if wanted.get("get_or_create") is not True or not isinstance(name, str):
-        return _READ_ONLY
+        raise NotForwarded(_READ_ONLY)
     return target.partition(b"?")[0] + b"/" + quote(name, safe="").encode()
 
 
-def _parse(body: bytes) -> dict[str, Any] | Refusal:
+def _parse(body: bytes) -> dict[str, Any]:
     try:
         wanted = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return Refusal(400, f"the body is not JSON: {error}")
-    return wanted if isinstance(wanted, dict) else Refusal(400, "the body must be a JSON object")
+        raise NotForwarded(Refusal(400, f"the body is not JSON: {error}")) from error
+    if not isinstance(wanted, dict):
+        raise NotForwarded(Refusal(400, "the body must be a JSON object"))
+    return wanted
 
 
 def headers_to_forward(headers: Sequence[Header], length: int | None = None) -> list[Header]:

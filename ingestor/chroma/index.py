@@ -15,7 +15,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from struct import pack
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -23,7 +23,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
+from ingestor.chroma.client import INVALID, Client, Refused, Verb
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
@@ -118,20 +118,6 @@ def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -
         half = len(rows) // 2
         send_in_halves(rows[:half], send)
         send_in_halves(rows[half:], send)
-
-
-@contextmanager
-def _explain_refusal(where: Mapping[str, Any] | None) -> Iterator[None]:
-    """Raise NeedsHuman if a read request in the context exceeds a quota, and ValueError if Chroma rejects its
-    filter."""
-    try:
-        yield
-    except Refused as error:
-        if _QUOTA.search(str(error)):
-            raise _quota_of(error) from error
-        if error.kind != INVALID:
-            raise
-        raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 
 def _quota_of(error: Refused) -> NeedsHuman:
@@ -240,7 +226,14 @@ class ChromaIndex:
 
     def facts(self) -> Mapping[str, object]:
         """Return the metadata of the collection itself, not of its records."""
-        return self._describe().metadata or {}
+        with suppress(Gone):
+            if self._name and (answer := self._client.get_collection(self._name)).id == self._uuid:
+                return answer.metadata or {}
+        for answer in self._client.collections():
+            if answer.id == self._uuid:
+                self._name = answer.name
+                return answer.metadata or {}
+        raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Add facts to the metadata of the collection itself.
@@ -248,16 +241,6 @@ class ChromaIndex:
         Chroma replaces all metadata at once. So the keys of other programs are read first, and stored again.
         """
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
-
-    def _describe(self) -> DescribedCollection:
-        with suppress(Gone):
-            if self._name and (answer := self._client.get_collection(self._name)).id == self._uuid:
-                return answer
-        for answer in self._client.collections():
-            if answer.id == self._uuid:
-                self._name = answer.name
-                return answer
-        raise Gone(f"collection {self._uuid} does not exist in Chroma")
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """Return for each vector the ``n`` nearest records. Raises ValueError if Chroma rejects the filter.
@@ -337,15 +320,27 @@ class ChromaIndex:
     def _query_columns(
         self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str
     ) -> Any:
-        with _explain_refusal(where):
-            lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
-            wanted = {"n_results": n, "where": where or None, "include": ["distances", *include]}
-            return self._client.post(self._uuid, "query", query_embeddings=lists, **wanted)
+        lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
+        wanted = ["distances", *include]
+        return self._ask("query", where or None, query_embeddings=lists, n_results=n, include=wanted)
 
     def _get(self, where: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
+        return self._ask("get", where, **wanted)
+
+    def _ask(self, verb: Verb, where: Mapping[str, Any] | None, **wanted: Any) -> Any:
+        """Send a request that reads records, and return Chroma's answer.
+
+        Raises NeedsHuman if the request exceeds a quota, and ValueError if Chroma rejects the filter.
+        """
         filtered = {} if where is None else {"where": dict(where)}
-        with _explain_refusal(where):
-            return self._client.post(self._uuid, "get", **filtered, **wanted)
+        try:
+            return self._client.post(self._uuid, verb, **filtered, **wanted)
+        except Refused as error:
+            if _QUOTA.search(str(error)):
+                raise _quota_of(error) from error
+            if error.kind != INVALID:
+                raise
+            raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
         answer = self._query_columns(vectors, n, where, "metadatas", "documents")

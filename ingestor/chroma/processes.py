@@ -55,6 +55,15 @@ def command(pid: int) -> str:
     return words.strip()
 
 
+def accepts(host: str, port: int, seconds: float) -> bool:
+    """Return whether a process accepts a connection at this address in time."""
+    try:
+        socket.create_connection((host, port), seconds).close()
+    except OSError:
+        return False
+    return True
+
+
 def free_port(host: str) -> int:
     """Return a port on which no process listens now."""
     with socket.socket() as probe:

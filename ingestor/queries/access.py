@@ -5,7 +5,6 @@ Modules that are slow to import are imported where they are used.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
+from ingestor.chroma.processes import accepts
 from ingestor.config.models import Config
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, local_address
 from ingestor.core.entries import Edition
@@ -127,18 +127,11 @@ def as_served(config: Config) -> Config:
     if isinstance(chroma, RemoteChroma):
         return config
     match files.read_note(lock_path(config)), files.read_note(chroma.path / LOCK):
-        case [pid, *_], [holder, host, port, secret] if pid == holder and _listens(host, int(port)):
-            here = {"host": host, "port": int(port), "token": SecretStr(secret)}
-            return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))
+        case [pid, *_], [holder, host, port, secret] if pid == holder:
+            if accepts(local_address(host), int(port), HEARTBEAT):
+                here = {"host": host, "port": int(port), "token": SecretStr(secret)}
+                return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))
     raise Locked(f"Chroma is not up: {who}, which runs it, is starting or stopping it; try again in a moment")
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((local_address(host), port), HEARTBEAT).close()
-    except OSError:
-        return False
-    return True
 
 
 def collection_of(config: Config, wanted: str | None) -> CollectionName:

@@ -93,7 +93,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if info.elsewhere is not None:
             for each in infos:
                 if each.elsewhere == info.elsewhere:
-                    collections.note(each.uuid, {HOME: pack(here(config))})
+                    collections.index(each.uuid).note({HOME: pack(here(config))})
             Requests(journal).arrange()
             return info
         if info.owner == "this ingestor":

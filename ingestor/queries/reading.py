@@ -146,7 +146,6 @@ class Searching:
         return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
 
     def _answer(self, question: Question) -> Answer:
-        from ingestor.chroma.filters import find_left_out
         from ingestor.lexical.check import words_of
         from ingestor.lexical.file import open_for_reading
         from ingestor.search.search import Searcher
@@ -159,14 +158,11 @@ class Searching:
             index = self._collections.edition(edition)
             if index is None:
                 raise access.no_collection(journal, str(question.collection))
-        if question.where:  # checked before the model is loaded, which takes time
-            profile = profile_of(edition.choices or {})
-            if left_out := find_left_out(question.where, profile):
-                raise BadRequest(f"where {left_out}")
+        parts, profile = self._parts, profile_of(edition.choices or {})
+        embed, count = parts.query_vectors, parts.tokens.counts
         with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:
-            parts = self._parts
-            embed, count = parts.query_vectors, parts.tokens.counts
-            return Searcher(index, words, embed, count, time.monotonic, self._reranker).answer(question)
+            searcher = Searcher(index, words, embed, count, time.monotonic, self._reranker, profile)
+            return searcher.answer(question)
 
 
 def suggest(collections: Collections, edition: Edition, number: int) -> tuple[str, ...]:

@@ -153,7 +153,8 @@ def _examine(
     except Torn as error:
         return Findings(broken=str(error))
     except Transient:
-        reason = collections.connection.revive()
+        server = collections.connection.server
+        reason = server.revive() if server else None
         if reason is None:
             raise
         return Findings(broken=f"Chroma can't read it: {reason}")

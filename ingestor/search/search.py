@@ -10,7 +10,9 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol
 
+from ingestor.chroma.filters import find_left_out
 from ingestor.core.listings import pages
+from ingestor.core.metadata_keys import Profile
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, rank_by_words
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
@@ -18,7 +20,7 @@ from ingestor.search import fusion
 from ingestor.search.fusion import Distinct, Ranked
 from ingestor.search.passages import Around, Count, cost, document_of, passages, within
 from ingestor.search.rerankers import Reranker, cache_scores, rerank
-from ingestor.search.values import MOST, Answer, Copy, Found, Mode, Question
+from ingestor.search.values import MOST, Answer, BadQuestion, Copy, Found, Mode, Question
 
 
 class Store(Protocol):
@@ -115,7 +117,8 @@ Order = list[tuple[RecordId, float]]
 class Searcher:
     """Searches one collection. ``embed``: returns a question's vectors. ``count``: counts tokens of texts.
 
-    ``clock``: returns seconds. ``reranker``: reorders the first hits.
+    ``clock``: returns seconds. ``reranker``: reorders the first hits. ``profile``: selects the metadata that
+    records have.
     """
 
     store: Store
@@ -124,13 +127,17 @@ class Searcher:
     count: Count
     clock: Callable[[], float]
     reranker: Reranker | None = None
+    profile: Profile = "full"
 
     def answer(self, question: Question) -> Answer:
-        """Answer a question. Raises ValueError if Chroma refuses the filter, and errors of Chroma and
-        embedder.
+        """Answer a question.
 
-        If a write disturbs each of AGAIN + 1 attempts, the last answer is returned.
+        Raises BadQuestion if the filter names a key that records never have, and ValueError if Chroma refuses
+        the filter. Also raises the errors of Chroma and of the embedder. If a write disturbs each of AGAIN
+        + 1 attempts, the last answer is returned.
         """
+        if left_out := find_left_out(question.where, self.profile):  # before the model is loaded
+            raise BadQuestion("where", f"where {left_out}")
         start = self.clock()
         vectors = cache(lambda: self.embed([question.query]))
         reranker = None if self.reranker is None else cache_scores(self.reranker)

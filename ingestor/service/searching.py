@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.chroma.filters import find_left_out
 from ingestor.core.entries import Edition
 from ingestor.core.errors import describe
 from ingestor.http_server.requests import RequestProblem, RequestRefused, json_response, read_object
@@ -134,12 +133,9 @@ def _answer_of(daemon: DaemonView, edition: Edition, question: Question) -> Answ
             )
         return vectors_of(embedding, texts, questions=True)
 
-    if question.where:
-        profile = profile_of(edition.choices or {})
-        if left_out := find_left_out(question.where, profile):
-            raise BadQuestion("where", f"where {left_out}")
+    profile, count, reranker = profile_of(edition.choices or {}), daemon.count_tokens, daemon.reranker()
     with words_of(daemon.lexical.connect(), edition.uuids) as words:
-        searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
+        searcher = Searcher(store, words, embed, count, time.monotonic, reranker, profile)
         return searcher.answer(replace(question, collection=edition.serves))
 
 

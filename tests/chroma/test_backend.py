@@ -172,7 +172,7 @@ def test_collection_is_loading_until_the_server_answered_for_it_once(backend: Co
     with stopped(backend):
         assert not backend.connection.is_loading(uuids, 0.2)
     os.kill(server_of(backend).pid, signal.SIGKILL)
-    assert backend.connection.revive() is not None
+    assert server_of(backend).revive() is not None
     with stopped(backend):
         assert backend.connection.is_loading(uuids, 0.2)
     assert not backend.connection.is_loading([str(UUID(int=0))], 60), "others tell that it is gone"
