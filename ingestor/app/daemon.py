@@ -129,6 +129,15 @@ class ConfigState:
     refused: str = ""
     restart_pending: bool = False
 
+    def refuse(self, error: Exception) -> None:
+        """Log why a changed config is not applied, with a traceback only if the error is unexpected."""
+        self.refused = str(error)
+        has_lines = isinstance(error, ConfigError)  # one for each mistake in the file
+        words = "changed config rejected, the previous config stays in force:%s%s"
+        trace = None if has_lines or isinstance(error, NeedsHuman) else error
+        about = event("config_refused", reason=self.refused)
+        log.error(words, "\n" if has_lines else " ", error, exc_info=trace, extra=about)
+
 
 class Reloader:
     """Reloads a config file that was changed. If it has errors, it is refused, and the old config stays in
@@ -158,9 +167,7 @@ class Reloader:
         try:
             config = load(self._path, self._env)
         except ConfigError as error:
-            about = event("config_refused", reason=str(error))
-            log.error("changed config rejected, the previous config stays in force:\n%s", error, extra=about)
-            self.state.refused = str(error)
+            self.state.refuse(error)
             return None
         self.state.refused = ""
         fixed = keys_needing_restart(self._config, config)
@@ -307,8 +314,7 @@ class Loop:
         try:
             fresh = self.running.with_config(config)
         except Exception as error:  # noqa: BLE001 - of plugins, too
-            _log_refused(error)
-            self.config_state.refused = str(error)
+            self.config_state.refuse(error)
             return
         self._previous = self._previous or self.running
         self.running, self._outdated = fresh, True
@@ -327,8 +333,7 @@ class Loop:
         except Exception as error:
             if self._previous is None:
                 raise
-            _log_refused(error)
-            self.config_state.refused = str(error)
+            self.config_state.refuse(error)
             self.running, self._previous = self._previous, None
             run_status.keep_config(self.running.parts.config, self.now())
             self.running.configure(watch=watch)
@@ -507,13 +512,3 @@ class Loop:
         if before.waiting and not now.waiting:
             return_freed_memory()
         self.shown = now  # last, so that a failed write is repeated
-
-
-def _log_refused(error: Exception) -> None:
-    """Log why a changed config is not applied, with a traceback only if the error is unexpected."""
-    about, trace = (
-        event("config_refused", reason=str(error)),
-        None if isinstance(error, NeedsHuman) else error,
-    )
-    words = "changed config rejected, the previous config stays in force: %s"
-    log.error(words, error, exc_info=trace, extra=about)

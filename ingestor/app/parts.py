@@ -52,7 +52,15 @@ from ingestor.ports import (
     Structured,
     Vocabulary,
 )
-from ingestor.rechunk.policy import NotReproducible, as_chosen, choices_of, parsers_of
+from ingestor.rechunk.policy import (
+    CollectionSituation,
+    NotReproducible,
+    as_chosen,
+    choices_of,
+    model_prices,
+    parsers_of,
+)
+from ingestor.rechunk.swap import situation
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
@@ -238,6 +246,11 @@ class Parts:
     def choices_for(self, serves: CollectionName) -> Choices:
         """Return the config's choices for a collection. ``serves``: the name that readers use."""
         return choices_of(self.config, serves, self.embedder_recipe, detect.rules())
+
+    def situation(self, journal: Journal, serves: CollectionName) -> CollectionSituation:
+        """Return the state of a collection in the journal, together with the config's choices. Only reads."""
+        prices, others = model_prices(self.config, serves), self.embedder_choice.other_recipes
+        return situation(journal, serves, self.choices_for(serves), prices, others)
 
     def by(self, choices: Choices | None) -> "Parts | None":
         """Return the parts for choices that the journal stored.

@@ -43,8 +43,8 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import prepare
 from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import EditionSetup, model_prices
-from ingestor.rechunk.swap import Swaps, situation
+from ingestor.rechunk.policy import EditionSetup
+from ingestor.rechunk.swap import Swaps
 from ingestor.state import files, run_status
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
@@ -140,16 +140,7 @@ class Running:
         config = self.parts.config
         # before ``situation`` reads approvals: they are stored under the old names of renamed sources
         settle_names(config, self.journal, self.memory, self.parts.choices_for)
-        now = [
-            situation(
-                self.journal,
-                serves,
-                self.parts.choices_for(serves),
-                model_prices(config, serves),
-                self.parts.embedder_choice.other_recipes,
-            )
-            for serves in config.collections
-        ]
+        now = [self.parts.situation(self.journal, serves) for serves in config.collections]
         max_loss = {source.name: source.max_loss for source in config.sources}
         setups = self.swaps.arrange(now, config.rechunk, max_loss)
         for name in self.roots.keys() - max_loss.keys():

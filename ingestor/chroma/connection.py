@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from ingestor.chroma.client import Client, Place, Unanswered
@@ -90,7 +89,16 @@ def connect_to_chroma(
         elif isinstance(chroma, Supervised) and (serve or attach):
             address = f"http://{chroma.host}:{chroma.port}"
         if not isinstance(chroma, RemoteChroma) and not attach:
-            server = _supervise(chroma, log_path, stack, serve=serve)
+            if isinstance(chroma, Supervised):
+                host, port = (chroma.host, chroma.port) if serve else (LOCAL, 0)
+                rights, names = chroma.rights, chroma.hosts
+                server = ChromaServer(chroma.path, host, port, log_path, tokens=rights, names=names)
+            else:
+                server = ChromaServer(chroma.path, LOCAL, 0, log_path)
+            stack.callback(server.stop)
+            server.start_patiently()
+            level = logging.WARNING if serve and "without" in server.level else logging.DEBUG
+            log.log(level, "Chroma's port: %s", server.level, extra=event("listening", guard=server.level))
 
         def connect(timeout: float) -> Client:
             if server is not None:
@@ -100,21 +108,6 @@ def connect_to_chroma(
         client = stack.enter_context(connect(PATIENCE))
         readers = stack.enter_context(connect(PROMPT)) if serve else client
         yield ChromaConnection(client, readers, connect, address, server)
-
-
-def _supervise(chroma: Chroma, log_path: Path, stack: ExitStack, *, serve: bool) -> ChromaServer:
-    """Start our server, and stop it when the stack is closed."""
-    assert not isinstance(chroma, RemoteChroma)
-    host, port, rights = LOCAL, 0, dict[str, Any]()
-    if isinstance(chroma, Supervised):
-        rights = {"tokens": chroma.rights, "names": chroma.hosts}
-        host, port = (chroma.host, chroma.port) if serve else (LOCAL, 0)
-    server = ChromaServer(chroma.path, host, port, log_path, **rights)
-    stack.callback(server.stop)
-    server.start_patiently()
-    level = logging.WARNING if serve and "without" in server.level else logging.DEBUG
-    log.log(level, "Chroma's port: %s", server.level, extra=event("listening", guard=server.level))
-    return server
 
 
 def _client_of(chroma: Chroma, timeout: float, patience: float) -> Client:

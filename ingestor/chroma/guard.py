@@ -12,7 +12,7 @@ import re
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from math import inf
 from time import monotonic
 
@@ -67,21 +67,13 @@ class CollectionLoading:
             loaded = False
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    loaded = await self._answers(path)
+                    reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                    with closing(writer):  # counting the records makes Chroma load them
+                        count = b"GET %b/count HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+                        writer.write(count % path)
+                        loaded = b" 200 " in (await reader.read()).partition(b"\r\n")[0]
         if not loaded:  # there is no such collection, or Chroma cannot load it: the next request tries again
             del self._loads[path]
-
-    async def _answers(self, path: bytes) -> bool:
-        """Request the number of records of a collection, which makes Chroma load it.
-
-        Return whether Chroma answers.
-        """
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        try:
-            writer.write(b"GET %b/count HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path)
-            return b" 200 " in (await reader.read()).partition(b"\r\n")[0]
-        finally:
-            writer.close()
 
 
 _CONNECTIONS = 2_000  # connections of clients at the same time

@@ -16,8 +16,7 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
 from ingestor.queries.status import undone
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import Change, metadata_change, model_prices
-from ingestor.rechunk.swap import situation
+from ingestor.rechunk.policy import Change, metadata_change
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal, sources_of
 from ingestor.state.reports import Reports
@@ -65,9 +64,7 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
     """Return for each collection of the config the effect that the config would have on it."""
     effects, settings = list[Outlook](), parts.config.rechunk
     for serves in parts.config.collections:
-        wanted = parts.choices_for(serves)
-        prices, others = model_prices(parts.config, serves), parts.embedder_choice.other_recipes
-        now = situation(journal, serves, wanted, prices, others)
+        wanted, now = parts.choices_for(serves), parts.situation(journal, serves)
         decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
         written = policy.editions_of(now, decision)[-1]
         described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None
