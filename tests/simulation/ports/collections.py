@@ -89,8 +89,7 @@ class CrashingIndex:
 class Shelves:
     """The backend: collections that outlive the process."""
 
-    address = guard = ""  # nobody else is served
-    restarts = 0
+    address, server, restarts = "", None, 0  # nobody else is served
 
     chaos: Chaos
     serial: Iterator[int] = field(default_factory=count)
