@@ -6,7 +6,7 @@ secrets stay in the daemon.
 
 import socket
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from ingestor.app.handover import origin
-from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
@@ -64,8 +63,7 @@ from ingestor.rechunk.swap import situation
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
-from ingestor.state.editions import Editions, uuids_of
-from ingestor.state.files import chroma_log_path
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
@@ -285,14 +283,6 @@ class Parts:
             url = f"{http.url}/embed/{self.embedder_recipe}"
             reader = ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
-
-    def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
-        """Open Chroma.
-
-        ``serve``: whether our server, if there is one, also serves clients other than this process.
-        """
-        owner = Ownership(journal.owner, lambda: uuids_of(journal))
-        return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
     def sources(
         self,
