@@ -159,9 +159,13 @@ class ChosenEmbedder:
 
 
 class Models:
-    """The embedders and the reranker of a process. Each is loaded once, at its first use."""
+    """The embedders and the reranker of a process. Each is loaded once, at its first use.
 
-    def __init__(self) -> None:
+    ``patient``: whether a question waits long for the reranker (see scores_of).
+    """
+
+    def __init__(self, *, patient: bool = False) -> None:
+        self._patient = patient
         self._embedders: list[ChosenEmbedder] = []
         self._reranker: tuple[Rerank | None, Reranker | None] = None, None
 
@@ -184,7 +188,9 @@ class Models:
         """Return the reranker with these options, and drop one with other options; None if there are no
         options."""
         if options != self._reranker[0]:
-            made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
+            made = (
+                None if options is None else Reranker(scores_of(options, patient=self._patient), options.hits)
+            )
             self._reranker = options, made
         return self._reranker[1]
 
@@ -229,7 +235,7 @@ class Parts:
 
     @property
     def reranker(self) -> Reranker | None:
-        """Return the reranker of the service port; None if the config names none."""
+        """Return the reranker of searches; None if the config names none."""
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
