@@ -63,6 +63,7 @@ EXCUSED = {
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
     "ingestor.engine.workers": "the workers, their inbox, and a Condition: work waits for its turn",
+    "ingestor.engine.flight": "a Lock: workers add the sums of their documents to one total",
     "ingestor.engine.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.sandbox.turns": "a Condition: work for readers goes before that of a rebuild",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",

@@ -6,7 +6,7 @@ secrets stay in the daemon.
 
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from ingestor.app.handover import origin
+from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
@@ -63,7 +64,8 @@ from ingestor.rechunk.swap import situation
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, uuids_of
+from ingestor.state.files import chroma_log_path
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
@@ -159,13 +161,9 @@ class ChosenEmbedder:
 
 
 class Models:
-    """The embedders and the reranker of a process. Each is loaded once, at its first use.
+    """The embedders and the reranker of a process. Each is loaded once, at its first use."""
 
-    ``patient``: whether a question waits long for the reranker (see scores_of).
-    """
-
-    def __init__(self, *, patient: bool = False) -> None:
-        self._patient = patient
+    def __init__(self) -> None:
         self._embedders: list[ChosenEmbedder] = []
         self._reranker: tuple[Rerank | None, Reranker | None] = None, None
 
@@ -188,9 +186,7 @@ class Models:
         """Return the reranker with these options, and drop one with other options; None if there are no
         options."""
         if options != self._reranker[0]:
-            made = (
-                None if options is None else Reranker(scores_of(options, patient=self._patient), options.hits)
-            )
+            made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
             self._reranker = options, made
         return self._reranker[1]
 
@@ -235,7 +231,7 @@ class Parts:
 
     @property
     def reranker(self) -> Reranker | None:
-        """Return the reranker of searches; None if the config names none."""
+        """Return the reranker of the service port; None if the config names none."""
         return self.models.reranker(self.config.search.rerank)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
@@ -289,6 +285,14 @@ class Parts:
             url = f"{http.url}/embed/{self.embedder_recipe}"
             reader = ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
+
+    def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
+        """Open Chroma.
+
+        ``serve``: whether our server, if there is one, also serves clients other than this process.
+        """
+        owner = Ownership(journal.owner, lambda: uuids_of(journal))
+        return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
     def sources(
         self,

@@ -23,7 +23,7 @@ from ingestor.app.parts import (
     tools_of,
     tools_setup,
 )
-from ingestor.chroma.backend import Collections, Ownership, open_collections
+from ingestor.chroma.backend import Collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
@@ -47,7 +47,7 @@ from ingestor.rechunk.policy import EditionSetup
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import files, run_status
 from ingestor.state.cache import Parses, VectorCache
-from ingestor.state.editions import Editions, uuids_of
+from ingestor.state.editions import Editions
 from ingestor.state.files import (
     EVALUATION,
     cache_path,
@@ -64,11 +64,6 @@ from ingestor.text.tokens import Tokens
 log = logging.getLogger("ingestor")
 
 Store = AbstractContextManager[Collections]
-
-
-def _open_store(config: Config, journal: Journal, serve: bool) -> Store:
-    owner = Ownership(journal.owner, lambda: uuids_of(journal))
-    return open_collections(config.chroma, owner, chroma_log_path(config), serve=serve)
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,9 @@ class Ports:
     cache: Callable[[Path, int], VectorCache] = VectorCache
     memory: Callable[[VectorCache], Parses] = Parses
     words: Callable[[Path], LexicalFile] = LexicalFile
-    store: Callable[[Config, Journal, bool], Store] = _open_store
+    store: Callable[[Parts, Journal, bool], Store] = lambda parts, journal, serve: parts.collections(
+        journal, serve=serve
+    )
     pool: Callable[[int], Pool] = Pool
     ahead: int = AHEAD
 
@@ -213,17 +210,12 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
     Raises Locked (a NeedsHuman) if another process holds a lock. Raises NeedsHuman if the state, Chroma or
     the embedder cannot be used, and Transient if Chroma does not start.
     """
-    files.make(config.state, _is_ours(config))
-    if full := files.full_disk(config.state):
-        raise NeedsHuman(full)
     with ExitStack() as stack:
-        stack.enter_context(hold(lock_path(config)))  # first: the lock keeps a second writer off Chroma
-        run_status.keep_config(config, ports.clock())  # in force, for commands
-        journal = stack.enter_context(ports.journal(journal_path(config)))
-        cache = stack.enter_context(closing(ports.cache(cache_path(config), config.cache_size)))
+        # first: the lock of the state keeps a second writer off Chroma
+        journal, cache = stack.enter_context(_state(config, ports))
         parts, memory = Parts(config, embedder_recipes_of(journal)), ports.memory(cache)
         models = dict[EditionName, Model]()
-        collections = retry_until_free(lambda: stack.enter_context(ports.store(config, journal, serve)))
+        collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, journal, serve)))
         assert parts.embedder_recipe  # raises if the model is missing, before a worker or a source starts
         pool, embedding, answers, fleet = stack.enter_context(_preparation(parts, cache, ports))
         words = stack.enter_context(closing(ports.words(lexical_path(config))))
@@ -262,6 +254,24 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
             models=models,
             fleet=fleet,
         )
+
+
+@contextmanager
+def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]]:
+    """Lock the state folder, and open the journal and the cache in it.
+
+    The config in force is stored, too, for commands. Raises NeedsHuman if the disk is full.
+    """
+    files.make(config.state, _is_ours(config))
+    if full := files.full_disk(config.state):
+        raise NeedsHuman(full)
+    with hold(lock_path(config)):
+        run_status.keep_config(config, ports.clock())
+        with (
+            ports.journal(journal_path(config)) as journal,
+            closing(ports.cache(cache_path(config), config.cache_size)) as cache,
+        ):
+            yield journal, cache
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.folder import REMEDY, ROOM, is_damage, is_full
+from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import longest_wait, retry_after
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
@@ -176,14 +176,10 @@ class Client:
     def require_room(self) -> None:
         """Raise Transient if the disk with Chroma's data folder is nearly full.
 
-        So Chroma never meets a full disk. After a failed write Chroma 1.5.9 soon answers no request until it
-        is restarted, and may leave a damaged segment. Do nothing if the folder is unknown.
+        Do nothing if the folder is unknown.
         """
-        if self._folder is not None and is_full(self._folder):
-            raise Transient(
-                f"the disk of {self._folder} has less than {ROOM / 1e6:.0f} MB left, so no record is "
-                "written: free some space, or move the folder `chroma.path` to a larger disk"
-            )
+        if self._folder is not None:
+            require_room(self._folder)
 
     @cached_property
     def most_written(self) -> int | None:

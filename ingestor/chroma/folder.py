@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from ingestor.chroma import processes
-from ingestor.ports import NeedsHuman
+from ingestor.ports import NeedsHuman, Transient
 from ingestor.state import files
 from ingestor.state.files import Lock, hold
 
@@ -110,6 +110,19 @@ def is_full(path: Path) -> bool:
         return shutil.disk_usage(path).free < ROOM
     except OSError:
         return False
+
+
+def require_room(path: Path) -> None:
+    """Raise Transient if the disk is nearly full, so that Chroma never meets a full disk.
+
+    After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a damaged
+    segment.
+    """
+    if is_full(path):
+        raise Transient(
+            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so no record is written: free some "
+            "space, or move the folder `chroma.path` to a larger disk"
+        )
 
 
 def sweep(path: Path) -> list[Path]:

@@ -123,22 +123,26 @@ class ChromaServer:
     def _examine(self) -> Observation:
         """Return an observation of the server, which includes a heartbeat."""
         if self._process is None:
-            return self.observe()
+            return Observation(time.monotonic())
         if self._lock is not None and self._lock.is_lost:
-            return self.observe(fault=f"the folder {self.path} was removed, moved or replaced")
+            return Observation(
+                time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced"
+            )
         if self._process.poll() is None and self._answers():
             return self.observe(answers=True)
         with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
-            return self.observe(fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}")
+            return Observation(
+                time.monotonic(), fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}"
+            )
         return self.observe()
 
-    def observe(self, *, answers: bool = False, fault: str = "") -> Observation:
+    def observe(self, *, answers: bool = False) -> Observation:
         """Return an observation of the server without a heartbeat.
 
-        ``answers``: whether the server has just answered a request. ``fault``: see Observation.
+        ``answers``: whether the server has just answered a request.
         """
         spent = processor_seconds(self.pid) if self.pid else None
-        return Observation(time.monotonic(), spent, answers, fault)
+        return Observation(time.monotonic(), spent, answers)
 
     def _truncate_log(self) -> None:
         """Truncate the file of Chroma's log if it is too large."""

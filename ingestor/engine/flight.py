@@ -11,9 +11,10 @@ The work on a document continues in pipeline/prepare.py.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import reduce
 from itertools import accumulate
-
-import numpy as np
+from operator import add
+from threading import Lock
 
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.errors import Stopped, has_passed, longest_wait
@@ -199,13 +200,17 @@ class Flight:
     """All documents in flight, and the documents whose earlier attempts are remembered, by row of the
     journal.
 
-    ``queues``: by edition, the prepared documents that wait to be written. They could be found among all
-    documents, too, but the cost of a step must not grow with the number of documents.
+    ``queues``: by edition, the prepared documents that wait to be written. These queues could be computed
+    from all documents, and so could the totals of sums. But the cost of a step must not grow with the number
+    of documents.
     """
 
     def __init__(self) -> None:
         self._records: dict[int, InFlight] = {}
         self.queues: dict[EditionName, Queue] = {}
+        # by edition and statistic: the number of documents with sums, and the total of their sums
+        self._totals: dict[tuple[EditionName, str | None], tuple[int, Sums]] = {}
+        self._counting = Lock()
 
     def documents(self, *phases: Phase) -> list[InFlight]:
         """Return the documents that are in one of these phases; all documents in flight if no phase is given.
@@ -280,7 +285,9 @@ class Flight:
             return
         document.move(Phase.IDLE)
         self._leave(document)
-        document.sums = None
+        if document.sums is not None:
+            with self._counting:
+                self._count(document, None)
         if document.attempts == Attempts():
             self._records.pop(document.entry.row, None)
         elif len(self._records) > _REMEMBERED:
@@ -308,17 +315,29 @@ class Flight:
         entry, statistic = document.entry, document.statistic
         assert statistic is not None
         settled = entry.sums if entry.statistic == statistic else None
-        total = journal.total(entry.collection, statistic)
-        if own is not None and settled is None:
-            document.sums = own
-        same = (
-            each for each in list(self._records.values())
-            if (each.entry.collection, each.statistic) == (entry.collection, statistic)
-        )  # fmt: skip
-        read = [total, None if settled is None else -settled]  # the total contains this document
-        read += [each.sums for each in same if each.entry.row != entry.row]
+        stored = journal.total(entry.collection, statistic)
+        with self._counting:
+            if own is not None and settled is None:
+                self._count(document, own)
+            number, total = self._totals.get((entry.collection, statistic), (0, None))
+            counted = document.sums
+        read = [stored, None if settled is None else -settled]  # what is stored contains this document
+        if number > (counted is not None):
+            read += [total, None if counted is None else -counted]
         known = [sums for sums in read if sums is not None]
-        return np.sum(known, axis=0) if known else None
+        return reduce(add, known) if known else None
+
+    def _count(self, document: InFlight, sums: Sums | None) -> None:
+        """Count the sums of a document in flight in place of those that were counted before."""
+        key = document.entry.collection, document.statistic
+        number, total = self._totals.pop(key, (0, None))
+        if total is not None and document.sums is not None:
+            number, total = number - 1, total - document.sums
+        if sums is not None:
+            number, total = number + 1, sums if total is None else total + sums
+        if total is not None and number:
+            self._totals[key] = number, total
+        document.sums = sums
 
 
 def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:

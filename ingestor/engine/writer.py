@@ -348,21 +348,19 @@ def write(
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
     patches = ((id_, _pad(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches)
     deletes = (id_ for prepared in batch for id_ in prepared.deletes)
+    replaces = any(prepared.added < len(prepared.records) for prepared in batch)
     requests = [
-        *(partial(index.upsert, some) for some in pages(records, SLICE)),
+        *(partial(_upsert, index, some, replaces=replaces) for some in pages(records, SLICE)),
         *(partial(index.patch, some) for some in pages(patches, SLICE)),
         *(partial(index.drop, some) for some in pages(deletes, SLICE)),
     ]
-    replaces = any(prepared.added < len(prepared.records) for prepared in batch)
-    # not counted as requests: a record that is written again is the same for a backup
-    checks = [partial(_write_missed, index, some) for some in pages(records, SLICE) if replaces]
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
     renewal = None
     if intents and requests:
         renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
     else:  # Chroma does not change, and keeps its generation
         journal.intend(intents)
-    for request in (*requests, *checks):
+    for request in requests:
         request()
         yield
     if renewal is not None and len(requests) > 1:
@@ -370,13 +368,14 @@ def write(
     journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
 
 
-def _write_missed(index: Index, records: Sequence[Record]) -> None:
-    """Write those records again that search does not find by their own vectors.
+def _upsert(index: Index, records: Sequence[Record], *, replaces: bool) -> None:
+    """Write records. Write those again that search then does not find by their own vectors.
 
     Chroma's graph reaches some records only from a similar one. If the same write replaces that one, search
-    misses them until they are written again.
+    misses them until they are written again. ``replaces``: whether any of the records may exist already.
     """
-    if missed := {*unreachable(index, records)}:
+    index.upsert(records)
+    if replaces and (missed := {*unreachable(index, records)}):
         index.upsert([record for record in records if record.id in missed])
 
 

@@ -154,7 +154,7 @@ class Tools:
     ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
     model knows every token. ``text_budget``: a context in which a document of this length is chunked;
     entering it may wait. ``expect``: called before a document that needs vectors is parsed, so that the model
-    is loaded meanwhile.
+    is loaded meanwhile. ``collective``: the chunker if its cuts depend on the whole collection, else None.
     """
 
     reader: Reader
@@ -174,12 +174,11 @@ class Tools:
     text_budget: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
+    collective: Collective | None = field(init=False, repr=False, compare=False)
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
 
-    @property
-    def collective(self) -> Collective | None:
-        """Return the chunker if its cuts depend on the whole collection, else None."""
-        return self.chunker if isinstance(self.chunker, Collective) else None
+    def __post_init__(self) -> None:  # here, since it takes long for a question about each document
+        object.__setattr__(self, "collective", self.chunker if isinstance(self.chunker, Collective) else None)
 
     def recipe(self, parser: str) -> str:
         """Return the fingerprint of everything that decides the records of a document read by this parser.

@@ -36,6 +36,7 @@ from ingestor.units import quantity
 if TYPE_CHECKING:
     from ingestor.app.parts import Parts
     from ingestor.chroma.backend import Collections
+    from ingestor.search.rerankers import Reranker
 
 UNDECODED = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
 SUGGESTED_FROM = 300  # records whose headings may be suggested as questions
@@ -132,10 +133,17 @@ class Searching:
 
     @cached_property
     def _parts(self) -> Parts:
-        from ingestor.app.parts import Models, Parts, embedder_recipes_of
+        from ingestor.app.parts import Parts, embedder_recipes_of
 
         with journal_of(self.config) as journal:
-            return Parts(self.config, embedder_recipes_of(journal), models=Models(patient=True))
+            return Parts(self.config, embedder_recipes_of(journal))
+
+    @cached_property
+    def _reranker(self) -> Reranker | None:
+        from ingestor.search.rerankers import Reranker, scores_of
+
+        options = self.config.search.rerank
+        return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
 
     def _answer(self, question: Question) -> Answer:
         from ingestor.lexical.check import words_of
@@ -153,7 +161,7 @@ class Searching:
         parts, profile = self._parts, profile_of(edition.choices or {})
         embed, count = parts.query_vectors, parts.tokens.counts
         with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:
-            searcher = Searcher(index, words, embed, count, time.monotonic, parts.reranker, profile)
+            searcher = Searcher(index, words, embed, count, time.monotonic, self._reranker, profile)
             return searcher.answer(question)
 
 

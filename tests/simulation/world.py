@@ -181,7 +181,7 @@ class World:
             cache=lambda path, size: Forgetful(path, size, self.chaos),
             memory=lambda cache: Remembered(cache, self.chaos),
             words=lambda path: CrashingFile(path, self.chaos),
-            store=lambda config, journal, serve: nullcontext(self.shelves),  # type: ignore[arg-type]
+            store=lambda parts, journal, serve: nullcontext(self.shelves),  # type: ignore[arg-type]
             pool=lambda workers: (
                 Stepwise(self.paces, self.chaos, self.files)
                 if self.stepwise
