@@ -341,10 +341,15 @@ class EditionStore:
         self._names_match = True
 
     def names(self) -> set[str]:
-        """Return the names of all collections in Chroma, whoever owns them; an empty set if Chroma cannot be
-        reached."""
-        with suppress(Transient):
+        """Return the names of all collections in Chroma, whoever owns them; an empty set after any error.
+
+        They serve to avoid a name that is taken. A caller that gets one nevertheless learns so at the first
+        write.
+        """
+        try:
             return set(self._chroma.names().values())
+        except Exception as error:  # noqa: BLE001 - must not end the program while a config is applied
+            log.debug("names in Chroma are unknown: %s", error, extra=event("chroma_down", reason=str(error)))
         return set()
 
     def serves(self, name: EditionName) -> str:

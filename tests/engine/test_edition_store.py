@@ -2,9 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +17,7 @@ from ingestor.core.entries import ChromaName, Edition, EditionName, Role
 from ingestor.engine.edition_store import EditionIndex, EditionStore, rename_to_roles
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint
-from ingestor.ports import Torn, Transient
+from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.chroma.laws import IndexLaws, record
@@ -106,6 +109,14 @@ def test_shard_that_crashes_the_server_is_blamed_alone(tmp_path: Path) -> None:
 
 
 # --- names --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [Transient("away"), NeedsHuman("not Chroma"), RuntimeError("unexpected")])
+def test_names_after_an_error_are_unknown(tmp_path: Path, error: Exception) -> None:
+    server: Any = SimpleNamespace(names=Mock(side_effect=error))
+    with closing(Journal(tmp_path / "journal.sqlite3")) as journal:
+        assert EditionStore(journal, server, upkeep_in(tmp_path), Mock()).names() == set()
+
 
 C = CollectionName("docs")
 

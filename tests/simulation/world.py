@@ -20,7 +20,7 @@ from ingestor.config.workers import Workers
 from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.core.errors import LONGEST
 from ingestor.core.metadata_keys import Profile
-from ingestor.engine import flight
+from ingestor.engine import flight, writer
 from ingestor.engine.flight import BEING_WRITTEN, InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
@@ -53,7 +53,7 @@ DOCS, NOTES = CollectionName("docs"), CollectionName("notes")
 MORE_ROOT = "/more"
 GRACE = 200.0  # seconds
 LINGER = 0.5  # seconds that a prepared document may wait for others
-MOST_STEPS = 20  # of the program, and one for each document, in which one that is due is not begun
+MOST_STEPS = 20  # of the program, and one for each slice of a document, in which one that is due is not begun
 _NUMBERS = count(1)  # of worlds
 
 
@@ -313,7 +313,8 @@ class World:
             readers.ask(self)
 
     def _rest(self) -> None:
-        self.disturbed = False
+        # a torn collection that nobody has used yet is rebuilt later
+        self.disturbed = any(index.torn for index, _ in self.shelves.collections.values())
         for files in self.places.values():
             listed = files.wanted[Editions(self.journal).live(self.serves(files)).name]
             now = {key: str(version) for key, version in files.versions.items()}
@@ -380,7 +381,8 @@ class World:
         ready = [feed for feed in engine._ready() if feed.edition not in later]
         due = engine.backlog.due(ready, self.now, 1000, engine.flight.rows()) if stepped else ()
         self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
-        most = MOST_STEPS + sum(len(files.contents) for files in self.places.values())
+        texts = [text for files in self.places.values() for text in files.contents.values()]
+        most = MOST_STEPS + sum(1 + (text.count("\n") + 1) // writer.SLICE for text in texts)
         hold(BEGUN, [row for row, steps in self.due.items() if steps > most])
 
     def _batch(self, edition: EditionName) -> int:
