@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.folder import REMEDY, is_damage, require_room
+from ingestor.chroma.folder import REMEDY, ROOM, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import longest_wait, retry_after
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
@@ -173,13 +173,13 @@ class Client:
             return isinstance(error, httpx.TimeoutException)
         return False
 
-    def require_room(self) -> None:
-        """Raise Transient if the disk with Chroma's data folder is nearly full.
+    def require_room(self, room: int = ROOM) -> None:
+        """Raise Transient if the disk with Chroma's data folder has less than ``room`` bytes.
 
         Do nothing if the folder is unknown.
         """
         if self._folder is not None:
-            require_room(self._folder)
+            require_room(self._folder, room)
 
     @cached_property
     def most_written(self) -> int | None:

@@ -22,6 +22,7 @@ DATABASE = "chroma.sqlite3"
 _CHILDREN = ("chroma/child.py",)  # in the command line of our servers
 LOCK = "ingestor.lock"
 ROOM = 50_000_000  # free bytes below which no records are added
+LEAST_ROOM = 5_000_000  # free bytes below which nothing is written: deletions need some, and free more
 
 # Chroma's tables of collections and their segments: a few rows each.
 _OF_COLLECTIONS = ("databases", "collections", "collection_metadata", "segments", "segment_metadata")
@@ -104,23 +105,23 @@ def is_damage(text: str) -> bool:
     return any(symptom in text for symptom in _DAMAGED)
 
 
-def is_full(path: Path) -> bool:
-    """Return whether the disk with this folder is nearly full; False if that cannot be found out."""
+def is_full(path: Path, room: int = ROOM) -> bool:
+    """Return whether the disk with this folder has less than ``room`` bytes; False if that is unknown."""
     try:
-        return shutil.disk_usage(path).free < ROOM
+        return shutil.disk_usage(path).free < room
     except OSError:
         return False
 
 
-def require_room(path: Path) -> None:
-    """Raise Transient if the disk is nearly full, so that Chroma never meets a full disk.
+def require_room(path: Path, room: int = ROOM) -> None:
+    """Raise Transient if the disk has less than ``room`` bytes, so that Chroma never meets a full disk.
 
     After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a damaged
     segment.
     """
-    if is_full(path):
+    if is_full(path, room):
         raise Transient(
-            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so no record is written: free some "
+            f"the disk of {path} has less than {room / 1e6:.0f} MB left, so no record is written: free some "
             "space, or move the folder `chroma.path` to a larger disk"
         )
 

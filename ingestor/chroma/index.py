@@ -24,6 +24,7 @@ from uuid import UUID
 import orjson
 
 from ingestor.chroma.client import INVALID, Client, Refused, Verb
+from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
@@ -239,7 +240,10 @@ class ChromaIndex:
         """Add facts to the metadata of the collection itself.
 
         Chroma replaces all metadata at once. So the keys of other programs are read first, and stored again.
+        Every write of records begins with this call, so here the disk is checked. Raises Transient if it is
+        full.
         """
+        self._client.require_room(LEAST_ROOM)
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:

@@ -399,7 +399,7 @@ def test_chroma_replaced_under_a_running_daemon_is_compared(twelve: Project, ask
         wait(lambda: twelve.settled(16))
         chroma.rename(twelve.folder / "chroma-aside")
         kept.rename(chroma)
-        wait(lambda: "rewriting" in daemon.said())
+        wait(lambda: "to be rewritten" in daemon.said())
         wait(lambda: twelve.settled(16))
         daemon.stop()
     assert ask("verify").code == 0
