@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.folder import REMEDY, ROOM, is_damage, require_room
+from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import longest_wait, retry_after
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
@@ -173,8 +173,8 @@ class Client:
             return isinstance(error, httpx.TimeoutException)
         return False
 
-    def require_room(self, room: int = ROOM) -> None:
-        """Raise Transient if the disk with Chroma's data folder has less than ``room`` bytes.
+    def require_room(self, room: int | None = None) -> None:
+        """Raise Transient if the disk with Chroma's data folder has less than ``room`` bytes (50 MB).
 
         Do nothing if the folder is unknown.
         """

@@ -131,7 +131,9 @@ def keep(
         searching = settings(
             searching, max_examples=200, phases=[Phase.generate], derandomize=True, database=None
         )
-    for _ in range(12):  # a few random histories may change no statistic so far that a document is due
+    else:
+        searching = settings(searching, derandomize=False)  # else each round plays the same histories
+    for _ in range(30):  # a few random histories may change no statistic so far that a document is due
         run_state_machine_as_test(partial(Keeper, chunker, visits, widened, read, joins), settings=searching)
         if visits:
             break
