@@ -2,8 +2,9 @@
 
 The journal knows which documents are due. A record (``InFlight``) is created when the engine begins a
 document, and is deleted when the document lands. A document lands when its work ends: it is settled, or due
-again. All other facts about documents in flight are computed from the records. The engine's thread owns them;
-only the worker that prepares a document moves it between PREPARING and WAITING.
+again. Other facts are computed from the records, except queues and totals, which each step needs. The
+engine's thread owns the records. Only the worker that prepares a document moves it between PREPARING and
+WAITING, and adds its sums to the total.
 
 The work on a document continues in pipeline/prepare.py.
 """

@@ -202,7 +202,10 @@ NEVER = DEEP + 1
 
 @dataclass
 class Hiding(MemoryIndex):
-    """``depths``: of a record, the fewest neighbours among which it is found."""
+    """An index that hides records from searches.
+
+    ``depths``: by record, the fewest neighbours among which it is found.
+    """
 
     depths: Mapping[RecordId, int] = field(default_factory=dict)
     looked_up: list[RecordId] = field(default_factory=list)

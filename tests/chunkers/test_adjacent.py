@@ -123,7 +123,10 @@ def test_each_sentence_is_seen_with_its_neighbours() -> None:
 
 
 def rehearsed(said: str, **options: object) -> list[str]:
-    """``said``: the words of each sentence, as letters; a chunk is shown in the same way."""
+    """Return the chunks of sentences whose words are single letters.
+
+    ``said``: the letters of each sentence, separated by spaces. The chunks are returned in the same form.
+    """
     text = " ".join(" ".join(sentence.upper()) + " It." for sentence in said.split())
     bare = {"initial": 0.5, "appending": 0.5, "merging": 0.5, "min_tokens": None}
     chosen = adjacent.DoublePassOptions.model_validate({**bare, **options})

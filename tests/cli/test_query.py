@@ -106,7 +106,7 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
     ],
 )
 def test_excerpt_joins_paragraphs_and_keeps_lines(text: str, width: int, shown: list[str] | None) -> None:
-    """``shown``: None for a table that is too wide, which stays as it is."""
+    """Excerpts fit a width. ``shown``: None for a table that is too wide, which stays as it is."""
     assert excerpt(text, width) == (text.splitlines() if shown is None else shown)
 
 

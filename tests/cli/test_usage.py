@@ -1,4 +1,4 @@
-"""What commands do before they read the config, what they import, and how they name themselves."""
+"""Commands before they read the config, their imports, and the names by which they mention themselves."""
 
 import shlex
 import subprocess

@@ -28,7 +28,7 @@ LONG_AGO = "Sat, 01 Feb 2025 10:00:00 GMT"
 
 @dataclass
 class Reply:
-    """What a path answers.
+    """The reply of a path.
 
     ``raw``: written as it is, in place of everything else. ``endless``: the body comes again and again, with
     so many seconds between.

@@ -1,4 +1,4 @@
-"""What a listing changes: equal to two sets in memory, and in a bounded memory; and which losses are held."""
+"""The changes of a listing equal those of two sets, in bounded memory; large losses are held."""
 
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence

@@ -99,7 +99,7 @@ _FAILED = 70  # exit status
 
 
 def program() -> None:
-    """``ingestor`` in a process that was forked itself, and that forks its Chroma."""
+    """Run ``ingestor`` in a forked process, which forks its Chroma server, too."""
     with _started_by(_fork):
         main()
 
@@ -128,7 +128,7 @@ def _fork(command: Sequence[str], **options: Any) -> object:
 
 
 class _Options(TypedDict):
-    """What ``ChromaServer`` tells ``subprocess.Popen``."""
+    """The arguments that ``ChromaServer`` passes to ``subprocess.Popen``."""
 
     stdin: int
     stdout: IO[bytes]
