@@ -25,13 +25,14 @@ from ingestor.ports import NeedsHuman
 if TYPE_CHECKING:
     from ingestor.model import Sums
 
-_FIRST = 9  # the format of a journal with the first migration only; no earlier one left development
+_FIRST = 15  # the format of a journal with the first migration only; no earlier one left development
 _MIGRATIONS = (
     """
     CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE sources (
         name TEXT PRIMARY KEY, last_scan REAL, identity TEXT, held TEXT, accepted INTEGER NOT NULL DEFAULT 0,
-        loss INTEGER NOT NULL DEFAULT 0, trouble TEXT, paused REAL, documents INTEGER, origin TEXT
+        loss INTEGER NOT NULL DEFAULT 0, trouble TEXT, paused REAL, documents INTEGER, origin TEXT,
+        held_root TEXT
     ) WITHOUT ROWID;
     CREATE TABLE collections (
         name TEXT PRIMARY KEY, uuid TEXT, embedder TEXT, extra_keys TEXT NOT NULL DEFAULT '[]',
@@ -47,7 +48,7 @@ _MIGRATIONS = (
         statistic TEXT, sums BLOB, lo INTEGER, hi INTEGER,
         attempts INTEGER NOT NULL DEFAULT 0, retry_at REAL NOT NULL DEFAULT 0,
         reason TEXT, detail TEXT, quarantined INTEGER NOT NULL DEFAULT 0,
-        shortfall TEXT, shortfall_reason TEXT,
+        shortfall TEXT, shortfall_reason TEXT, since REAL,
         UNIQUE (source, collection, key), UNIQUE (collection, document_id)
     );
     CREATE TABLE records (
@@ -61,9 +62,15 @@ _MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE TABLE withdrawals (
         source TEXT PRIMARY KEY, documents INTEGER NOT NULL DEFAULT 0, kept TEXT,
-        accepted INTEGER NOT NULL DEFAULT 0
+        accepted INTEGER NOT NULL DEFAULT 0, indexed INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
-    CREATE INDEX unsettled ON documents (retry_at, id) WHERE
+    CREATE TABLE requests (
+        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
+    ) WITHOUT ROWID;
+    CREATE TABLE notices (
+        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
+    ) WITHOUT ROWID;
+    CREATE INDEX unsettled ON documents (source, collection, retry_at, id) WHERE
         (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
         AND wanted_version IS NOT NULL;
     CREATE INDEX gone ON documents (retry_at, id) WHERE wanted_version IS NULL;
@@ -71,47 +78,8 @@ _MIGRATIONS = (
     CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
     CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
     CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
-    """,
-    """
-    CREATE TABLE requests (
-        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
-    ) WITHOUT ROWID;
-    CREATE TABLE notices (
-        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
-    ) WITHOUT ROWID;
-    INSERT INTO requests SELECT substr(key, 1, instr(key, ':') - 1), substr(key, instr(key, ':') + 1), value
-        FROM state WHERE value != ''
-        AND substr(key, 1, instr(key, ':') - 1) IN ('approved', 'refused', 'roll back', 'prune', 'rebuild');
-    INSERT INTO notices SELECT substr(key, 1, instr(key, ':') - 1), substr(key, instr(key, ':') + 1), value
-        FROM state WHERE value != ''
-        AND substr(key, 1, instr(key, ':') - 1) IN ('waits', 'delayed', 'reach', 'rebuilt');
-    DELETE FROM state WHERE key = 'asked' OR instr(key, ':') > 0;
-    UPDATE collections SET role = CASE role WHEN 'building' THEN 'staging' WHEN 'retired' THEN 'previous'
-        WHEN 'dropped' THEN 'deleted' ELSE role END;
-    """,
-    """
-    ALTER TABLE documents ADD COLUMN since REAL;
-    UPDATE documents SET since = (julianday('now') - 2440587.5) * 86400.0
-        WHERE done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe
-            OR wanted_version IS NULL;
-    """,
-    """
-    DROP INDEX unsettled;
-    CREATE INDEX unsettled ON documents (source, collection, retry_at, id) WHERE
-        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
-        AND wanted_version IS NOT NULL;
-    """,
-    "ALTER TABLE sources ADD COLUMN held_root TEXT;",
-    """
     CREATE INDEX unread ON documents (collection, size)
         WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0;
-    """,
-    """
-    ALTER TABLE withdrawals ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
-    UPDATE withdrawals SET indexed = documents + (
-        SELECT COUNT(*) FROM documents AS known WHERE known.source = withdrawals.source
-        AND collection IN (SELECT name FROM collections WHERE role = 'live')
-        AND EXISTS (SELECT 1 FROM records WHERE document = known.id));
     """,
     """
     ALTER TABLE sources ADD COLUMN most_at REAL;

@@ -1,10 +1,7 @@
 """Sources in the journal: holds, what was listed last, the pages of a listing, and withdrawn documents."""
 
 import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +15,6 @@ from ingestor.state import sources
 from ingestor.state.journal import Journal
 from ingestor.state.sources import LastListing, PageStore, SourceRows, Withdrawals
 from tests.state.journals import C, S, observe, one, settle
-from tests.state.test_upgrade import OLD
 from tests.version_table import VersionTable
 
 # --- holds and listings -------------------------------------------------------------------------------------
@@ -178,16 +174,3 @@ def test_document_that_got_the_row_of_a_withdrawn_one_counts(known: Journal) -> 
     settle(known, "new")
     assert one(known, "new").row == last.row
     assert withdrawn(known, guard, "new") == []
-
-
-def test_withdrawals_of_an_older_journal_stay_counted(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as db:
-        db.executescript(OLD)
-        source, left = db.execute(
-            """SELECT source, COUNT(*) FROM documents WHERE collection = 'docs'
-               AND EXISTS (SELECT 1 FROM records WHERE document = id) GROUP BY source"""
-        ).fetchone()
-        db.execute("INSERT INTO withdrawals (source, documents) VALUES (?, 3)", (source,))
-        db.commit()
-    with closing(Journal(tmp_path / "journal.sqlite3")) as journal:
-        assert Withdrawals(journal).of(source)[:2] == (3, left + 3)
