@@ -10,6 +10,7 @@ state in another place wrote the collection, a person must decide which copy con
 """
 
 import logging
+import re
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Metadata, Record, RecordId
-from ingestor.ports import Index, NeedsHuman, Transient
+from ingestor.ports import Foreign, Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.units import quantity
@@ -270,6 +271,8 @@ class EditionStore:
         model, edition = self._model(name), self._editions.of_name(name)
         if edition.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
+        if not edition.uuids:
+            self._delete_unnoted(edition, model)
         index = self._connect(edition, model)
         facts = index.facts()
         verdict = judge(facts, edition.generations, self.home)
@@ -304,6 +307,19 @@ class EditionStore:
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
         self._opened_before.add(index.uuids)
         return index
+
+    def _delete_unnoted(self, edition: Edition, model: Model) -> None:
+        """Delete empty collections that were created for an edition when it had another number of shards.
+
+        The number can change after they were created, but before the journal has their UUIDs. Readers would
+        take them for the edition.
+        """
+        of_edition = re.compile(rf"{re.escape(edition.chroma_name)}(-\d+-of-\d+)?")
+        others = {*self._chroma.names().values()} - {name for _, name in edition.in_chroma}
+        for name in map(ChromaName, filter(of_edition.fullmatch, others)):
+            with suppress(Foreign):
+                if not self._chroma.open(name, model)[0].count():
+                    self._delete([("", name)])
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
         """Open all shards of an edition and its lexical index. A shard that does not exist is created."""

@@ -10,8 +10,8 @@ show. Both have a subject: a collection, an edition or a source.
 """
 
 import json
-import re
 from collections.abc import Collection, Sequence
+from itertools import count
 from sqlite3 import Connection
 from typing import Generic, Literal, TypeVar
 
@@ -193,11 +193,11 @@ class Editions:
         ``now``: POSIX seconds. ``others``: names that collections in Chroma already have; the new edition
         gets another one.
         """
-        taken = {edition.name for edition in self.all()} | set(others)
-        # A shard "docs--2-1-of-4" may be the rest of an edition "docs--2", whose other shards are gone.
-        taken |= {shard.group(1) for name in taken if (shard := re.fullmatch(r"(.+--\d+)-\d+-of-\d+", name))}
-        number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
-        made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
+        taken = {*others, *(edition.name for edition in self.all())}
+        names = (EditionName(f"{serves}--{number}") for number in count(2))
+        # also "docs--2-1-of-4" takes "docs--2": the other shards of that edition may be gone
+        free = next(name for name in names if not any(f"{each}-".startswith(f"{name}-") for each in taken))
+        made = Edition(free, serves, "staging", choices, now)
         query = "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)"
         self._journal.write(query, (made.name, serves, made.role, pack_choices(choices), now))
         return made

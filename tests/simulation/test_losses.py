@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.core import decisions
+from ingestor.core.errors import LONGEST
 from ingestor.core.listings import Listing
 from ingestor.engine.loop import CANCEL_EVERY, Engine
 from ingestor.state.sources import SourceRows, Withdrawals
@@ -55,7 +56,7 @@ def dwindle_beside_a_rebuild(folder: Path) -> None:
         for number in new:
             world.files.write(f"{number}.txt", f"alpha {number}")
         world.files.locked = set(world.files.contents)
-        run_listing(world, 8, 5.0)
+        run_listing(world, 8, 2 * LONGEST)  # so each step retries all of them, and none is at rest
     world.files.locked.clear()
     end(world)
 

@@ -103,6 +103,7 @@ class Shelves:
             settings = deepcopy(new_configuration(model.reader))
             index = CrashingIndex(MemoryIndex(), self.chaos, settings)
             self.collections[name] = index, f"uuid-{next(self.serial)}"
+            self.chaos.point("after create")
         self._restore(name, model)
         index, uuid = self.collections[name]
         self.models[uuid] = model
