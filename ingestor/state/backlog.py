@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import SourceName
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, entries_of
 from ingestor.state.tables import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
 
 Moved = Callable[[str, str], bool]  # tells by two versions whether their items are one item that was moved
@@ -36,7 +36,7 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     """
     query = f"""SELECT id, source, done_version, size FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
-    gone = journal.read(query, (new.collection, digest))
+    gone = journal.reader.select(query, (new.collection, digest))
     known = {row: (version, size) for row, source, version, size in gone if version and source == new.source}
     own = (row for row, (version, _) in known.items() if new.item and moved(version, new.item.version))
     free = (
@@ -44,7 +44,7 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     )
     row = next(chain(own, free), None)
     where = f"id = ? AND digest = ? AND {GONE}"  # again, since the engine's thread may have changed the row
-    return next(iter(journal.entries(where, (row, digest), reads_only=True)), None)
+    return next(iter(entries_of(journal.reader, where, (row, digest))), None)
 
 
 def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
@@ -55,7 +55,7 @@ def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: 
     query = f"""SELECT wanted_version FROM documents INDEXED BY unread
                 WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
                 AND collection = ? AND size IS ? AND source = ? LIMIT {_MOST}"""
-    waiting = journal.read(query, (feed.edition, size, feed.source))
+    waiting = journal.reader.select(query, (feed.edition, size, feed.source))
     return any(moved(version, wanted) for (wanted,) in waiting)
 
 

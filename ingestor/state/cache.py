@@ -130,37 +130,21 @@ class VectorCache:
         keys = {_vector_key(embedder, digest): digest for digest in digests}
         return {
             keys[key]: np.frombuffer(data, f"<f{width}").astype(np.float32)
-            for key, (width, data) in self._get(VECTORS, list(keys)).items()
+            for key, (width, data) in self.find(VECTORS, list(keys)).items()
         }
 
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
         keys = [_vector_key(embedder, digest) for digest in digests]
-        self._put(VECTORS, zip(keys, map(_pack_vector, vectors), strict=True))
+        self.store(VECTORS, zip(keys, map(_pack_vector, vectors), strict=True))
 
     def get_answer(self, key: str) -> str | None:
         """Return the cached answer of a language model to the request with this key, or None."""
-        return next((text for (text,) in self._get(ANSWERS, [(key,)]).values()), None)
+        return next((text for (text,) in self.find(ANSWERS, [(key,)]).values()), None)
 
     def put_answer(self, key: str, text: str) -> None:
-        self._put(ANSWERS, [((key,), (text,))])
+        self.store(ANSWERS, [((key,), (text,))])
 
-    def get_document(self, item: Digest) -> tuple[str, bytes] | None:
-        """Return the stamp and the packed document of an item as ``put_document`` stored them, or None."""
-        return next(((stamp, data) for stamp, data in self._get(DOCUMENTS, [_item_key(item)]).values()), None)
-
-    def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
-        """Store the packed document of an item in place of an earlier one.
-
-        ``stamp``: a text that differs for each state of the item, such as its version.
-        """
-        self._put(DOCUMENTS, [(_item_key(item), (stamp, data))])
-
-    def drop_document(self, item: Digest) -> None:
-        """Delete the stored document of an item, if there is one."""
-        statement = f"DELETE FROM documents WHERE {DOCUMENTS.where}"
-        self._attempt(lambda db: db.execute(statement, _item_key(item)), None)
-
-    def _get(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
+    def find(self, table: CacheTable, keys: Sequence[Key]) -> dict[Key, Content]:
         """Return the content of the rows with these keys, and note today as the day of their last use.
 
         Rows that are missing or damaged are left out.
@@ -174,7 +158,12 @@ class VectorCache:
             self._attempt(lambda db: db.executemany(statement, stale), None)
         return {key: content for key, (_, content) in entries.items()}
 
-    def _put(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
+    def drop(self, table: CacheTable, key: Key) -> None:
+        """Delete the row with this key, if there is one."""
+        statement = f"DELETE FROM {table.name} WHERE {table.where}"
+        self._attempt(lambda db: db.execute(statement, key), None)
+
+    def store(self, table: CacheTable, rows: Iterable[tuple[Key, Content]]) -> None:
         """Store rows in place of earlier rows with the same keys.
 
         If the file is too large, delete old rows.
@@ -347,8 +336,8 @@ def _vector_key(embedder: Fingerprint, digest: Digest) -> Key:
     return bytes.fromhex(embedder), bytes.fromhex(digest)
 
 
-def _item_key(item: Digest) -> Key:
-    return (bytes.fromhex(item),)
+def _item_key(source: SourceName, key: str) -> Key:
+    return (bytes.fromhex(combine(source, key)),)
 
 
 def _pack_vector(vector: Vector) -> Content:
@@ -379,14 +368,14 @@ class Parses:
 
         ``stamp``: identifies the state of the item. A stored document of another state is deleted.
         """
-        entry = self._cache.get_document(combine(source, key))
-        if entry is None:
+        row = _item_key(source, key)
+        if (stored := self._cache.find(DOCUMENTS, [row]).get(row)) is None:
             return None
-        if entry[0] != combine(_FORMAT, stamp):
+        if stored[0] != combine(_FORMAT, stamp):
             self.forget(source, key)
             return None
         try:
-            content, parser, recipe, document = json.loads(zlib.decompress(entry[1]))
+            content, parser, recipe, document = json.loads(zlib.decompress(stored[1]))
         except (zlib.error, ValueError):
             return None
         return Parsed(Digest(content), parser, Fingerprint(recipe), decode(document))
@@ -399,16 +388,16 @@ class Parses:
         value = [parsed.content, parsed.parser, parsed.recipe, encode(parsed.document)]
         data = zlib.compress(pack(value), 1)
         if self._learns and len(data) <= LARGEST:
-            self._cache.put_document(combine(source, key), combine(_FORMAT, stamp), data)
+            self._cache.store(DOCUMENTS, [(_item_key(source, key), (combine(_FORMAT, stamp), data))])
 
     def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
         """Move the parsed documents of these items from one source name to another."""
-        for old, new in ((combine(source, key), combine(to, key)) for key in keys):
-            if (stored := self._cache.get_document(old)) is not None:
-                self._cache.put_document(new, *stored)  # written anew: the checksum covers the key
-                self._cache.drop_document(old)
+        for old, new in ((_item_key(source, key), _item_key(to, key)) for key in keys):
+            for content in self._cache.find(DOCUMENTS, [old]).values():
+                self._cache.store(DOCUMENTS, [(new, content)])  # written anew: the checksum covers the key
+                self._cache.drop(DOCUMENTS, old)
 
     def forget(self, source: SourceName, key: str) -> None:
         """Delete the parsed document of an item that its source no longer has."""
         if self._learns:
-            self._cache.drop_document(combine(source, key))
+            self._cache.drop(DOCUMENTS, _item_key(source, key))

@@ -69,11 +69,14 @@ class _Mailbox(Generic[Kind]):
         with self._journal.transaction() as db:
             self.write(db, kind, subject, value)
 
-    def take(self, kind: Kind, subject: str, value: str) -> None:
-        """Remove a text of this kind about a subject, unless another process has replaced it since it was
-        read."""
+    def take(self, kind: Kind, subject: str, value: str) -> bool:
+        """Remove a text of this kind about a subject. Return whether the subject had exactly this text.
+
+        Another process may have replaced the text since it was read; then the newer one stays.
+        """
         query = f"DELETE FROM {self.table} WHERE kind = ? AND subject = ? AND value = ?"
-        self._journal.write(query, (kind, subject, value))
+        known = self.get(kind, subject) == value  # a look-up, since a transaction would wait for the disk
+        return known and self._journal.write(query, (kind, subject, value)) > 0
 
     @classmethod
     def write(cls, db: Connection, kind: Kind, subject: str, value: str | None) -> None:
@@ -95,10 +98,7 @@ class Requests(_Mailbox[Request]):
 
     def take_arrange(self) -> bool:
         """Withdraw the request that ``arrange`` stored. Return whether there was one."""
-        asked = self.get("arrange")
-        if asked is not None:
-            self.take("arrange", "", asked)
-        return asked is not None
+        return self.take("arrange", "", "now")
 
 
 class Notices(_Mailbox[Notice]):
@@ -114,8 +114,7 @@ def notices(journal: Selecting, kind: Notice) -> dict[str, str]:
 
 def uuids_of(journal: Journal) -> frozenset[str]:
     """Return the UUIDs of all shards of all editions in Chroma. Any thread may call."""
-    rows = journal.read("SELECT uuid FROM collections")
-    return frozenset(part for (uuid,) in rows for part in separate(uuid))
+    return frozenset(uuid for edition in all_editions(journal.reader) for uuid in edition.uuids)
 
 
 def pack_choices(choices: Choices) -> str:

@@ -6,7 +6,7 @@ Afterwards ``settle`` stores the result. So the journal always knows at least th
 
 A document is settled if its done version and recipe equal the wanted ones. A wanted version of NULL means
 that the document is to be removed. The connection that writes belongs to one thread. Other threads use
-``read``, or a ``JournalReader``.
+``reader``, or a ``JournalReader`` of their own.
 """
 
 from __future__ import annotations
@@ -62,15 +62,18 @@ def open_journal(path: Path) -> Iterator[Journal]:
 
 
 class Journal:
-    """The open journal. ``synchronous``: how SQLite waits for the disk; only simulations change it."""
+    """The open journal.
+
+    ``synchronous``: how SQLite waits for the disk; only simulations change it. ``reader``: a connection that
+    only reads, for any thread.
+    """
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
         _use_wal(self._db)
         self._db.execute(f"PRAGMA synchronous={synchronous}")
         tables.migrate(self._db)
-        self._reader = _connect(path)
-        self._reader.execute("PRAGMA query_only=ON")
+        self.reader = JournalReader(path)
         if self.get("owner") is None:  # asked first, since a transaction would wait for another process
             with self.transaction():
                 self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
@@ -87,7 +90,7 @@ class Journal:
         return copy
 
     def close(self) -> None:
-        self._reader.close()
+        self.reader.close()
         self._db.close()
 
     @contextmanager
@@ -107,10 +110,6 @@ class Journal:
     def select(self, query: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Only modules of this folder write SQL (tests/test_layers.py)."""
         return self._db.execute(query, values).fetchall()
-
-    def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, by the connection that only reads. Any thread may call."""
-        return self._reader.execute(query, values).fetchall()
 
     def mark(self) -> tuple[int, int]:
         """Return a mark of the journal's content. If any process writes to the journal, the mark changes."""
@@ -159,7 +158,7 @@ class Journal:
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = iif(digest IS NULL, excluded.retry_at, 0), reason = NULL,
-                       detail = NULL, {_NOT_QUARANTINED}, {tables.DUE_SINCE}""",
+                       {_NOT_QUARANTINED}, {tables.DUE_SINCE}""",
                 changed,
             )
             vanished = ((remove_at, *feed, key) for key in changes.vanished)
@@ -197,15 +196,9 @@ class Journal:
         entries = {entry.row: entry for some in read for entry in some}
         return [entries[row] for row in rows if row in entries]
 
-    def entries(self, where: str, values: Sequence[object], *, reads_only: bool = False) -> list[Entry]:
-        """Return the documents that satisfy an SQL condition.
-
-        ``reads_only``: whether to use the connection that only reads; then any thread may call.
-        """
-        db = self._reader if reads_only else self._db
-        rows = db.execute(f"SELECT {tables.COLUMNS} FROM documents WHERE {where}", values).fetchall()
-        known = tables.records_of(db, [row[0] for row in rows])
-        return [tables.to_entry(row, known[row[0]]) for row in rows]
+    def entries(self, where: str, values: Sequence[object]) -> list[Entry]:
+        """Return the documents that satisfy an SQL condition."""
+        return entries_of(self, where, values)
 
     # --- what is done --------------------------------------------------------------------------------
 
@@ -303,7 +296,7 @@ class Journal:
         Any thread may call.
         """
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
-        rows = self.read(query, (collection, statistic))
+        rows = self.reader.select(query, (collection, statistic))
         return tables.unpack(rows[0][0]) if rows else None
 
 
@@ -315,9 +308,8 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         """Open the journal's file. Raises sqlite3.Error."""
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._db = _connect(path)
         self._db.execute("PRAGMA query_only=ON")
-        self._db.create_function("natural_key", 1, tables.natural_key, deterministic=True)
         self._lock = Lock()
 
     def select(self, query: str, values: Values = ()) -> list[tuple[Any, ...]]:
@@ -331,6 +323,13 @@ class JournalReader:
 
 
 Selecting = Journal | JournalReader  # anything that runs queries on the journal
+
+
+def entries_of(journal: Selecting, where: str, values: Sequence[object]) -> list[Entry]:
+    """Return the documents that satisfy an SQL condition."""
+    rows = journal.select(f"SELECT {tables.COLUMNS} FROM documents WHERE {where}", values)
+    known = tables.records_of(journal.select, [row[0] for row in rows])
+    return [tables.to_entry(row, known[row[0]]) for row in rows]
 
 
 def fact(journal: Selecting, key: str) -> str | None:
@@ -354,7 +353,7 @@ _VOID = f"UPDATE documents SET done_version = NULL, {tables.DUE_SINCE}"
 
 # Begins a statement that marks documents as vanished. Its parameter is the time of their removal.
 _VANISH = f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-              detail = NULL, {_NOT_QUARANTINED}, {tables.VANISHED_SINCE}"""
+              {_NOT_QUARANTINED}, {tables.VANISHED_SINCE}"""
 
 # Documents in the queue are ordered by ``retry_at``. This one is later than any that QueuePositions gives.
 _LAST = 1e7
@@ -379,7 +378,9 @@ def _is_one_of(rows: Sequence[int]) -> str:
 def _connect(path: Path) -> sqlite3.Connection:
     refuse_link(path)
     uri = str(path).startswith("file:")
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
+    db.create_function("natural_key", 1, tables.natural_key, deterministic=True)
+    return db
 
 
 def _use_wal(db: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import NamedTuple
 from weakref import finalize
 
 from ingestor.core import decisions
@@ -22,7 +22,7 @@ from ingestor.core.decisions import PERIOD, Failure
 from ingestor.core.entries import Choices, Entry, Feed, SourceRow
 from ingestor.core.events import event
 from ingestor.core.listings import Differing
-from ingestor.model import CollectionName, DocumentId, Item, SourceName
+from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.editions import pack_choices
 from ingestor.state.journal import Journal, Selecting
 from ingestor.state.tables import LIVE, marks
@@ -295,7 +295,7 @@ class LastListing:
     """
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
-        self._read, self._feed = journal.read, feed
+        self._read, self._feed = journal.reader.select, feed
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
         query = f"SELECT key, wanted_version {_OF} AND key IN ({marks(keys)})"
@@ -329,23 +329,18 @@ class PageStore:
     """
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None  # created with the first page, since most listings have none
+        self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
+        finalize(self, self._file.close)
         self._ends = [0]  # positions in the file, in bytes, at which pages end
 
     def append(self, page: list[Differing]) -> None:
-        packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
+        packed = memoryview(zlib.compress(pickle.dumps(page), 1))
         # The end of the last page, which may not be the end of the file: a page that did not fit may follow.
         end = self._ends[-1]
         while packed:
-            written = os.pwrite(self._open().fileno(), packed, end)
+            written = os.pwrite(self._file.fileno(), packed, end)
             packed, end = packed[written:], end + written
         self._ends.append(end)
-
-    def _open(self) -> IO[bytes]:
-        if self._file is None:
-            self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
-            finalize(self, self._file.close)
-        return self._file
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -354,15 +349,6 @@ class PageStore:
         if not 0 <= number < len(self):
             raise IndexError(number)
         start, end = self._ends[number : number + 2]
-        packed = os.pread(self._open().fileno(), end - start, start)
-        rows = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
-        return [Differing(Item(*values), at, new) for at, new, *values in rows]
-
-
-def _row(one: Differing) -> tuple[object, ...]:
-    """Return the fields of a differing item as a tuple.
-
-    Pickling a tuple takes a fifth of the time of the object.
-    """
-    item = one.item
-    return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra
+        packed = os.pread(self._file.fileno(), end - start, start)
+        page: list[Differing] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
+        return page

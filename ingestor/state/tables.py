@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +256,7 @@ STATE = f"""CASE WHEN {GONE} THEN 'gone'
                 WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
 
 
+Select = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 _NO_EXTRA = json.dumps([])
 _DIGITS, _LONGEST_NUMBER = re.compile("[0-9]+"), 20
 TOGETHER = 500  # documents that one query names
@@ -320,16 +321,16 @@ def unpack(packed: bytes) -> Sums:
     return np.frombuffer(plain[1:], np.int32 if plain[:1] == b"4" else np.int64).astype(np.int64)
 
 
-def records_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
+def records_of(select: Select, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
     """Return the records of each document, ordered by slot.
 
-    ``documents``: rows of documents in the journal.
+    ``select``: runs a query on the journal. ``documents``: rows of documents in the journal.
     """
     stored: dict[int, list[Known]] = {document: [] for document in documents}
     for some in pages(documents, TOGETHER):
         query = f"""SELECT document, slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
                     WHERE document IN ({marks(some)}) ORDER BY document, slot"""
-        for document, slot, text, vector, meta, unsure, digest in db.execute(query, some):
+        for document, slot, text, vector, meta, unsure, digest in select(query, some):
             stored[document].append(Known(slot, text, vector, meta, bool(unsure), digest))
     return {document: tuple(known) for document, known in stored.items()}
 
@@ -373,7 +374,7 @@ def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str)
     query = """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?,
             digest = ?, parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, shortfall = ?,
             shortfall_reason = ?, attempts = 0, retry_at = iif(wanted_version IS NULL, retry_at, 0),
-            reason = NULL, detail = NULL, quarantined = 0 WHERE id = ?"""
+            reason = NULL, quarantined = 0 WHERE id = ?"""
     read = receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser
     sums, short = None if receipt.sums is None else pack(receipt.sums), receipt.shortfall
     cuts = receipt.statistic, sums, *(receipt.interval or (None, None))
@@ -391,9 +392,9 @@ def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str)
 
 def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure: Failure) -> None:
     """Store a failed attempt at a version, unless another version is listed by now and has not been tried."""
-    query = """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+    query = """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, quarantined = ?
                WHERE id = ? AND wanted_version IS ?"""
-    values = failure.attempts, failure.retry_at, failure.reason, failure.detail, failure.quarantined
+    values = failure.attempts, failure.retry_at, failure.reason, failure.quarantined
     db.execute(query, (*values, row, version))
 
 

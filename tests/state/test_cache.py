@@ -128,8 +128,9 @@ def test_documents_go_before_others_of_the_same_age(path, day, kept):
     with reopened(path, 2_000_000, lambda: now[0]) as cache:
         digests = fill(cache, [str(n) for n in range(500)], dimensions=384)
         now[0] = day * DAY
-        cache.put_document(ONE, "stamp", b"x" * 1_600_000)
-        assert (cache.get_document(ONE) is not None) == (kept == "document")
+        item = (bytes.fromhex(ONE),)
+        cache.store(cache_module.DOCUMENTS, [(item, ("stamp", b"x" * 1_600_000))])
+        assert bool(cache.find(cache_module.DOCUMENTS, [item])) == (kept == "document")
         assert (len(cache.get(ONE, digests)) == 500) == (kept == "vectors")
 
 
@@ -281,15 +282,17 @@ def put_all(kind, cache):
         cache.put(ONE, DIGESTS, vectors_of(TEXTS, 8))
     for key in DIGESTS if kind == "answers" else ():
         cache.put_answer(key, ANSWERS[key])
-    for key in DIGESTS if kind == "documents" else ():
-        cache.put_document(key, *DOCUMENTS[key])
+    if kind == "documents":
+        cache.store(cache_module.DOCUMENTS, [((bytes.fromhex(key),), DOCUMENTS[key]) for key in DIGESTS])
 
 
 def get_all(kind, cache):
     if kind == "vectors":
         return {digest: vector.tobytes() for digest, vector in cache.get(ONE, DIGESTS).items()}
-    get = cache.get_answer if kind == "answers" else cache.get_document
-    return {key: found for key in DIGESTS if (found := get(key)) is not None}
+    if kind == "answers":
+        return {key: found for key in DIGESTS if (found := cache.get_answer(key)) is not None}
+    found = ((key, cache.find(cache_module.DOCUMENTS, [(bytes.fromhex(key),)]).values()) for key in DIGESTS)
+    return {key: tuple(content) for key, contents in found for content in contents}
 
 
 TRUTH = {"vectors": VECTORS, "answers": ANSWERS, "documents": DOCUMENTS}

@@ -10,7 +10,7 @@ from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed, Receipt
 from ingestor.model import SourceName
 from ingestor.state import reports
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, JournalReader, entries_of
 from ingestor.state.sources import LastListing
 from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, UNWANTED, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
@@ -49,6 +49,18 @@ def watched(name: str) -> Callable[..., object]:
     return method
 
 
+class PausingReader(JournalReader):
+    """Lets all others act before each query."""
+
+    def __init__(self, path: Path, chaos: Chaos) -> None:
+        self.chaos = chaos
+        super().__init__(path)
+
+    def select(self, query, values=()):  # type: ignore[no-untyped-def]
+        self.chaos.pause("journal")
+        return super().select(query, values)
+
+
 class CrashingJournal(Journal):
     """Dies before or after a commit, and meets a full disk. Holds the laws about states, listings and
     withdrawals."""
@@ -61,6 +73,8 @@ class CrashingJournal(Journal):
         """``gone_since``: when each row vanished; it outlives the process."""
         self.chaos, self.places, self.gone_since = chaos, places, gone_since
         super().__init__(path, synchronous="OFF")
+        self.reader.close()
+        self.reader = PausingReader(path, chaos)
 
     want_recipe, intend, remove = map(watched, ("want_recipe", "intend", "remove"))
     fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))
@@ -149,9 +163,9 @@ class CrashingJournal(Journal):
         self._may_fail()
         return super().select(query, values)
 
-    def entries(self, where, values, *, reads_only=False):  # type: ignore[no-untyped-def]
+    def entries(self, where, values):  # type: ignore[no-untyped-def]
         self._may_fail()
-        return super().entries(where, values, reads_only=reads_only)
+        return entries_of(super(), where, values)  # type: ignore[arg-type]
 
     def total(self, collection, statistic):  # type: ignore[no-untyped-def]
         self._may_fail()
@@ -161,10 +175,6 @@ class CrashingJournal(Journal):
         """What asks is the program, not a law."""
         if "/tests/" not in sys._getframe(2).f_code.co_filename:
             self.chaos.unreadable()
-
-    def read(self, query, values=()):  # type: ignore[no-untyped-def]
-        self.chaos.pause("journal")
-        return super().read(query, values)
 
     @contextmanager
     def transaction(self) -> Iterator[object]:
