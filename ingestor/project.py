@@ -48,8 +48,9 @@ class Ready:
     """The state of a daemon when it has nothing left to do for the first time.
 
     ``failed``: number of failed documents. ``unseen``: sources that are held, paused or not completely
-    listed. ``seconds``: seconds since the start. ``chroma``, ``page``: the addresses of Chroma and of the web
-    page; "" if there is none. ``question``: an example query that the collection can answer.
+    listed. ``listed``: whether any source was listed. ``seconds``: seconds since the start. ``chroma``,
+    ``page``: the addresses of Chroma and of the web page; "" if there is none. ``question``: an example query
+    that the collection can answer.
     """
 
     collections: tuple[str, ...]
@@ -60,6 +61,7 @@ class Ready:
     chroma: str
     page: str
     question: str | None
+    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,6 +473,7 @@ def _ready(live: Live, loop: Loop) -> Ready:
     editions, reports, rows = Editions(running.journal), Reports(running.journal), SourceRows(running.journal)
     known = {source.name: rows.of(source.name) for source in config.sources}
     questions = suggest(running.collections, editions.live(names[0]), 1)
+    unlisted = running.engine.scanner.sources_not_listed()
     return Ready(
         collections=tuple(names),
         records=sum(reports.records(editions.live(name).name) for name in names),
@@ -480,4 +483,5 @@ def _ready(live: Live, loop: Loop) -> Ready:
         chroma=live.chroma,
         page="" if config.http is None or live.no_service else config.http.url,
         question=questions[0] if questions else None,
+        listed=any(name not in unlisted and row.paused is None for name, row in known.items()),
     )

@@ -1,7 +1,9 @@
-"""Reads durations and sizes as people write them (``2s``, ``50MB``), and writes counts and durations in
-words. Pure."""
+"""Reads durations and sizes as people write them (``2s``, ``50MB``) and times as web servers send them, and
+writes counts and durations in words. Pure."""
 
 import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -51,6 +53,29 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
     if not value >= 0:  # nan is not, either
         raise ValueError(f"expected {wanted}, not {value!r}")
     return float(value)
+
+
+def http_date(text: str | None) -> float | None:
+    """Parse an HTTP date, and return POSIX seconds; None if it is invalid.
+
+    A date without a time zone is in UTC.
+    """
+    try:
+        moment = parsedate_to_datetime(text or "")
+    except (ValueError, OverflowError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Return the wait that a Retry-After header asks for, in seconds; None without a valid header.
+
+    ``header``: a number of seconds or a date. ``now``: POSIX seconds.
+    """
+    if re.fullmatch(r"\d{1,9}(\.\d*)?", wanted := (header or "").strip()):
+        return float(wanted)
+    at = http_date(wanted)
+    return None if at is None else max(0.0, at - now)
 
 
 def quantity(number: int, one: str, several: str = "") -> str:

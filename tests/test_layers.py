@@ -55,8 +55,7 @@ EXCUSED = {
     ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
     ("ingestor.connectors.shared.keys", "os"): "fsencode and fsdecode: text in, text out",
     ("ingestor.connectors.imap.text", "email.utils"): "dates as mail has them: text in, numbers out",
-    ("ingestor.core.errors", "email.utils"): "dates as HTTP has them: text in, numbers out",
-    ("ingestor.connectors.http.answers", "email.utils"): "dates as HTTP has them: text in, numbers out",
+    ("ingestor.units", "email.utils"): "dates as HTTP has them: text in, numbers out",
     ("ingestor.page.figures", "ingestor.service.situation"): "values alone, of modules that do more",
 }
 

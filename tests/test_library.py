@@ -13,6 +13,7 @@ import pytest
 
 import ingestor
 from ingestor import BadRequest, ConfigError, IngestorError, Locked, NeedsHuman, Project, SyncProgress
+from ingestor.project import Ready
 from tests.waiting import wait
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")
@@ -131,6 +132,20 @@ def test_second_writer_is_refused_and_daemon_ends_with_its_event(project: Projec
             stop.set()
         daemon.result(60)
     assert not project.is_running()
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_daemon_reports_whether_a_source_was_listed(project: Project, tmp_path: Path, listed: bool) -> None:
+    if not listed:
+        (tmp_path / "notes").rename(tmp_path / "elsewhere")
+    stop, reported = threading.Event(), list[object]()
+
+    def ready(state: Ready) -> None:
+        reported.append((state.listed, state.unseen))
+        stop.set()
+
+    project.run(ready=ready, stop=stop)
+    assert reported == [(listed, () if listed else ("notes",))]
 
 
 def test_interrupted_sync_is_reported_and_resumed(project: Project) -> None:

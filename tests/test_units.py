@@ -1,11 +1,12 @@
-"""Counts and durations in words."""
+"""Counts and durations in words, and the waits that servers ask for."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
-from ingestor.units import in_words, quantity, size_in_words
+from ingestor.units import in_words, quantity, retry_after, size_in_words
 
 ROOT = Path(__file__).parents[1]
 # A value before a plural, in an f-string or a line of the log. Not constants (MOST) and shares (.1f).
@@ -14,6 +15,28 @@ BARE = re.compile(
     r"(?:records|documents|texts|chunks|questions)\b"
 )
 SQL = re.compile(r"\b(?:SELECT|UPDATE|FROM|WHERE)\b")
+
+
+NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [(None, None), ("", None), ("7", 7.0), (" 0.5 ", 0.5), ("0", 0.0), ("soon", None), ("-3", None),
+     ("9" * 400, None), ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0), ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+     ("Thu, 99 Jan 2026 11:00:00 GMT", None), ("Thu, 01 Jan 2026 12:00:30", 30.0),
+     ("Thu, 01 Jan 2026 12:00:30 -0000", 30.0)],
+)  # fmt: skip
+def test_retry_after_gives_the_seconds_to_wait(
+    header: str | None, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert retry_after(header, NOON) == seconds
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_counted_noun_is_plural_except_for_one() -> None:

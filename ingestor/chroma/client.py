@@ -20,8 +20,9 @@ import orjson
 
 from ingestor.chroma.folder import REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
-from ingestor.core.errors import longest_wait, retry_after
+from ingestor.core.errors import longest_wait
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
+from ingestor.units import retry_after
 
 if TYPE_CHECKING:
     import httpx

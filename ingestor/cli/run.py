@@ -114,7 +114,11 @@ def run(
     as_json |= checked.log.format == "json"
 
     def ready(state: "Ready") -> None:
-        if as_json:
+        if as_json and not state.listed:
+            logging.getLogger("ingestor").warning(
+                "no source could be listed; collections stay as they are", extra=event("nothing_listed")
+            )
+        elif as_json:
             fields = event("in_step", records=state.records, failed=state.failed)
             logging.getLogger("ingestor").info("all collections are in step", extra=fields)
         elif not quiet:

@@ -149,7 +149,7 @@ class Check:
         try:
             return Path(normpath(self.folder / path.expanduser()))
         except RuntimeError:
-            self.fault(at, f"no home folder is known for {path.parts[0]!r}")
+            self.fault(at, f"no home folder is known for {path.parts[0]!r}: write the whole path")
             return path
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:

@@ -7,7 +7,6 @@ all retried at the same moment.
 
 import errno
 import re
-from email.utils import parsedate_to_datetime
 
 BASE = 1.0  # seconds: the ceiling after the first failure
 CAP = 300.0  # seconds: the highest ceiling for causes that are expected to pass
@@ -101,18 +100,3 @@ def delay(attempt: int, random: float, cap: float = CAP) -> float:
 def has_passed(since: float, seconds: float, now: float) -> bool:
     """Return whether ``seconds`` have passed since ``since``; True if the clock was put back in between."""
     return not since <= now < since + seconds
-
-
-def retry_after(header: str | None, now: float) -> float | None:
-    """Return the wait that a Retry-After header asks for, in seconds; None without a valid header.
-
-    ``header``: a number of seconds or a date. ``now``: POSIX seconds.
-    """
-    if not header:
-        return None
-    if re.fullmatch(r"\d{1,9}(\.\d*)?", header.strip()):
-        return float(header)
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None

@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 Event = Literal[
     "cache_trouble", "clock_put_back", "language_unknown", "ended", "in_step", "isolation", "library",
-    "listening", "message", "models_asked", "node", "other_users", "progress", "request", "request_failed",
-    "state_unwritable", "state_writable", "tokens_unknown", "waiting", "words_failed", "words_complete",
+    "listening", "message", "models_asked", "node", "nothing_listed", "other_users", "progress", "request",
+    "request_failed", "state_unwritable", "state_writable", "tokens_unknown", "waiting", "words_failed",
+    "words_complete",
     "chroma_down", "chroma_restarted", "chroma_slow", "chroma_up",
     "collection_building", "collection_changed_elsewhere", "collection_compared", "collection_dropped",
     "collection_failed", "collection_rebuilt", "collection_renamed", "collection_rolled_back",

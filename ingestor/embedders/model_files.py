@@ -13,7 +13,7 @@ stage has a configuration of its own.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
@@ -160,7 +160,9 @@ def locate(model: str) -> Weights:
     name = model if "/" in model else f"sentence-transformers/{model}"
     if name == _PACKAGED and (packaged := _find_packaged()):
         return Weights(_PACKAGED, f"sha256:{_PACKAGED_SHA256}", packaged, sha256=_PACKAGED_SHA256)
-    folder = Path(model).expanduser()
+    folder = Path(model)
+    with suppress(RuntimeError):  # ~ of an unknown user
+        folder = folder.expanduser()
     if folder.is_dir():
         return Weights(str(folder), f"sha256:{_folder_digest(folder)}", folder)
     if model.startswith((".", "/", "~")):

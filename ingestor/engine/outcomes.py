@@ -204,12 +204,16 @@ class DocumentFlow:
             return
         if isinstance(error, NeedsHuman):
             self._ask_person(entry, failure.reason)
-        if isinstance(error, Stale):
+        stale = isinstance(error, Stale)
+        if stale:
             self._scanner.request_listing(entry.source, entry.key)
         if failure.detail is not None:
             self._failures.note(entry, "document_failed", failure)
         elif document.attempts.note_failure(entry, self._clock()):
-            self._log_retry(logging.INFO, entry, failure.reason, "will be retried")
+            if stale:  # one cause, such as a renamed folder, can affect thousands of documents
+                self._scanner.note_stale(entry.source, entry.key)
+            level = logging.DEBUG if stale else logging.INFO
+            self._log_retry(level, entry, failure.reason, "will be retried")
         self._put_off(document, failure)
 
     def _ask_person(self, entry: Entry, reason: str) -> None:

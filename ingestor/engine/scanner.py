@@ -25,6 +25,7 @@ from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -63,6 +64,7 @@ class Watch:
     complete listing. ``failures``: how many complete listings failed in a row. ``partial``: how many in a row
     could not list every key. ``problem``: the problem that was logged last, since each is logged once.
     ``watched``: whether the connector reports changes. ``end``: a function that ends these reports.
+    ``stale``: keys of documents that changed before they were read. The next listing logs them in one line.
 
     The other fields belong to the running listing. ``row``: the source's row of the journal when the listing
     began. ``result``: the finished listing. ``left``: its actions that are not carried out yet. Both are lost
@@ -80,6 +82,7 @@ class Watch:
     problem: str | None = None
     watched: bool = False
     end: Callable[[], None] = lambda: None
+    stale: list[str] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
     row: SourceRow = field(default_factory=SourceRow)
     progress: RunningListing = field(default_factory=lambda: RunningListing(0.0))
@@ -163,6 +166,8 @@ class Scanner:
             editions = self._sources[name]
             watch.scope = listing.scope_of(editions[0], watch.dirty)
             watch.dirty, watch.progress = set(), RunningListing(self.clock())
+            if watch.stale:
+                self._log_stale(watch)
             known = [LastListing(self.journal, one.feed) for one in editions]
             work = partial(listing.take, editions[0], watch.scope, known, watch.progress.note)
             self.pool.submit(watch, work, scan=True)
@@ -172,6 +177,10 @@ class Scanner:
         for other, watch in self._watches.items():
             if source in (None, other):
                 watch.dirty.add(under)
+
+    def note_stale(self, source: SourceName, key: str) -> None:
+        """Count a document that changed before it was read, for the log line of the next listing."""
+        self._watches[source].stale.append(key)
 
     def retry_now(self) -> None:
         """Have every source listed now, including sources whose last listing failed."""
@@ -358,6 +367,15 @@ class Scanner:
             about = event(name, source=str(source.name), reason=problem)
             log.warning("source %s: %s", source.name, problem, extra=about)
         watch.problem = problem
+
+    def _log_stale(self, watch: Watch) -> None:
+        """Log why a source is listed again, in one line for all its documents that changed meanwhile."""
+        first, more = watch.stale[0], len(watch.stale) - 1
+        documents = first + (f" and {quantity(more, 'more document')}" if more else "")
+        about = event("document_retried", source=watch.source, document=first, documents=more + 1)
+        words = "source %s: %s changed or vanished after the listing; listing it again"
+        log.info(words, watch.source, documents, extra=about)
+        watch.stale = []
 
     def _later(self, source: Source, attempts: int) -> float:
         """Return the POSIX seconds at which a failed listing is repeated.

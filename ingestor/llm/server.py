@@ -18,9 +18,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
-from ingestor.core.errors import longest_wait, retry_after
+from ingestor.core.errors import longest_wait
 from ingestor.llm.options import ModelServer
 from ingestor.ports import NeedsHuman
+from ingestor.units import retry_after
 
 if TYPE_CHECKING:
     import httpx

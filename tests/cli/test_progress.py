@@ -202,8 +202,15 @@ def test_daemon_names_the_next_step_at_its_first_rest(
     assert words in capsys.readouterr().err
 
 
-def test_daemon_whose_source_cannot_be_listed_promises_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    greet(Ready(("docs",), 0, 0, ("notes",), 1.0, "", "", None), Path("config.yaml"))
+@pytest.mark.parametrize("listed", [True, False])
+def test_daemon_whose_source_cannot_be_listed_promises_nothing(
+    listed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    greet(Ready(("docs",), 3, 0, ("notes",), 1.0, "", "", None, listed), Path("config.yaml"))
     printed = capsys.readouterr().err
     assert "not fully listed: notes" in printed
     assert "No documents to index yet" not in printed
+    assert ("In step" in printed, "No source could be listed: 3 records in docs" in printed) == (
+        listed,
+        not listed,
+    )

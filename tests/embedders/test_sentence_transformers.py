@@ -33,8 +33,9 @@ def test_models_whose_files_lack_their_prompts_have_them_by_name(model, document
 
 
 def test_folder_missing_is_reported(tmp_path):
-    with pytest.raises(NeedsHuman, match="this folder does not exist"):
-        _ = build(model=str(tmp_path / "none")).identity
+    for model in (str(tmp_path / "none"), "~nobody-of-this-name/model"):
+        with pytest.raises(NeedsHuman, match="this folder does not exist"):
+            _ = build(model=model).identity
 
 
 def test_identity_of_a_folder_follows_its_content_not_its_place(tmp_path):

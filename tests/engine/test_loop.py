@@ -61,6 +61,25 @@ def test_removed_documents_are_reported_to_the_caller(
     assert line.partition(": ")[2] == "0.txt and 1 more document: removed; 2 records deleted from Chroma"
 
 
+def test_documents_that_vanish_before_they_are_read_are_logged_in_a_line_for_each_listing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a folder is renamed, each of its documents fails for the same reason."""
+    world = world_of(tmp_path, {f"old/{key}": text for key, text in numbered(8).items()})
+    with caplog.at_level(logging.DEBUG):
+        run(world, 1)
+        for key in [*world.files.contents]:
+            world.files.rename(key, key.replace("old", "new"))
+        end(world)
+    stale = [(one.levelname, one.getMessage()) for one in caplog.records if "changed" in one.getMessage()]
+    details = [words for level, words in stale if level == "DEBUG"]
+    shown = [words for level, words in stale if level == "INFO"]
+    assert len(details) == 8, stale
+    assert shown == [
+        "source files: old/0.txt and 7 more documents changed or vanished after the listing; listing it again"
+    ]
+
+
 # --- withdrawals --------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.core.errors import retry_after
 from ingestor.llm.at_once import in_parallel
 from ingestor.llm.client import Completion, LanguageModel, Prompt
 from ingestor.llm.options import Endpoint
@@ -273,16 +272,3 @@ def test_error_stops_what_waits_and_leaves_out_the_rest() -> None:
     with pytest.raises(ValueError, match="first"):
         in_parallel(do, range(50), 2, Stop(), stopped.set)
     assert len(begun) < 50
-
-
-NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [(None, None), ("", None), ("7", 7.0), (" 0.5 ", 0.5), ("soon", None), ("-3", None),
-     ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0), ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
-     ("Thu, 99 Jan 2026 11:00:00 GMT", None)],
-)  # fmt: skip
-def test_retry_after_gives_the_seconds_to_wait(header: str | None, seconds: float | None) -> None:
-    assert retry_after(header, NOON) == seconds

@@ -176,7 +176,7 @@ def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
             world.now += 1.0
             world.engine_step()
     assert 10 < tries.count("a.txt") < 25, "300 s, and every 30 s but at first"
-    assert 3 <= caplog.text.count("a.txt (files): changed") <= 6
+    assert 3 <= caplog.text.count("source files: a.txt changed") <= 6
     assert "beta 249" in {record.text for record in world.readers.seen()}
     world.files.restless.clear()
     run(world, 40)

@@ -144,7 +144,11 @@ def _describe_listings(progress: SyncProgress) -> str:
 def greet(ready: Ready, config: Path) -> None:
     """Print the state of a daemon when it has first finished all work, and commands to try next."""
     names, spent = ", ".join(ready.collections), duration(ready.seconds)
-    err.print(f"\n[bold green]In step:[/] {quantity(ready.records, 'record')} in {names}, after {spent}.")
+    records = f"{quantity(ready.records, 'record')} in {names}"
+    if ready.listed:
+        err.print(f"\n[bold green]In step:[/] {records}, after {spent}.")
+    else:
+        err.print(f"\n[bold yellow]No source could be listed:[/] {records}, as before the start.")
     if ready.failed:
         failed = quantity(ready.failed, "document")
         err.print(f"[yellow]{failed} failed;[/] reasons: {command('status', config)}")

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import Annotated, Literal, NamedTuple
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from ingestor.connectors.folder.beneath import file, identity, real_path
 from ingestor.connectors.folder.inotify import Entered
@@ -72,9 +72,7 @@ class FolderOptions(Options):
     directory. A pattern with a slash inside is relative to the folder.
     """
 
-    path: Annotated[Path, BeforeValidator(_require_path), AfterValidator(Path.expanduser)] = Field(
-        description="the folder"
-    )
+    path: Annotated[Path, BeforeValidator(_require_path)] = Field(description="the folder")
     include: list[Pattern] = Field(default=["**/*"], description="files to list, as gitignore patterns")
     exclude: list[Pattern] = Field(
         default=[],

@@ -55,7 +55,12 @@ _LATEST = 253_402_300_799  # seconds: the end of the year 9999
 
 def _address(url: str) -> str:
     if url.startswith("~"):
-        url = str(Path(url).expanduser())
+        try:
+            url = str(Path(url).expanduser())
+        except RuntimeError:
+            raise ValueError(
+                f"no home folder is known for {Path(url).parts[0]!r}: write the whole path"
+            ) from None
     if re.match(r"(https?|ssh|git|file)://.", url):
         user, at, _ = urlsplit(url).netloc.rpartition("@")
         if at and (":" in user or url.startswith("http")):  # a token may stand in place of a user name

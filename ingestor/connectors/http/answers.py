@@ -3,12 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 
 from protego import Protego
 
-from ingestor.connectors.shared.typed import posix
 from ingestor.model import Scalar
+from ingestor.units import http_date
 
 Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
 
@@ -48,7 +47,7 @@ def validators(headers: Headers) -> Validators:
     without an ETag is used only if it is at least some seconds older than the response's Date.
     """
     etag, changed = headers.get("etag"), headers.get("last-modified")
-    at, now = time_of(changed), time_of(headers.get("date"))
+    at, now = http_date(changed), http_date(headers.get("date"))
     if etag is None and (at is None or now is None or now - at < _SAME_MOMENT):
         changed = None
     return Validators(etag, changed)
@@ -60,29 +59,8 @@ def day_of_change(headers: Headers) -> float | None:
     Some servers send the present time for every page. If the page's version had the exact time, each scan
     would find all pages changed.
     """
-    at = time_of(headers.get("last-modified"))
+    at = http_date(headers.get("last-modified"))
     return None if at is None else at - at % _DAY
-
-
-def time_of(text: str | None) -> float | None:
-    """Parse an HTTP date, and return POSIX seconds. A date without a time zone is in UTC."""
-    try:
-        return posix(parsedate_to_datetime(text)) if text else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def retry_after(text: str | None, now: float) -> float | None:
-    """Parse the header Retry-After, which is a number of seconds or a date. Return the seconds to wait.
-
-    ``now``: POSIX seconds. Return None for an invalid header.
-    """
-    if text is None:
-        return None
-    if text.strip().isdecimal() and len(text.strip()) < 10:
-        return float(text)
-    at = time_of(text)
-    return None if at is None else max(0.0, at - now)
 
 
 def robots_words(headers: Headers, agent: str) -> set[str]:

@@ -21,13 +21,13 @@ from ingestor.connectors.http.answers import (
     HttpAnswer,
     RobotsRules,
     Validators,
-    retry_after,
     robots_rules,
 )
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
 from ingestor.connectors.http.network import AddressRefused, AllowedBackend, Outside
 from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
+from ingestor.units import retry_after
 
 _CONNECT = 15.0  # seconds, for one address
 _LONGEST_WAIT = 30.0  # seconds for a busy server within a request; otherwise the source is retried later

@@ -11,7 +11,6 @@ from ingestor.connectors.http.answers import (
     canonical_link,
     day_of_change,
     honest_type,
-    retry_after,
     robots_rules,
     robots_words,
     validators,
@@ -20,16 +19,6 @@ from ingestor.connectors.http.body import Body, TooLarge
 
 NOW = "Sat, 01 Feb 2025 10:00:00 GMT"
 AT = 1738404000.0
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("120", 120.0), (" 5 ", 5.0), ("0", 0.0), ("Sat, 01 Feb 2025 10:01:00 GMT", 60.0), (NOW, 0.0),
-     (None, None), ("Sat, 01 Feb 2020 10:01:00 GMT", 0.0), ("soon", None), ("-5", None),
-     ("9" * 400, None), ("", None)],
-)  # fmt: skip
-def test_retry_after_is_read_in_both_forms(text: str | None, expected: float | None) -> None:
-    assert retry_after(text, AT) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.connectors.http.answers import time_of
 from ingestor.connectors.web import feed as feeds
 from ingestor.connectors.web import feed_child
 from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries, number_keys
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
+from ingestor.units import http_date
 from tests.connectors.laws import ConnectorLaws, broken_off, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
 
@@ -269,7 +269,7 @@ def test_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPa
     time.tzset()
     try:
         [entry] = read('{"items": [{"id": 1, "date_published": "2026-03-01T10:00:00"}]}')
-        assert entry.changed == time_of("Sun, 01 Mar 2026 10:00:00") == WHEN
+        assert entry.changed == http_date("Sun, 01 Mar 2026 10:00:00") == WHEN
     finally:
         monkeypatch.undo()
         time.tzset()
