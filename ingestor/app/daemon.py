@@ -374,7 +374,6 @@ class Loop:
         connection = self.running.collections.connection
         entries = [document.entry for document in engine.flight.documents()]
         sources = [entry.source for entry in entries]
-        stepped, left = embedded.texts_and_rest
         return Live(
             started=self.started,
             at=self.now(),
@@ -385,8 +384,7 @@ class Loop:
             bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
             tally=dict(engine.writer.counts.tally()),
             texts=embedded.texts,
-            texts_stepped=stepped,
-            texts_left=left,
+            texts_left=embedded.waiting,
             loading=embedded.loading,
             tokens=embedded.tokens,
             embedding_seconds=embedded.seconds,

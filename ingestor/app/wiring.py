@@ -180,7 +180,7 @@ class Running:
         sources = parts.sources(
             setup.serves,
             setup.edition,
-            embed.in_background if setup.building else embed,
+            embed,
             answers=self.answers,
             memory=self.memory,
             roots=self.roots,

@@ -9,14 +9,15 @@ then finishes one document before it begins the next. A document of many texts c
 readers see small documents meanwhile.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum, auto
 from functools import reduce
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from operator import add
 from threading import Condition, Event, Thread
 from time import monotonic
@@ -25,13 +26,16 @@ from typing import Any
 import numpy as np
 
 from ingestor.core.errors import Stopped
+from ingestor.core.events import event
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings import pages
-from ingestor.engine.vectors import HARMLESS, LocalVectors, RemoteVectors, check_vectors
+from ingestor.engine.vectors import HARMLESS, BadVectors, check_vectors, embed_in_steps, embed_on_server
 from ingestor.engine.workers import CURRENT, as_exception
-from ingestor.model import Digest, Fingerprint, Vector, Vectors
+from ingestor.model import Answered, Digest, Fingerprint, Vector, Vectors
 from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache import VectorCache
+
+log = logging.getLogger("ingestor")
 
 ROUND = 256  # texts of documents in a round
 FIRST_ROUND = 16  # texts of a round before which nothing waited: readers see the first documents soon
@@ -56,21 +60,21 @@ class Rank(IntEnum):
     REBUILD = auto()  # a document of an edition that readers do not see yet
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, order=True)
 class _Request:
     """A request of one caller to embed some texts. A request without texts only loads the model.
 
-    ``order``: requests of one rank are embedded in ascending order. ``digests``: digests of the texts, if
-    they are a document's texts; empty for queries of readers. ``embed``: the model's function that embeds
-    queries. ``answer``: receives the vectors, or an error.
+    Requests are embedded in ascending order. ``position``: position in the order of documents. ``number``:
+    position in the order of arrival. ``embed``: the model's function for readers' texts, else None.
+    ``answer``: receives the vectors, or an error.
     """
 
     rank: Rank
-    order: int = 0
-    texts: Sequence[str] = ()
-    digests: Sequence[Digest] = ()
-    embed: Callable[[Sequence[str]], Vectors] | None = None
-    answer: "Future[list[Vector]]" = field(default_factory=Future)
+    position: int
+    number: int
+    texts: Sequence[str] = field(compare=False)
+    embed: Callable[[Sequence[str]], Vectors] | None = field(default=None, compare=False)
+    answer: "Future[list[Vector]]" = field(default_factory=Future, compare=False)
 
 
 @dataclass(slots=True)
@@ -79,8 +83,8 @@ class Counts:
 
     ``texts``, ``tokens``, ``seconds``: documents' texts that the model embedded, their tokens, and the time.
     ``cached``: texts whose vectors were in the cache. ``waiting``: texts of documents that wait or are being
-    embedded. ``stepped``: how many of them the finished steps of the running round embedded. ``loading``:
-    whether the model is being loaded. ``busy_for``: seconds since the running step began; 0.0 if none runs.
+    embedded. ``loading``: whether the model is being loaded. ``busy_for``: seconds since the running step
+    began; 0.0 if none runs.
     """
 
     texts: int = 0
@@ -88,7 +92,6 @@ class Counts:
     seconds: float = 0.0
     cached: int = 0
     waiting: int = 0
-    stepped: int = 0
     loading: bool = False
     busy_for: float = 0.0
 
@@ -96,12 +99,6 @@ class Counts:
         sums = Counts(*map(add, astuple(self), astuple(other)))
         longest = max(self.busy_for, other.busy_for)
         return replace(sums, loading=self.loading or other.loading, busy_for=longest)
-
-    @property
-    def texts_and_rest(self) -> tuple[int, int]:
-        """Return two numbers of texts: those embedded so far, including the running round, and those still
-        waiting."""
-        return self.texts + self.stepped, max(0, self.waiting - self.stepped)
 
 
 class Embedding:
@@ -128,15 +125,11 @@ class Embedding:
     ) -> None:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
         self._count_tokens, self._waiting = count_tokens, waiting
-        remote = isinstance(embedder, Remote)
-        self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
+        self._loaded = isinstance(embedder, Remote)  # a server has its model
         self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
-        self._first_round = self._round_size if remote else FIRST_ROUND
-        self._next_round = self._first_round
-        self._queue = list[tuple[Rank, int, int, _Request]]()  # a heap
+        self._first_round = self._next_round = self._round_size if self._loaded else FIRST_ROUND
+        self._queue = list[_Request]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
-        self._expected = False
-        self._under_way = set[Digest]()  # digests of the texts of rounds that have not ended
         self._counts = Counts()
         self._busy_since: float | None = None  # monotonic seconds: when the running step began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
@@ -149,14 +142,26 @@ class Embedding:
         Raises the errors of the embedder (Transient, NeedsHuman, BadDocument), BadVectors if its vectors
         break the protocol, and Stopped when the program ends.
         """
-        return self._vectors_for(texts, Rank.DOCUMENT)
-
-    def in_background(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts of an edition that readers do not see yet, after all other waiting texts.
-
-        Returns and raises the same as ``__call__``.
-        """
-        return self._vectors_for(texts, Rank.REBUILD)
+        if not texts:
+            return np.zeros((0, self.embedder.dimensions), np.float32)
+        digests = [text_digest(text) for text in texts]
+        wanted = dict(zip(digests, texts, strict=True))
+        vectors = self._find_cached(wanted)
+        missing = [digest for digest in wanted if digest not in vectors]
+        with self._changed:
+            self._counts.cached += len(vectors)
+        for part in pages(missing, self._round_size):
+            task = CURRENT.get()
+            rank = Rank.REBUILD if task is not None and task.lane.background else Rank.DOCUMENT
+            position = 0 if task is None else task.number + len(part) // LATER
+            answer = self._put(rank, position, [wanted[digest] for digest in part])
+            try:
+                with self._waiting():
+                    vectors.update(zip(part, answer.result(), strict=True))
+            finally:
+                with self._changed:
+                    self._counts.waiting -= len(part)
+        return np.array([vectors[digest] for digest in digests], np.float32)
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
         """Embed texts of readers before any texts of documents. Return an array (n, dimensions) of float32.
@@ -167,19 +172,16 @@ class Embedding:
         """
         model = self.embedder
         embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
-        request = _Request(Rank.QUESTION, texts=list(texts), embed=embed)
         with self._changed:
             if self.questions >= MOST_QUESTIONS:
                 raise Busy("too many questions wait to be embedded: try again")
-            self._put(request)
-        return np.array(request.answer.result(), np.float32)
+            answer = self._put(Rank.QUESTION, 0, list(texts), embed)
+        return np.array(answer.result(), np.float32)
 
     def expect(self) -> None:
         """Load the model before the first request for vectors. That request raises any loading error."""
-        with self._changed:
-            if not (self._expected or self._stopped.is_set()):
-                self._expected = True
-                self._put(_Request(Rank.DOCUMENT))
+        if not self._loaded:
+            self._put(Rank.DOCUMENT, 0, ())
 
     def count(self, texts: Sequence[str]) -> int:
         """Return how many tokens all texts have together, by the model's own tokenizer."""
@@ -189,7 +191,7 @@ class Embedding:
     def questions(self) -> int:
         """Return how many requests of readers wait."""
         with self._changed:
-            return sum(rank is Rank.QUESTION for rank, *_ in self._queue)
+            return sum(request.rank is Rank.QUESTION for request in self._queue)
 
     def counts(self) -> Counts:
         since = self._busy_since
@@ -206,54 +208,26 @@ class Embedding:
         self.stop()
         self._thread.join(timeout=60)
 
-    # --- threads of callers ----------------------------------------------------------------------------
+    def _find_cached(self, wanted: Iterable[Digest]) -> dict[Digest, Vector]:
+        parts = (self._cache.get(self._recipe, part) for part in pages(wanted, ROUND))
+        return {digest: vector for part in parts for digest, vector in part.items()}
 
-    def _vectors_for(self, texts: Sequence[str], rank: Rank) -> Vectors:
-        if not texts:
-            return np.zeros((0, self.embedder.dimensions), np.float32)
-        digests = [text_digest(text) for text in texts]
-        wanted = dict(zip(digests, texts, strict=True))
-        rows = {digest: row for row, digest in enumerate(wanted)}
-        vectors = np.zeros((0, 0), np.float32)
-        for part, answers in self._answers(wanted, rank):
-            if not vectors.size:  # a server's dimensions may be known by its answer only
-                vectors = np.empty((len(rows), len(answers[0])), np.float32)
-            vectors[[rows[digest] for digest in part]] = answers
-        return vectors if len(rows) == len(digests) else vectors[[rows[digest] for digest in digests]]
-
-    def _answers(
-        self, wanted: Mapping[Digest, str], rank: Rank
-    ) -> Iterator[tuple[Sequence[Digest], list[Vector]]]:
-        """Yield digests together with their vectors, in parts, cached vectors first. No part is empty.
-
-        ``wanted``: texts by digest. ``rank``: rank of the requests for vectors that are not cached.
-        """
-        missing: list[Digest] = []
-        for part in pages(wanted, ROUND):
-            cached = self._cache.get(self._recipe, part)
-            missing += [digest for digest in part if digest not in cached]
-            if cached:
-                yield list(cached), list(cached.values())
-        with self._changed:
-            self._counts.cached += len(wanted) - len(missing)
-        for part in pages(missing, self._round_size):
-            request = _Request(rank, _order(len(part)), [wanted[digest] for digest in part], part)
-            self._put(request)
-            try:
-                with self._waiting():
-                    answer = request.answer.result()
-            finally:
-                with self._changed:
-                    self._counts.waiting -= len(part)
-            yield part, answer
-
-    def _put(self, request: _Request) -> None:
+    def _put(
+        self,
+        rank: Rank,
+        position: int,
+        texts: Sequence[str],
+        embed: Callable[[Sequence[str]], Vectors] | None = None,
+    ) -> "Future[list[Vector]]":
+        """Queue a request, and return its future answer."""
         with self._changed:
             if self._stopped.is_set():
                 raise Stopped
-            heappush(self._queue, (request.rank, request.order, next(self._numbers), request))
-            self._counts.waiting += len(request.digests)
+            request = _Request(rank, position, next(self._numbers), texts, embed)
+            heappush(self._queue, request)
+            self._counts.waiting += 0 if embed else len(texts)
             self._changed.notify()
+        return request.answer
 
     # --- the thread that runs the model --------------------------------------------------------------
 
@@ -261,21 +235,19 @@ class Embedding:
         while requests := self._wait():
             self._busy_since, before = monotonic(), self._counts.seconds
             self._answer(requests)
-            if any(request.digests for request in requests):
-                self._next_round = self._resize(self._counts.seconds - before)
+            self._resize(self._counts.seconds - before)
             self._busy_since = None
-        _refuse([request for *_, request in self._queue], Stopped())
+        _refuse(self._queue, Stopped())
 
-    def _resize(self, seconds: float) -> int:
-        """Return how many texts the next round may have.
+    def _resize(self, seconds: float) -> None:
+        """Set how many texts the next round may have.
 
-        ``seconds``: the duration of the last round.
+        ``seconds``: how long the last round embedded documents.
         """
-        if seconds < ROUND_SECONDS:
-            return min(2 * self._next_round, self._round_size)
-        if seconds > 2 * ROUND_SECONDS:
-            return max(self._next_round // 2, self._first_round)
-        return self._next_round
+        if 0 < seconds < ROUND_SECONDS:
+            self._next_round = min(2 * self._next_round, self._round_size)
+        elif seconds > 2 * ROUND_SECONDS:
+            self._next_round = max(self._next_round // 2, self._first_round)
 
     def _wait(self) -> list[_Request]:
         """Wait for requests, and return those of the next round; an empty list when the program ends."""
@@ -289,56 +261,55 @@ class Embedding:
         """Remove the next requests from the queue, all of one rank and at most a round of texts, and return
         them.
 
-        ``under_way``: first request of the running round, if one runs. Then only requests that precede it are
-        removed. A request that needs a text of a running round stays queued, since the cache will soon have
-        the vector.
+        ``under_way``: first request of the running round, if one runs. Then only requests whose document
+        precedes that one are removed.
         """
         taken, size = list[_Request](), 0
-        end = (Rank.REBUILD + 1,) if under_way is None else (under_way.rank, under_way.order)
         with self._changed:
-            while self._queue and self._queue[0][:2] < end:
-                request = self._queue[0][-1]
-                if taken and (request.rank, request.embed) != (taken[0].rank, taken[0].embed):
+            while self._queue:
+                first = self._queue[0]
+                if under_way and (first.rank, first.position) >= (under_way.rank, under_way.position):
                     break
-                if not self._under_way.isdisjoint(request.digests):
+                most = QUESTION_ROUND if first.embed else self._next_round
+                other = taken and (first.rank, first.embed) != (taken[0].rank, taken[0].embed)
+                if taken and (other or size + len(first.texts) > most):
                     break
-                if request.rank is Rank.QUESTION:
-                    full = size + len(request.texts) > QUESTION_ROUND
-                else:
-                    full = size >= self._next_round
-                if taken and full:
-                    break
-                taken.append(heappop(self._queue)[-1])
-                size += len(request.texts)
+                taken.append(heappop(self._queue))
+                size += len(first.texts)
         return taken
 
-    def _answer(self, requests: list[_Request]) -> None:
+    def _answer(self, requests: Sequence[_Request]) -> None:
         """Embed the texts of several requests together, and answer the requests.
 
         If that fails, each request is embedded alone, so that a bad text fails only its own caller.
         """
-        if self._stopped.is_set():
-            return _refuse(requests, Stopped())
+        texts = [text for request in requests for text in request.texts]
         try:
-            question = requests[0].rank is Rank.QUESTION
-            answers = self._embed_questions(requests) if question else self._embed_documents(requests)
+            if self._stopped.is_set():
+                raise Stopped
+            if (embed := requests[0].embed) is None:
+                answers = iter(self._embed_documents(texts, requests[0]))
+            else:
+                answers = iter(check_vectors(embed(texts), texts, self.embedder.dimensions))
         except BaseException as panic:  # noqa: BLE001 - raised in the callers; this thread continues
             error = as_exception(panic)
             if len(requests) == 1 or not self._is_up(error):
-                return _refuse(requests, error)
-            for request in requests:
-                self._answer([request])
-        else:
-            for request, answer in zip(requests, answers, strict=True):
-                if errors := [each for each in answer if isinstance(each, Exception)]:
-                    request.answer.set_exception(errors[0])
-                else:
-                    request.answer.set_result(answer)
+                _refuse(requests, error)
+            else:
+                for request in requests:
+                    self._answer([request])
+            return
+        for request in requests:
+            answer = list(islice(answers, len(request.texts)))
+            if errors := [each for each in answer if isinstance(each, Exception)]:
+                request.answer.set_exception(errors[0])
+            else:
+                request.answer.set_result(answer)
 
     def _is_up(self, error: Exception) -> bool:
         """Return whether a single bad text may have caused the error: the embedder still embeds a harmless
         text."""
-        if isinstance(error, Transient | NeedsHuman):
+        if isinstance(error, Transient | NeedsHuman | Stopped):
             return False
         try:
             self.embedder.embed([HARMLESS])
@@ -346,76 +317,67 @@ class Embedding:
             return False
         return True
 
-    def _embed_questions(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
-        texts, embed = [text for request in requests for text in request.texts], requests[0].embed
-        assert embed is not None
-        vectors = iter(check_vectors(embed(texts), texts, self.embedder.dimensions))
-        return ([next(vectors) for _ in request.texts] for request in requests)
+    def _embed_documents(self, texts: Sequence[str], first: _Request) -> list[Any]:
+        """Return for each text a vector, or an error if the embedder refuses the text.
 
-    def _embed_documents(self, requests: Sequence[_Request]) -> Iterator[list[Any]]:
-        """Return a list for each request, with a vector or an error for each of its texts.
-
-        The cache is read again, since an earlier round may have made some of the vectors.
+        ``first``: the first request of this round. The cache is read again, since an earlier round may have
+        made some of the vectors.
         """
-        wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
-        if not wanted:
-            self._load([HARMLESS])
-        answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
-        if missing := [d for d in wanted if d not in answers]:
-            answers |= self._embed(missing, [wanted[d] for d in missing], requests[0])
-        return ([answers[digest] for digest in request.digests] for request in requests)
-
-    def _load(self, texts: Sequence[str]) -> None:
-        self._counts.loading = True
-        try:
-            self._vectors_of.load(texts)
-        finally:
-            self._counts.loading = False
-
-    def _embed(self, digests: list[Digest], texts: list[str], first: _Request) -> dict[Digest, Any]:
-        """Embed texts. Return a vector by digest, or an error by digest for a text that the embedder refuses.
-
-        ``first``: the first request of this round. Requests that precede it are answered between two steps.
-        """
-        self._load(texts)
-        counts, begun, others = self._counts, monotonic(), 0.0
-        before = counts.stepped  # a round inside another one's step counts its own steps
-        self._under_way.update(digests)
-
-        def between_steps(embedded: int) -> None:
-            nonlocal others
-            counts.stepped += embedded
-            paused = monotonic()
-            while sooner := self._take(first):
-                self._answer(sooner)
-            self._busy_since = monotonic()
-            others += self._busy_since - paused
-
-        try:
-            answered = self._vectors_of(texts, self._stopped, between_steps)
-            counts.seconds += monotonic() - begun - others
-            answers = dict(zip(digests, answered.vectors, strict=True))
-            good = [digest for digest in digests if not isinstance(answers[digest], Exception)]
-            if good:
+        digests = [text_digest(text) for text in texts]
+        wanted = dict(zip(digests, texts, strict=True))
+        answers: dict[Digest, Any] = dict(self._find_cached(wanted))
+        missing = [digest for digest in wanted if digest not in answers]
+        if not self._loaded and (missing or not texts):
+            self._load([*texts, HARMLESS][0])
+        if missing:
+            unknown, counts = [wanted[digest] for digest in missing], self._counts
+            made = self._embed(unknown, first)
+            answers.update(zip(missing, made.vectors, strict=True))
+            if good := [digest for digest in missing if not isinstance(answers[digest], Exception)]:
                 self._cache.put(self._recipe, good, np.array([answers[digest] for digest in good]))
             counts.texts += len(good)
+            counts.tokens += sum(self._count_tokens(unknown)) if made.tokens is None else made.tokens
+        return [answers[digest] for digest in digests]
+
+    def _load(self, text: str) -> None:
+        """Load a local model by embedding a text, so that the measured time does not include the loading."""
+        begun, self._counts.loading = monotonic(), True
+        log.info("loading the embedding model", extra=event("model_loading"))
+        try:
+            self.embedder.embed([text])
         finally:
-            counts.stepped = before
-            self._under_way.difference_update(digests)
-        counts.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
-        return answers
+            self._counts.loading = False
+        self._loaded, seconds = True, round(monotonic() - begun, 3)
+        about = event("model_loaded", seconds=seconds)
+        log.info("embedding model loaded in %.1f s", seconds, extra=about)
+
+    def _embed(self, texts: Sequence[str], first: _Request) -> Answered:
+        """Embed texts that are not cached. Requests that precede the request ``first`` are answered between
+        two steps."""
+        begun, others = monotonic(), 0.0
+        if isinstance(self.embedder, Remote):
+            answered = embed_on_server(self.embedder, self._recipe, self._cache, texts, self._stopped)
+        else:
+            lost, left = BadVectors("the embedder returned no vector for this text"), len(texts)
+            vectors: list[Vector | Exception] = [lost] * left
+            with closing(embed_in_steps(self.embedder, texts)) as parts:
+                for part in parts:
+                    for position, vector in zip(part.positions, part.vectors, strict=True):
+                        vectors[position] = vector
+                    paused = monotonic()
+                    while sooner := self._take(first):
+                        self._answer(sooner)
+                    self._busy_since = monotonic()
+                    others += self._busy_since - paused
+                    left -= len(part.positions)
+                    if left and self._stopped.is_set():
+                        raise Stopped
+            answered = Answered(vectors)
+        self._counts.seconds += monotonic() - begun - others
+        return answered
 
 
-def _order(texts: int) -> int:
-    """Return the position in the queue for a request with this number of texts.
-
-    It depends on when the document of the calling thread was begun.
-    """
-    task = CURRENT.get()
-    return 0 if task is None else task.number + texts // LATER
-
-
-def _refuse(requests: Sequence[_Request], error: Exception) -> None:
+def _refuse(requests: Iterable[_Request], error: Exception) -> None:
     for request in requests:
         request.answer.set_exception(error)
 

@@ -1,22 +1,16 @@
 """Computes the vectors of documents by one embedder, in this process or on a server, and checks them."""
 
-import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
-from time import monotonic
 
 import numpy as np
 
-from ingestor.core.errors import Stopped
-from ingestor.core.events import event
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings import pages
 from ingestor.model import Answered, EmbeddedPart, Fingerprint, Vector, Vectors
 from ingestor.ports import Embedder, Gradual, NeedsHuman, Remote, Stop
 from ingestor.state.cache import VectorCache
 from ingestor.units import quantity
-
-log = logging.getLogger("ingestor")
 
 _TOLERANCE = 0.01  # of a unit vector's length; rounding to float16 moves it by 0.0005, to bfloat16 by 0.004
 _QUOTED = 60  # code points of a text
@@ -56,110 +50,67 @@ def check_vectors(answer: object, texts: Sequence[str], dimensions: int) -> Vect
 STEP = 16  # texts that a model which is not ``Gradual`` embeds before waiting questions are embedded
 
 
-class LocalVectors:
-    """Embeds texts in this process. An error of the embedder fails all texts of a call."""
+def embed_in_steps(embedder: Embedder, texts: Sequence[str]) -> Generator[EmbeddedPart]:
+    """Embed texts in this process, and yield the checked vectors of each step.
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._loaded = False
-
-    def load(self, texts: Sequence[str]) -> None:
-        """Load the model by embedding one text.
-
-        So the measured time of embedding does not include the loading.
-        """
-        if not self._loaded:
-            begun = monotonic()
-            log.info("loading the embedding model", extra=event("model_loading"))
-            self._embedder.embed(texts[:1])
-            self._loaded, seconds = True, round(monotonic() - begun, 3)
-            about = event("model_loaded", seconds=seconds)
-            log.info("embedding model loaded in %.1f s", seconds, extra=about)
-
-    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
-        """Embed texts in steps.
-
-        ``between_steps``: called after each step with the number of texts that the step embedded. Raises the
-        errors of the embedder, BadVectors, and Stopped when ``stop`` is set.
-        """
-        missing = BadVectors("the embedder returned no vector for this text")
-        vectors: list[Vector | Exception] = [missing] * len(texts)
-        model, left = self._embedder, len(texts)
-        steps = model.embed_gradually(texts) if isinstance(model, Gradual) else self._steps(texts)
-        with closing(steps) as parts:
-            for part in parts:
-                chosen = [texts[position] for position in part.positions]
-                rows = check_vectors(part.vectors, chosen, model.dimensions)
-                for position, vector in zip(part.positions, rows, strict=True):
-                    vectors[position] = vector
-                left -= len(rows)
-                between_steps(len(rows))
-                if left and stop.is_set():
-                    raise Stopped
-        return Answered(vectors)
-
-    def _steps(self, texts: Sequence[str]) -> Generator[EmbeddedPart]:
-        """Embed texts in steps.
-
-        Each step has texts of similar length, since embedders pad a batch to one length.
-        """
-        longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        for step in pages(longest_first, STEP):
-            yield EmbeddedPart(step, self._embedder.embed([texts[position] for position in step]))
+    Each step has texts of similar length, since embedders pad a batch to one length. Raises the errors of the
+    embedder, and BadVectors.
+    """
+    longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
+    steps = (
+        EmbeddedPart(step, embedder.embed([texts[position] for position in step]))
+        for step in pages(longest_first, STEP)
+    )
+    with closing(embedder.embed_gradually(texts) if isinstance(embedder, Gradual) else steps) as parts:
+        for part in parts:
+            chosen = [texts[position] for position in part.positions]
+            yield EmbeddedPart(part.positions, check_vectors(part.vectors, chosen, embedder.dimensions))
 
 
 HARMLESS = "word"  # a text that every model can embed
 ALIKE = 0.99  # cosine of two vectors of one model for the same text; that of unrelated models is near 0
 
 
-class RemoteVectors:
-    """Embeds texts on a server. An error of one text does not fail the others. ``recipe``: the embedder's
+def embed_on_server(
+    embedder: Embedder, recipe: Fingerprint, cache: VectorCache, texts: Sequence[str], stop: Stop
+) -> Answered:
+    """Embed texts on a server. An error of one text does not fail the others. ``recipe``: the embedder's
     recipe.
 
     A server may silently run another model: its address may lead to another machine, and some servers ignore
     the model's name. So every request also contains one fixed word, and its vector is compared with the
     cached one. If they differ, no vector of the request is cached or written.
     """
+    assert isinstance(embedder, Remote)
+    answered = embedder.embed_each([HARMLESS, *texts], stop)
+    now, *vectors = answered.vectors
+    error = now if isinstance(now, Exception) else find_other_model(recipe, cache, now)
+    if error is not None:
+        return Answered([error] * len(texts), answered.tokens)
+    if sound := [at for at, vector in enumerate(vectors) if not isinstance(vector, Exception)]:
+        check_vectors([vectors[at] for at in sound], [texts[at] for at in sound], embedder.dimensions)
+    return Answered(vectors, answered.tokens)
 
-    def __init__(self, embedder: Embedder, recipe: Fingerprint, cache: VectorCache) -> None:
-        assert isinstance(embedder, Remote)
-        self._remote: Remote = embedder
-        self._embedder, self._recipe, self._cache = embedder, recipe, cache
 
-    def load(self, texts: Sequence[str]) -> None:
-        """Do nothing: the model runs on a server, so this process loads none."""
+def find_other_model(recipe: Fingerprint, cache: VectorCache, now: Vector) -> NeedsHuman | None:
+    """Return an error if the server runs another model than before, else None.
 
-    def __call__(self, texts: Sequence[str], stop: Stop, between_steps: Callable[[int], None]) -> Answered:
-        answered = self._remote.embed_each([HARMLESS, *texts], stop)
-        now, *vectors = answered.vectors
-        error = now if isinstance(now, Exception) else self._other_server(now)
-        if error is not None:
-            return Answered([error] * len(texts), answered.tokens)
-        sound = [at for at, vector in enumerate(vectors) if not isinstance(vector, Exception)]
-        if sound:
-            made = [vectors[at] for at in sound]
-            check_vectors(made, [texts[at] for at in sound], self._embedder.dimensions)
-        return Answered(vectors, answered.tokens)
-
-    def _other_server(self, now: Vector) -> NeedsHuman | None:
-        """Return an error if the server runs another model than before, else None.
-
-        ``now``: the server's vector of the fixed word. It is compared with the cached vector; the first one
-        is cached.
-        """
-        digest = text_digest(HARMLESS)
-        before = self._cache.get(self._recipe, [digest]).get(digest)
-        if before is None:
-            self._cache.put(self._recipe, [digest], np.array([now]))
-            return None
-        if before.shape != now.shape:
-            why = f"{len(now)} numbers, not {len(before)}"
-        elif (cosine := float(before @ now)) < ALIKE:
-            why = f"cosine {cosine:.2f}"
-        else:
-            return None
-        return NeedsHuman(
-            f"the embedding server returns other vectors for the same text than before ({why}), so it runs "
-            "another model: point `embedding.base_url` to the former model, or change `embedding.revision`, "
-            "which embeds everything again"
-        )
+    ``now``: the server's vector of the fixed word. It is compared with the cached vector; the first one is
+    cached.
+    """
+    digest = text_digest(HARMLESS)
+    before = cache.get(recipe, [digest]).get(digest)
+    if before is None:
+        cache.put(recipe, [digest], np.array([now]))
+        return None
+    if before.shape != now.shape:
+        why = f"{len(now)} numbers, not {len(before)}"
+    elif (cosine := float(before @ now)) < ALIKE:
+        why = f"cosine {cosine:.2f}"
+    else:
+        return None
+    return NeedsHuman(
+        f"the embedding server returns other vectors for the same text than before ({why}), so it runs "
+        "another model: point `embedding.base_url` to the former model, or change `embedding.revision`, "
+        "which embeds everything again"
+    )

@@ -8,14 +8,15 @@ leave one permit free.
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from math import inf
 from queue import Empty, Queue
-from threading import Condition, Event, Thread, current_thread
+from threading import Condition, Event, Semaphore, Thread
 from time import monotonic
 
 from ingestor.core.errors import LONGEST
@@ -23,8 +24,8 @@ from ingestor.engine.flight import InFlight, Phase
 from ingestor.ports import Stop
 
 BEGUN = 4  # documents begun for each worker, including those that wait for vectors or a server
-SCANS = 4  # threads that list sources
-STUCK = 60.0  # seconds after which a hanging listing gets a further thread beside it
+SCANS = 4  # sources that are listed at the same time
+STUCK = 60.0  # seconds that a listing waits for others, which may hang
 FIRST_WAIT = 30.0  # seconds until a watch that ended begins again; doubled while it fails
 PATIENCE = 3.0  # seconds for which the end of the program waits for running work
 
@@ -34,18 +35,13 @@ class Lane:
     """A queue of tasks that share limits, such as the documents of one source.
 
     ``most``: how many of its tasks may work at the same time. BEGUN times as many may be begun, including
-    those that wait for a server or for vectors.
-
-    ``background``: whether its tasks start only if no task of another lane can.
+    those that wait for a server or for vectors. ``background``: whether its tasks start only if no task of
+    another lane can.
     """
 
     name: Hashable = ""
-    most: float = inf
+    most: float = field(default=inf, compare=False)
     background: bool = False
-
-    @property
-    def key(self) -> tuple[Hashable, bool]:
-        return self.name, self.background
 
 
 ANY = Lane()
@@ -59,11 +55,10 @@ class WorkItem:
     tag: object
     work: Callable[[], object]
     lane: Lane = ANY
-    scan: bool = False
     number: int = 0
 
 
-CURRENT = ContextVar[WorkItem | None]("task of this thread", default=None)
+CURRENT = ContextVar[WorkItem | None]("document's task of this thread", default=None)
 
 
 class WorkQueue:
@@ -74,14 +69,14 @@ class WorkQueue:
 
     def __init__(self, at_once: float = inf) -> None:
         self._at_once, self._changed, self._closed = at_once, Condition(), False
-        self._waiting: dict[tuple[Hashable, bool], deque[WorkItem]] = {}  # by lane, next lane first
-        # by lane: tasks with a permit, and tasks on a thread, with a permit or not
-        self._at_work, self._begun = Counter[tuple[Hashable, bool]](), Counter[tuple[Hashable, bool]]()
+        self._waiting: dict[Lane, deque[WorkItem]] = {}  # next lane first
+        # tasks with a permit, and tasks on a thread, with a permit or not
+        self._at_work, self._begun = Counter[Lane](), Counter[Lane]()
 
     def put(self, task: WorkItem) -> None:
         with self._changed:
-            self._waiting.setdefault(task.lane.key, deque()).append(task)
-            self._wake()
+            self._waiting.setdefault(task.lane, deque()).append(task)
+            self._changed.notify()
 
     def get(self, done: WorkItem | None = None) -> WorkItem | None:
         """Wait for the next task, and return it; None when the queue is closed.
@@ -90,8 +85,8 @@ class WorkQueue:
         """
         with self._changed:
             if done is not None:
-                self._at_work[done.lane.key] -= 1
-                self._begun[done.lane.key] -= 1
+                self._at_work[done.lane] -= 1
+                self._begun[done.lane] -= 1
             while not self._closed and (task := self._next()) is None:
                 self._changed.wait()
             return None if self._closed else task
@@ -103,31 +98,19 @@ class WorkQueue:
         After the context the task continues without a wait.
         """
         with self._changed:
-            self._at_work[lane.key] -= 1
-            self._wake()
+            self._at_work[lane] -= 1
+            self._changed.notify()
         try:
             yield
         finally:
             with self._changed:
-                self._at_work[lane.key] += 1
-
-    def waits(self) -> bool:
-        """Return whether any task waits for a thread."""
-        return any(list(self._waiting.values()))
+                self._at_work[lane] += 1
 
     def close(self) -> None:
         """Close the queue, and discard waiting tasks."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-    def _wake(self) -> None:
-        """Wake a waiting thread if a permit is free.
-
-        Otherwise a thread that finishes its task takes the next task.
-        """
-        if self._at_work.total() < self._at_once:
-            self._changed.notify()
 
     def _next(self) -> WorkItem | None:
         """Remove the next task from the queue and return it; None if no task may start now.
@@ -136,15 +119,15 @@ class WorkQueue:
         """
         if self._at_work.total() >= self._at_once:
             return None
-        in_background = sum(number for (_, background), number in self._at_work.items() if background)
+        in_background = sum(number for lane, number in self._at_work.items() if lane.background)
         may_start_background = in_background < max(1, self._at_once - 1)
-        for key, waiting in sorted(self._waiting.items(), key=lambda lane: lane[0][1]):
+        for lane, waiting in sorted(self._waiting.items(), key=lambda each: each[0].background):
             most = waiting[0].lane.most if waiting else 0
-            room = self._at_work[key] < most and self._begun[key] < BEGUN * most
-            if room and (may_start_background or not key[1]):
-                self._waiting[key] = self._waiting.pop(key)  # to the end: its next task follows other lanes
-                self._at_work[key] += 1
-                self._begun[key] += 1
+            room = self._at_work[lane] < most and self._begun[lane] < BEGUN * most
+            if room and (may_start_background or not lane.background):
+                self._waiting[lane] = self._waiting.pop(lane)  # to the end: its next task follows other lanes
+                self._at_work[lane] += 1
+                self._begun[lane] += 1
                 return waiting.popleft()
         return None
 
@@ -165,73 +148,47 @@ def as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-class _Workers:
-    """Threads that run the tasks of a queue.
+class Pool:
+    """Threads that prepare documents, a thread for each listing, and one for each connector that reports
+    changes.
 
     They are daemon threads, unlike the threads of an executor. So a task that hangs does not keep the program
     from ending.
     """
 
-    def __init__(self, name: str, number: int, run: Callable[[WorkItem], None], at_once: float = inf) -> None:
-        self.queue, self._name, self._run = WorkQueue(at_once), name, run
-        self.threads: list[Thread] = []
-        self._since: dict[Thread, float] = {}  # since when a thread is busy, monotonic seconds
-        for _ in range(number):
-            self._grow()
-
-    def relieve(self) -> None:
-        """Start one more thread if a task waits and every thread has been busy for STUCK seconds."""
-        busy = list(self._since.values())
-        if len(busy) == len(self.threads) and self.queue.waits() and max(busy) < monotonic() - STUCK:
-            self._grow()
-
-    def _grow(self) -> None:
-        name = f"{self._name} {len(self.threads)}"
-        self.threads.append(Thread(target=self._serve, name=name, daemon=True))
-        self.threads[-1].start()
-
-    def _serve(self) -> None:
-        task: WorkItem | None = None
-        while (task := self.queue.get(task)) is not None:
-            self._since[current_thread()] = monotonic()
-            self._run(task)
-            del self._since[current_thread()]
-
-
-class Pool:
-    """Threads that prepare documents, threads that list sources, and a thread for each connector that reports
-    changes."""
-
     def __init__(self, workers: int) -> None:
-        self._inbox: Queue[Outcome] = Queue()
-        self._documents = _Workers("worker", BEGUN * workers, self._run, at_once=workers)
-        self._scans = _Workers("scan", SCANS, self._run)
-        self._listeners: list[tuple[Thread, Event]] = []
-        self._numbers = count(1)
+        self._inbox, self._queue, self._numbers = Queue[Outcome](), WorkQueue(workers), count(1)
+        self._threads, self._closing, self._may_list = list[Thread](), Event(), Semaphore(SCANS)
+        self._watches: list[Event] = []  # each ends a connector's watch
+        for number in range(BEGUN * workers):
+            self._start(f"worker {number}", self._serve)
 
     def submit(
         self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
     ) -> None:
-        """Run ``work`` on a worker thread, and post its outcome with ``tag``.
+        """Run ``work`` on another thread, and post its outcome with ``tag``.
 
-        ``scan``: whether to use the threads that list sources.
+        ``scan``: whether it lists a source. Then a thread is started for it.
         """
-        workers = self._scans if scan else self._documents
-        workers.queue.put(WorkItem(tag, work, lane, scan, next(self._numbers)))
+        if scan:
+            self._start("scan", partial(self._list, tag, work))
+        else:
+            self._queue.put(WorkItem(tag, work, lane, next(self._numbers)))
 
     @contextmanager
     def release_permit(self) -> Iterator[None]:
-        """Release the calling worker's permit while the worker waits for a server or for vectors.
+        """Release the calling worker's permit while it waits for a server or for vectors.
 
-        Only worker threads may call. Raises Stopped before the wait if work on the document was cancelled.
+        Do nothing in other threads. Raises Stopped before the wait if work on the document was cancelled.
         """
-        task = CURRENT.get()
-        assert task is not None
+        if (task := CURRENT.get()) is None:
+            yield
+            return
         document = task.tag if isinstance(task.tag, InFlight) else None
         if document is not None:
             document.move_at_work(Phase.WAITING)
         try:
-            with (self._scans if task.scan else self._documents).queue.release_permit(task.lane):
+            with self._queue.release_permit(task.lane):
                 yield
         finally:
             if document is not None:
@@ -252,18 +209,12 @@ class Pool:
 
         Return a function that ends the thread.
         """
-        self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
-        ending = [thread for thread, stop in self._listeners if stop.is_set()]
-        stop = Event()
-        known = (self._inbox.put, tag, hints, stop, ending)
-        thread = Thread(target=follow, args=known, name=f"watch {tag}", daemon=True)
-        self._listeners.append((thread, stop))
-        thread.start()
+        self._watches.append(stop := Event())
+        self._start(f"watch {tag}", partial(follow, self._inbox.put, tag, hints, stop))
         return stop.set
 
     def next(self, timeout: float) -> Outcome | None:
         """Return the next outcome; None if none arrives within ``timeout`` seconds."""
-        self._scans.relieve()
         try:
             return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
         except Empty:
@@ -276,39 +227,43 @@ class Pool:
         answers must not delay the end of the program.
         """
         deadline = monotonic() + PATIENCE
-        for _, stop in self._listeners:
+        for stop in (*self._watches, self._closing):
             stop.set()
-        for workers in (self._documents, self._scans):
-            workers.queue.close()
-        listeners = (thread for thread, _ in self._listeners)
-        _join((*self._documents.threads, *self._scans.threads, *listeners), deadline)
+        self._queue.close()
+        self._may_list.release(len(self._threads))
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - monotonic()))
 
-    def _run(self, task: WorkItem) -> None:
-        CURRENT.set(task)
+    def _start(self, name: str, run: Callable[[], None]) -> None:
+        thread = Thread(target=run, name=name, daemon=True)
+        self._threads = [*filter(Thread.is_alive, self._threads), thread]
+        thread.start()
+
+    def _serve(self) -> None:
+        task: WorkItem | None = None
+        while (task := self._queue.get(task)) is not None:
+            CURRENT.set(task)
+            self._run(task.tag, task.work)
+
+    def _list(self, tag: object, work: Callable[[], object]) -> None:
+        # without a permit after STUCK seconds: each listing that hangs for good is made up for by another one
+        self._may_list.acquire(timeout=STUCK)
+        if not self._closing.is_set():
+            self._run(tag, work)
+        self._may_list.release()
+
+    def _run(self, tag: object, work: Callable[[], object]) -> None:
         try:
-            if isinstance(task.tag, InFlight):
-                task.tag.move_at_work(Phase.PREPARING)
-            self._inbox.put(Outcome(task.tag, task.work()))
+            if isinstance(tag, InFlight):
+                tag.move_at_work(Phase.PREPARING)
+            self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what follows from an error
-            self._inbox.put(Outcome(task.tag, error=as_exception(error), trace=traceback.format_exc()))
+            self._inbox.put(Outcome(tag, error=as_exception(error), trace=traceback.format_exc()))
 
 
-def _join(threads: Iterable[Thread], deadline: float) -> None:
-    """Wait until these threads have ended, but no longer than a deadline, by ``monotonic``."""
-    for thread in threads:
-        thread.join(max(0.0, deadline - monotonic()))
-
-
-def follow(
-    post: Callable[[Outcome], None], tag: object, hints: Hints, stop: Stop, ending: Sequence[Thread] = ()
-) -> None:
-    """Post the hints of a connector until ``stop`` is set. If its watch ends, begin it again after a wait.
-
-    ``ending``: threads of earlier watches. They must end before this watch begins, since the system may
-    refuse two watches at once.
-    """
+def follow(post: Callable[[Outcome], None], tag: object, hints: Hints, stop: Stop) -> None:
+    """Post the hints of a connector until ``stop`` is set. If its watch ends, begin it again after a wait."""
     wait = FIRST_WAIT
-    _join(ending, monotonic() + PATIENCE)
     while not stop.is_set():
         begun, failed = monotonic(), False
         try:

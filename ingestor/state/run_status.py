@@ -59,7 +59,6 @@ class Live:
     bytes_in_flight: int = 0
     tally: dict[str, int] = field(default_factory=dict)
     texts: int = 0  # texts embedded since the start, without cached ones
-    texts_stepped: int = 0  # the same, with those of the round under way
     texts_left: int = 0  # texts of documents that were read which are not embedded yet
     loading: bool = False  # whether a model is being loaded into memory
     tokens: int = 0
@@ -165,7 +164,7 @@ class Meter:
     def __call__(self, live: Live) -> None:
         self._begun = live.at if self._begun is None else self._begun
         self._bytes = max(self._bytes, live.bytes_waiting)
-        texts = live.texts_stepped - self._rest.texts_stepped
+        texts = live.texts - self._rest.texts
         self._loaded = live.at if live.loading and not texts else max(self._loaded, self._begun)
         records = live.tally.get("records_added", 0) - self._rest.tally.get("records_added", 0)
         read = self._bytes - max(0, live.bytes_waiting - live.bytes_in_flight)

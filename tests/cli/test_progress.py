@@ -14,7 +14,7 @@ from ingestor.state.run_status import Live, Meter, RunningListing, SyncProgress
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:
-    return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts_stepped=texts)
+    return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts=texts)
 
 
 def test_stretch_lasts_while_work_waits() -> None:
@@ -105,7 +105,7 @@ def test_time_left_counts_large_documents_that_are_read_last() -> None:
     meter = Meter(seen.append)
     meter(Live(at=100, waiting=100, bytes_waiting=10_000_000))
     tally = {"added": 90, "records_added": 200}
-    meter(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts_stepped=500))
+    meter(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts=500))
     assert (seen[-1].records, seen[-1].texts_expected) == (200, 10_000)
     assert seen[-1].seconds_left == 190.0
 
@@ -114,11 +114,7 @@ def test_rate_and_time_left_leave_out_loading_of_the_model() -> None:
     seen: list[SyncProgress] = []
     meter = Meter(seen.append)
     for at, texts in ((100.0, 0), (109.0, 0), (111.0, 20)):
-        meter(
-            Live(
-                at=at, waiting=40, loading=not texts, texts_stepped=texts, texts_left=380, in_flight={"a": 40}
-            )
-        )
+        meter(Live(at=at, waiting=40, loading=not texts, texts=texts, texts_left=380, in_flight={"a": 40}))
     assert [each.rate for each in seen] == [None, None, 10.0]
     assert [each.seconds_left for each in seen] == [None, None, 38.0]
 

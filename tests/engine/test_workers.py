@@ -11,8 +11,7 @@ from ingestor.engine import workers
 from ingestor.engine.flight import Phase
 from ingestor.engine.loop import choose
 from ingestor.engine.workers import BEGUN, Lane, Pool, WorkItem, WorkQueue
-from ingestor.model import Hint, SourceName
-from ingestor.ports import Stop
+from ingestor.model import SourceName
 from ingestor.state.backlog import Queued
 from tests.engine.worlds import begun as begun_documents
 from tests.waiting import wait
@@ -86,7 +85,6 @@ def test_lanes_take_turns_in_order() -> None:
     turns, a, b = WorkQueue(), Lane("a"), Lane("b")
     put(turns, a, a, a, b, b)
     assert taken(turns, 5) == ["a", "b", "a", "b", "a"]
-    assert not turns.waits()
 
 
 def test_hanging_lane_leaves_turns_to_other_lanes() -> None:
@@ -202,28 +200,3 @@ def test_failing_watch_restarts_after_growing_waits() -> None:
 
     workers.follow(lambda outcome: None, "a source", hints, Stop())  # type: ignore[arg-type]
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 30, 60]
-
-
-def test_new_watch_starts_after_ended_watches_are_closed() -> None:
-    steps, may_close = list[str](), Event()
-
-    def old(stop: Stop) -> Iterator[Hint]:
-        yield Hint("old")
-        stop.wait(60)
-        assert may_close.wait(60)
-        steps.append("old closed")
-
-    def new(stop: Stop) -> Iterator[Hint]:
-        steps.append("new opened")
-        yield Hint("new")
-        stop.wait(60)
-
-    with closing(Pool(1)) as pool:
-        end = pool.listen("docs", old)
-        assert pool.next(60) is not None
-        end()
-        pool.listen("docs", new)
-        may_close.set()
-        found = pool.next(60)
-        assert found is not None and found.value == Hint("new")
-        assert steps == ["old closed", "new opened"]

@@ -7,10 +7,9 @@ import pytest
 
 from ingestor.app.parts import Parts
 from ingestor.core.entries import Entry
-from ingestor.engine import writer
+from ingestor.engine import vectors, writer
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
-from ingestor.engine.vectors import RemoteVectors
 from ingestor.rechunk import policy
 from ingestor.search import search
 from ingestor.state.editions import Editions
@@ -134,7 +133,7 @@ BROKEN: Variants = {
         Editions, "of", _of_any, {ONE_LIVE, EXACT, REST, COMPLETE, OWN}, feed_two,
     ),
     "whatever a server embeds is believed": (
-        RemoteVectors, "_other_server", lambda self, now: None, {ONE_EMBEDDER}, exchange_the_model,
+        vectors, "find_other_model", lambda *args: None, {ONE_EMBEDDER}, exchange_the_model,
     ),
     "an answer is given whatever was written meanwhile": (
         search, "AGAIN", 0, {ONE_STATE}, ask_during_edits,

@@ -188,7 +188,7 @@ class Paced(AtOnce):
             self._turns.put(WorkItem(tag, work, lane))
 
     def next(self, timeout: float) -> Outcome | None:
-        if not self.outcomes and self._left and self._turns.waits():
+        if not self.outcomes and self._left and any(self._turns._waiting.values()):
             self._left -= 1
             self._done = task = self._turns.get(self._done)
             assert task is not None
