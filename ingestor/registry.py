@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -37,6 +37,11 @@ def require_match(pattern: str, problem: str) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+Host = Annotated[
+    str, require_match(r"[^/\s]+", "must be a host name or an address alone, without http:// or a path")
+]
 
 
 def tuning(default: Any, **kwargs: Any) -> Any:

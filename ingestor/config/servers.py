@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, model_validator
 
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
-from ingestor.http_server.access import Host
-from ingestor.registry import Options, require_match
+from ingestor.registry import Host, Options, require_match
 from ingestor.units import Duration
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]

@@ -191,7 +191,7 @@ class Writer:
             large.move(Phase.PREPARED)
         if slices is None and self._choose_wanted(queue, [large]):
             slices = self._begin(collection, [prepared])
-        if slices is None or slices.index is not index or not self._is_of_today(prepared):
+        if slices is None or slices.index is not index or not self._of_today([prepared]):
             return
         try:
             next(slices.left)
@@ -238,17 +238,19 @@ class Writer:
         adopt the records of one that is only partly written.
         """
         partly = {row for row, each in queue.documents.items() if each.phase is Phase.WRITING}
-        current = {
-            each.prepared: each
-            for each in batch
-            if each.prepared and each.prepared.receipt.row not in partly and self._is_of_today(each.prepared)
-        }
-        fitting = compatible(valid(self._journal, list(current)))
-        return [current[prepared] for prepared in fitting]
+        prepared = {each.prepared: each for each in batch if each.prepared}
+        current = [each for each in self._of_today([*prepared]) if each.receipt.row not in partly]
+        fitting = compatible(valid(self._journal, current))
+        return [prepared[each] for each in fitting]
 
-    def _is_of_today(self, prepared: Prepared) -> bool:
-        of_today = self._flow.current_recipe(prepared) == prepared.receipt.recipe
-        return of_today and prepared.entry.row in still_wanted(self._journal, [prepared.entry.row])
+    def _of_today(self, documents: Sequence[Prepared]) -> list[Prepared]:
+        """Return the documents that are still listed, and were prepared by the recipe of today's config."""
+        listed = still_wanted(self._journal, [each.entry.row for each in documents])
+        return [
+            each
+            for each in documents
+            if each.entry.row in listed and self._flow.current_recipe(each) == each.receipt.recipe
+        ]
 
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Count and log written documents. If many records were replaced, have the collection examined."""

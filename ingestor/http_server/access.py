@@ -9,16 +9,10 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated
-
-from ingestor.registry import require_match
 
 Header = tuple[bytes, bytes]  # the name in lower case, the value
 
 HEAD_LIMIT = 65_536  # bytes of a request's line and headers
-Host = Annotated[
-    str, require_match(r"[^/\s]+", "must be a host name or an address alone, without http:// or a path")
-]
 LEAST_TOKEN = 16  # characters of a token, on a port that other machines reach
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
 

@@ -12,12 +12,11 @@ the document on another machine may change its metadata.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from math import ceil
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ingestor.core.fingerprint import fingerprint
@@ -88,17 +87,6 @@ def _model() -> "LanguageIdentifier":
     """Return the model of py3langid. All threads share it, since it does not change after loading."""
     with _LOADING:  # ``cache`` alone would let two threads load at the same time
         return _load()
-
-
-@cache
-def expect() -> None:
-    """Start to load the model of py3langid in a thread, while the first documents wait for their vectors."""
-
-    def load() -> None:
-        with suppress(OSError):  # a full disk: the first document raises the error again
-            _model()
-
-    Thread(target=load, name="language", daemon=True).start()
 
 
 @cache

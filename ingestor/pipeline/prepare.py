@@ -254,9 +254,8 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         return same
     content, recipe = reading.content, tools.recipe(reading.parser)
     owner = entry if entry.records or entry.digest else predecessor(entry, content) or entry
-    if owner.digest != content:  # models load while the document is parsed
+    if owner.digest != content:  # the model loads while the document is parsed
         tools.expect()
-        language.expect()
     with tools.times.measure("read"):
         document = reading.document()
     _, wrong = metadata.by_front_matter(tools.describing.own, document)

@@ -25,6 +25,8 @@ def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> l
     chunk of code, else the caption of its table, else the headings above it. In any case, a chunk that begins
     below the header of a table gets this header.
     """
+    if not chunks:
+        return []
     sections = _sections(document, chunks) if context == "headings" else [""] * len(chunks)
     title = "" if context == "none" else " ".join((document.title or "").split())
     return [

@@ -1,5 +1,3 @@
-import errno
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -169,16 +167,3 @@ def test_sample_takes_few_texts_from_whole_document() -> None:
     assert vocabulary.sample([str(number) for number in range(100)])[1] == 8
     assert sampled[0] == "0"
     assert int(sampled[-1]) > 85
-
-
-def test_model_that_cannot_be_loaded_ends_its_thread_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(language, "_load", load)
-    language.expect.__wrapped__()
-    for thread in threading.enumerate():
-        if thread.name == "language":
-            thread.join()
-    with pytest.raises(OSError, match="No space"):
-        language_of(TEXTS["en"] * 3)

@@ -19,12 +19,12 @@ from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocume
 from ingestor.connectors.shared.keys import cover
 from ingestor.connectors.shared.locks import hold_lock
 from ingestor.connectors.shared.patterns import check_size
-from ingestor.http_server.access import LEAST_TOKEN, Host, is_guessable
+from ingestor.http_server.access import LEAST_TOKEN, is_guessable
 from ingestor.http_server.requests import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import Stale, Stop
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Host, Options, Plugin
 from ingestor.units import Size
 
 TICK = 0.2  # seconds between checks for changes and for ``stop``
