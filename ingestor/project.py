@@ -167,7 +167,7 @@ class Project:
             signals.handle() if handle_signals else nullcontext(),
             open_state(config, serve=False) as running,
         ):
-            loop, before = Loop(running, signals, _watcher(progress)), documents_not_in_config(running)
+            loop, before = Loop(running, signals, progress), documents_not_in_config(running)
             loop.sync(patience)
             seconds = time.monotonic() - begun
             return report_sync(running, seconds, before, interrupted=signals.stop)
@@ -205,7 +205,7 @@ class Project:
         ):
             address = running.collections.connection.address
             log.info("Chroma listens at %s", address, extra=event("listening", address=address))
-            loop = Loop(running, signals, _watcher(progress), config_state=reloader.state)
+            loop = Loop(running, signals, progress, config_state=reloader.state)
             paging = partial(pages_of, config=lambda: loop.running.parts.config, path=self.path)
             with open_service(config.http, journal_path(config), loop.view, paging) as unopened:
                 if unopened:
@@ -455,12 +455,6 @@ def _explain_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise NeedsHuman(describe(error)) from error
-
-
-def _watcher(progress: Callable[[SyncProgress], None] | None) -> Callable[[Live], None]:
-    from ingestor.state.run_status import Meter
-
-    return Meter(progress) if progress is not None else lambda live: None
 
 
 def _ready(live: Live, loop: Loop) -> Ready:

@@ -217,12 +217,12 @@ PATIENCE = 30.0  # seconds for which `sync` retries failures without progress
 class Loop:
     """Steps the engine and reports its progress.
 
-    ``watcher``: called with the progress about once a second.
+    ``watcher``: called with the progress about once a second, if not None.
     """
 
     running: Running
     signals: Signals
-    watcher: Callable[[Live], None]
+    watcher: Callable[[SyncProgress], None] | None = None
     shown: Live = field(default_factory=Live)  # the progress that was published last
     started: float = field(init=False)  # POSIX seconds
     stepped_at: float = field(init=False)  # seconds by ``ticks`` at the begin of the last step
@@ -237,11 +237,10 @@ class Loop:
     _outdated: bool = False  # whether the engine must be configured again
     _previous: Running | None = None  # under the earlier config, until the new one is applied
     _restarts: int = 0  # of Chroma, when its collections were examined last
-    _meter: Meter = field(init=False)
+    _meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
         self.started, self.stepped_at = self.now(), self.running.ports.ticks()
-        self._meter = Meter(lambda progress: setattr(self, "progress", progress))
 
     def now(self) -> float:
         """Return the present time in POSIX seconds."""
@@ -498,12 +497,13 @@ class Loop:
     def _publish(self) -> None:
         """Write the progress to the state folder, and pass it to ``watcher``, if it changed."""
         before, now = self.shown, self.live()
-        self._meter(now)
-        if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
+        self.progress = self._meter.measure(now)
+        changed = replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now
+        if changed:
             run_status.write_live(self.running.parts.config.state, now)
-            self.watcher(now)
-        elif now.listing:  # a listing has progress of its own long before its first document
-            self.watcher(now)
+        # a listing has progress of its own long before its first document
+        if self.watcher is not None and (changed or now.listing):
+            self.watcher(self.progress)
         if now.config_error and now.config_error != before.config_error:
             with suppress(sqlite3.Error):  # the error is in the log as well
                 note_refused(self.running.engine.journal, now.config_error)

@@ -11,7 +11,7 @@ from ingestor.app.handover import source_renames, sources_not_in_config
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
-from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, visible_state
+from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, State, visible_state
 from ingestor.core.entries import ChromaName, Edition, SourceRow
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
@@ -441,28 +441,20 @@ def report_sync(
 
 
 def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[str]:
-    """Count documents by state. A document that is in two editions of a collection is counted once.
+    """Count documents by state.
 
-    Settled documents are counted in the live edition, and all others in the edition that is to replace it.
-    Documents that are not settled in the live edition only are added.
+    A document may be in the live edition and in the edition that is to replace it. So the larger number of
+    both editions is taken for each source and state.
     """
-    states, editions, reports = Counter[str](), Editions(running.journal).all(), Reports(running.journal)
-    replacing = {each.serves: each.name for each in editions if each.role == "staging"}
-    replaced = {
-        each.name: replacing[each.serves]
-        for each in editions
-        if each.role == "live" and each.serves in replacing
-    }
-    counted = [
-        (source, state, documents)
-        for source, edition, state, documents in reports.counts()
-        if edition not in (replacing.values() if state == "settled" else replaced)
-    ]
-    for live, staging in replaced.items():
-        counted += [each for each in reports.count_unsettled_alone(live, staging) if each[1] != "settled"]
-    for source, state, documents in counted:
+    serves: dict[str, str] = {each.name: each.serves for each in Editions(running.journal).all()}
+    largest = Counter[tuple[str, str | None, State]]()
+    for source, edition, state, documents in Reports(running.journal).counts():
         if source in rows or source in running.engine.leaving:
-            states[state] += documents
+            of = source, serves.get(edition), state
+            largest[of] = max(largest[of], documents)
+    states = Counter[str]()
+    for (_, _, state), documents in largest.items():
+        states[state] += documents
     return states
 
 

@@ -222,5 +222,5 @@ def _mend(config: Config) -> Verification:
                 assert index is not None
                 repair_differences(running.journal, index.parts, edition.name, findings)
                 running.lexical.mend(edition.uuids, findings.words)
-        Loop(running, Signals(), lambda live: None).sync()
+        Loop(running, Signals()).sync()
     return report

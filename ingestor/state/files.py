@@ -80,7 +80,7 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
-    closed, refused = [], []
+    closed = list[Path]()
     for path in _to_close(folder, ours):
         try:
             if path.stat().st_mode & UMASK:
@@ -89,12 +89,8 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            refused.append((path, error.strerror))
-    if refused:
-        path, why = refused[0]
-        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        words = "%s%s: readable by other users, and their permissions can't be restricted: %s"
-        log.warning(words, path, more, why, extra=event("other_users"))
+            words = "%s: readable by other users, and its permissions can't be restricted: %s"
+            log.warning(words, path, error.strerror, extra=event("other_users"))
     if closed:
         log.warning("%s: permissions restricted to the owner", closed[0], extra=event("other_users"))
 

@@ -271,20 +271,6 @@ class Reports:
             FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
         return self._journal.select(query)
 
-    def count_unsettled_alone(self, edition: str, other: str) -> list[tuple[str, State, int]]:
-        """Count documents that are not settled in ``edition``, and in ``other`` are settled or do not exist.
-
-        Return source, state and number. Quarantined documents count as not settled here.
-        """
-        unsettled = f"({PENDING} OR {GONE} OR quarantined)"
-        query = f"""SELECT source, {STATE}, COUNT(*) FROM documents
-            WHERE collection = ? AND {unsettled} AND NOT EXISTS (
-                SELECT 1 FROM documents AS twin  -- the conditions below mean the columns of the twin
-                WHERE twin.collection = ? AND twin.source = documents.source AND twin.key = documents.key
-                    AND {unsettled} AND twin.quarantined = documents.quarantined)
-            GROUP BY 1, 2"""
-        return self._journal.select(query, (edition, other))
-
     def documents(self, source: str | None = None) -> Iterator[Listed]:
         """Yield the documents of live editions, ordered by source, edition and key.
 

@@ -6,17 +6,17 @@ known only by the lock of the state folder.
 The config file may have an error while a daemon keeps the config that it read before. So the daemon stores
 the text of its config in the state folder, for commands. The text has references to secrets, not the secrets.
 
-A file with an error may not show where the state folder is. So every word of the file that could name a
-folder is tried. Such a folder counts only if its stored config names this file and that folder. If the file
-has no error, only its own state folder and the default one are tried. Other words may name folders on servers
-that cannot be reached.
+A file with an error may not show where the state folder is. So the value of each of its keys is tried as the
+name of the folder. Such a folder counts only if its stored config names this file and that folder. If the
+file has no error, only its own state folder and the default one are tried. Other values may name folders on
+servers that cannot be reached.
 """
 
 import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from os.path import normpath
@@ -148,20 +148,17 @@ class SyncProgress:
         return None
 
 
-@dataclass(slots=True)
 class Meter:
-    """Computes the progress since the program last had nothing to do.
+    """Measures the progress since the program last had nothing to do."""
 
-    ``show``: called with each new progress.
-    """
+    def __init__(self) -> None:
+        self._rest = Live()  # when the program last had nothing to do
+        self._begun: float | None = None  # POSIX seconds at which the first document waited after that
+        self._bytes = 0  # the most listed bytes that waited at once
+        self._loaded = 0.0  # POSIX seconds of the last call before the model could embed
 
-    show: Callable[[SyncProgress], None]
-    _rest: Live = field(default_factory=Live)  # when the program last had nothing to do
-    _begun: float | None = None  # POSIX seconds at which the first document waited after that
-    _bytes: int = 0  # the most listed bytes that waited at once
-    _loaded: float = 0.0  # POSIX seconds of the last call before the model could embed
-
-    def __call__(self, live: Live) -> None:
+    def measure(self, live: Live) -> SyncProgress:
+        """Return the progress of the present work."""
         self._begun = live.at if self._begun is None else self._begun
         self._bytes = max(self._bytes, live.bytes_waiting)
         texts = live.texts - self._rest.texts
@@ -173,9 +170,9 @@ class Meter:
             live.listing, live.texts_left, sum(live.in_flight.values()), live.loading, live.at, records,
             self._bytes, read, self._loaded - self._begun,
         )  # fmt: skip
-        self.show(progress)
         if not live.waiting:
             self._rest, self._begun, self._bytes = live, None, 0
+        return progress
 
 
 def _count_done(live: Live) -> int:
@@ -224,6 +221,7 @@ CONFIG_NAME = "config-in-force.json"
 _AT_START = ("state", "chroma", "http", "parsing", "workers")
 _DEFAULT_STATE = str(Settings.model_fields["state"].default)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_VALUE = re.compile(r"^\w+:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)  # of a key at the start of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +254,6 @@ def keep_config(config: Config, now: float) -> None:
     """
     value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
     with suppress(OSError):
-        for unfinished in config.state.glob(f"{CONFIG_NAME}.*"):  # of writers that were killed
-            unfinished.unlink(missing_ok=True)
         write_own(config.state / CONFIG_NAME, json.dumps(value))
 
 
@@ -270,7 +266,7 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     try:
         config = load(path, env)
     except ConfigError as error:
-        running = _find_running(path, env, _words(path, env))
+        running = _find_running(path, env, _values(path, env))
         if running is None:
             raise
         return InForce(running[0], str(error), running[1])
@@ -294,18 +290,18 @@ def config_file_in_use(state: Path) -> str | None:
 
 
 def _find_running(
-    path: Path, env: Mapping[str, str], words: Iterable[str], read_now: Config | None = None
+    path: Path, env: Mapping[str, str], folders: Iterable[str], read_now: Config | None = None
 ) -> tuple[Config, float] | None:
     """Find the program that runs with this config file. Return its config, and the POSIX seconds at which it
     took effect.
 
-    Return None if no program runs with it. ``words``: words of the file, one of which may name the state
-    folder. ``read_now``: the config in the file, if it has no error. If the running program has the same
+    Return None if no program runs with it. ``folders``: paths, one of which may be that of the state folder.
+    ``read_now``: the config in the file, if it has no error. If the running program has the same
     text, this config is returned, since checking a text takes most of the time.
     """
-    for word in dict.fromkeys(words):
+    for name in dict.fromkeys(folders):
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
-            folder = Path(normpath(path.absolute().parent / Path(word).expanduser()))
+            folder = Path(normpath(path.absolute().parent / Path(name).expanduser()))
             kept = _read_kept(folder / CONFIG_NAME)
             if kept["file"] != str(path.absolute()) or not is_held(folder / "lock"):
                 continue
@@ -332,11 +328,9 @@ def _read_kept(file: Path) -> dict[str, str]:
         return value
 
 
-def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the words of a config file that could name its state folder, then the default state folder."""
+def _values(path: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of a config file's keys, then the default state folder."""
     with suppress(ConfigError):
-        for row in read_config(path).splitlines():
-            value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")
-            for word in (value, *re.split(r"[\s,{}\[\]'\"]+", row)):
-                yield _VARIABLE.sub(lambda name: env.get(name[1], ""), word)
+        for value in _VALUE.findall(read_config(path)):
+            yield _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip("'\""))
     yield _DEFAULT_STATE

@@ -71,7 +71,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def looped(running: Running) -> Loop:
-    loop = Loop(running, Signals(), lambda live: None)  # type: ignore[arg-type]
+    loop = Loop(running, Signals())  # type: ignore[arg-type]
     loop.shown = Live(at=time.time() + 1000)
     return loop
 
@@ -128,7 +128,7 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     loop = looped(running)
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
     monkeypatch.setattr(daemon.run_status, "write_live", lambda state, live: None)
-    loop.watcher = lambda live: seen.append(live.tally)
+    loop.watcher = lambda progress: seen.append(progress.done)
     running.parts.config.state = None
 
     def settled(live: Live) -> None:
@@ -137,7 +137,7 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
 
     loop.run(lambda: None, settled)
     assert not paused, "a collection that is paused is not in step"
-    assert seen == [{"added": 6}, "settled"]
+    assert seen == [6, "settled"]
 
 
 def test_second_interruption_ends_running_work_unless_it_follows_at_once(

@@ -18,17 +18,14 @@ def live(at: float, waiting: int, done: int, texts: int) -> Live:
 
 
 def test_stretch_lasts_while_work_waits() -> None:
-    seen: list[SyncProgress] = []
-    meter = Meter(seen.append)
-    for reading in (
+    readings = (
         live(100, 4, 0, 0),
         live(110, 1, 3, 50),
         live(112, 0, 4, 60),
         live(9000, 2, 4, 60),  # hours later
         live(9004, 0, 6, 70),
-    ):
-        meter(reading)
-    assert seen == [
+    )
+    assert [*map(Meter().measure, readings)] == [
         SyncProgress(0, 4, 0, 0.0, at=100, records=99),
         SyncProgress(3, 1, 50, 10.0, at=110, records=99),
         SyncProgress(4, 0, 60, 12.0, at=112, records=99),
@@ -39,10 +36,10 @@ def test_stretch_lasts_while_work_waits() -> None:
 
 def lines_of(caplog: pytest.LogCaptureFixture, stretches: Iterable[Live]) -> list[str]:
     """Return the lines that the log has of a daemon's progress."""
-    meter = Meter(ProgressLines())
+    meter, show = Meter(), ProgressLines()
     with caplog.at_level("INFO", logger="ingestor"):
         for each in stretches:
-            meter(each)
+            show(meter.measure(each))
     assert {one.__dict__["event"] for one in caplog.records} <= {"progress"}
     return caplog.messages
 
@@ -101,20 +98,22 @@ def test_progress_counts_texts_of_texts_known_with_rate_and_time_left(
 
 
 def test_time_left_counts_large_documents_that_are_read_last() -> None:
-    seen: list[SyncProgress] = []
-    meter = Meter(seen.append)
-    meter(Live(at=100, waiting=100, bytes_waiting=10_000_000))
+    meter = Meter()
+    meter.measure(Live(at=100, waiting=100, bytes_waiting=10_000_000))
     tally = {"added": 90, "records_added": 200}
-    meter(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts=500))
-    assert (seen[-1].records, seen[-1].texts_expected) == (200, 10_000)
-    assert seen[-1].seconds_left == 190.0
+    now = meter.measure(Live(at=110, waiting=10, bytes_waiting=9_500_000, tally=tally, texts=500))
+    assert (now.records, now.texts_expected) == (200, 10_000)
+    assert now.seconds_left == 190.0
 
 
 def test_rate_and_time_left_leave_out_loading_of_the_model() -> None:
-    seen: list[SyncProgress] = []
-    meter = Meter(seen.append)
-    for at, texts in ((100.0, 0), (109.0, 0), (111.0, 20)):
-        meter(Live(at=at, waiting=40, loading=not texts, texts=texts, texts_left=380, in_flight={"a": 40}))
+    meter = Meter()
+    seen = [
+        meter.measure(
+            Live(at=at, waiting=40, loading=not texts, texts=texts, texts_left=380, in_flight={"a": 40})
+        )
+        for at, texts in ((100.0, 0), (109.0, 0), (111.0, 20))
+    ]
     assert [each.rate for each in seen] == [None, None, 10.0]
     assert [each.seconds_left for each in seen] == [None, None, 38.0]
 

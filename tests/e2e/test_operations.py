@@ -177,7 +177,7 @@ def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogC
         ThreadPoolExecutor(1) as pool,
     ):
         person = pool.submit(go_through_it)
-        Loop(running, signals, lambda live: None).run(lambda: None, lambda live: None)
+        Loop(running, signals).run(lambda: None, lambda live: None)
         person.result()
     assert "the clock went back by 86" in caplog.text
 
@@ -195,7 +195,7 @@ def test_disk_that_fills_during_a_swap_is_waited_out(
 
     monkeypatch.setattr(Swaps, "advance", advance)
     with open_state(load(project.config, {}), serve=False) as running:
-        Loop(running, Signals(), lambda live: None).sync()
+        Loop(running, Signals()).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
     assert "cannot be written; indexing pauses and is retried: database or disk is full" in caplog.text
 
@@ -274,7 +274,7 @@ def test_listing_under_way_is_reported(project: Project, monkeypatch: pytest.Mon
         return status if found is not None and found.seen else None
 
     with open_state(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
-        sync = pool.submit(Loop(running, signals, lambda live: None).sync)
+        sync = pool.submit(Loop(running, signals).sync)
         try:
             assert here.wait(60)
             status = wait(listing)

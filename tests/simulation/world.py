@@ -149,7 +149,7 @@ class World:
         self.process = ExitStack()
         self.shelves.models.clear()
         running = self.process.enter_context(open_state(self.config(), serve=False, ports=self._ports()))
-        self.loop = Loop(running, Signals(), lambda live: None)
+        self.loop = Loop(running, Signals())
         engine = running.engine
         engine.writer.remove = watched(self, engine.writer.remove)  # type: ignore[method-assign]
         self.read = dict[tuple[int, Prepared | None], float]()  # by row and writes: since when they wait

@@ -1,10 +1,9 @@
-"""Small files in the state folder: the last result of each check, and the config in force."""
+"""Small files in the state folder: the last result of each check."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from ingestor.config.file import load
-from ingestor.state.run_status import CONFIG_NAME, CheckResult, keep_config, read_checks, write_check
+from ingestor.state.run_status import CheckResult, read_checks, write_check
 
 RESULT = CheckResult("docs", "faq.csv", 0.75, 0.1, False, 1000.0)
 
@@ -23,13 +22,3 @@ def test_damaged_files_are_omitted(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     assert read_checks(tmp_path) == [RESULT]
     assert read_checks(tmp_path / "absent") == []
-
-
-def test_keeping_a_config_deletes_what_killed_writers_left(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "state").mkdir()
-    file.write_text("state: ./state\nsources: [{name: docs, kind: folder, path: ./docs, collection: docs}]\n")
-    (tmp_path / "state" / f"{CONFIG_NAME}.4711").write_text("{}")
-    keep_config(load(file, {}), 1.0)
-    assert [each.name for each in (tmp_path / "state").iterdir()] == [CONFIG_NAME]
