@@ -35,8 +35,6 @@ log = logging.getLogger("ingestor")
 HasListed = Callable[[EditionName], bool]  # whether all sources of an edition had a complete listing
 CHARACTERS = 4  # estimated length of a token
 Prices = Mapping[SourceName, float]  # by source, money for a million tokens: see policy.model_prices
-NO_PRICES: Prices = {}
-NO_LIMITS: Mapping[SourceName, float] = {}
 MAX_LOSS = 0.5  # max_loss of a source that left the config
 REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection because search misses records
 RETRY_EVERY = 5.0  # seconds between two attempts at a switch or deletion
@@ -69,7 +67,7 @@ class Swaps:
         self,
         collections: Sequence[CollectionSituation],
         settings: Rechunk,
-        max_loss: Mapping[SourceName, float] = NO_LIMITS,
+        max_loss: Mapping[SourceName, float],
     ) -> list[EditionSetup]:
         """Apply a config: begin and delete editions, and store why changes wait for approval.
 
@@ -230,17 +228,23 @@ class Swaps:
         The edition that they leave is kept for ``grace`` seconds.
         """
         serves = retired.serves
-        live, building = self._editions.live(serves), self._editions.replacement(serves)
+        live = self._editions.live(serves)
         if live.choices is not None:
             self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
-        deleted = [(building.name, "deleted")] if building is not None else []
-        self._collections.forget_names()
-        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *deleted)  # type: ignore[arg-type]
-        self._changed = True
-        self._match_names()
-        self._notices.put("waits", serves, policy.UNDONE)
+        self._switch(live, retired, self._editions.of(serves, "staging"), policy.UNDONE)
         words = "rolled back to the state before the last change of the config"
         _log(logging.INFO, "collection_rolled_back", serves, words)
+
+    def _switch(self, live: Edition, to: Edition, dropped: Sequence[Edition], waits: str | None) -> None:
+        """Let readers see another edition, and delete some. ``waits``: why the config is not applied now."""
+        deleted = ((one.name, "deleted") for one in dropped)
+        self._collections.forget_names()
+        rebuilt = to.serves if to.role == "staging" else None
+        roles = (live.name, "previous"), (to.name, "live"), *deleted
+        self._editions.become(self._clock(), *roles, rebuilt=rebuilt)  # type: ignore[arg-type]
+        self._changed = True
+        self._notices.put("waits", to.serves, waits)
+        self._match_names()
 
     def run_pending_requests(self) -> bool:
         """Carry out the requests that commands stored in the journal. Return whether there were any."""
@@ -269,14 +273,7 @@ class Swaps:
         self._verify(building.name)
         words = "the replacement took the place of the old one"
         _log(logging.INFO, "collection_swapped", building.serves, words)
-        older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
-        roles = [(live.name, "previous"), (building.name, "live"), *older]
-        self._collections.forget_names()
-        self._editions.become(self._clock(), *roles, rebuilt=building.serves)  # type: ignore[arg-type]
-        self._changed = True
-        self._notices.put("waits", building.serves, None)
-        self._note_obstacle(building, "")
-        self._match_names()
+        self._switch(live, building, self._editions.of(building.serves, "previous"), None)
         return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
@@ -347,8 +344,8 @@ def situation(
     journal: Journal,
     serves: CollectionName,
     wanted: Choices,
-    prices: Prices = NO_PRICES,
-    other_recipes: frozenset[Fingerprint] = frozenset(),
+    prices: Prices,
+    other_recipes: frozenset[Fingerprint],
 ) -> CollectionSituation:
     """Return the state of a collection in the journal, together with the choices of a config. Only reads.
 
@@ -361,15 +358,16 @@ def situation(
     choices = live.choices, None if building is None else building.choices
     old, new = (None if made_by is None else without_unused(made_by, read_by) for made_by in choices)
     differences = [] if old is None else changes(old, wanted)
-    touched = sorted({change.source for change in differences} - {""} or wanted["sources"].keys())
-    tokens = {name: editions.bytes_of(live.name, [name]) / CHARACTERS for name in touched}
+    sizes = editions.sizes_of(live.name)
+    touched = ({change.source for change in differences} - {""} or wanted["sources"].keys()) & sizes.keys()
+    tokens = {name: sizes[name].listed / CHARACTERS for name in sorted(touched)}
     return CollectionSituation(
         old,
         new,
         live.embedder,
         wanted,
-        empty=Reports(journal).records(live.name) == 0,
-        chunks=editions.records_of(live.name, touched),
+        empty=not any(size.records for size in sizes.values()),
+        chunks=sum(sizes[name].records for name in touched),
         tokens=int(sum(tokens.values())),
         asking=sum(number / 1e6 * prices.get(name, 0) for name, number in tokens.items()),
         approved=requests.get("approved", serves),

@@ -10,15 +10,15 @@ show. Both have a subject: a collection, an edition or a source.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import count
 from sqlite3 import Connection
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from ingestor.core.entries import Choices, Edition, EditionName, Renewal, Role, join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.tables import PENDING, marks, write_renewal
+from ingestor.state.tables import PENDING, write_renewal
 
 Request = Literal[
     # By kind: the subject, and the meaning of the value.
@@ -142,6 +142,13 @@ def searchable(journal: Selecting) -> dict[str, Edition]:
     """
     live = [edition for edition in all_editions(journal) if edition.role == "live" and edition.uuids]
     return {str(edition.serves): edition for edition in sorted(live, key=lambda edition: edition.serves)}
+
+
+class Size(NamedTuple):
+    """The size of a source in an edition. ``listed``: bytes of its documents by the listing."""
+
+    records: int
+    listed: int
 
 
 class Editions:
@@ -293,13 +300,9 @@ class Editions:
             for source, count, example in select(lost, (live, building))
         ]
 
-    def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Return how many records an edition has of these sources."""
-        query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
-                    WHERE collection = ? AND source IN ({marks(sources)})"""
-        return int(self._journal.select(query, (name, *sources))[0][0])
-
-    def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
-        """Return the listed size in bytes of all documents that an edition has of these sources."""
-        query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks(sources)})"
-        return int(self._journal.select(query, (name, *sources))[0][0] or 0)
+    def sizes_of(self, name: EditionName) -> dict[str, Size]:
+        """Return how large the sources of an edition are, by source."""
+        query = """SELECT source, SUM((SELECT COUNT(*) FROM records WHERE document = id)), SUM(size)
+                   FROM documents WHERE collection = ? GROUP BY source"""
+        rows = self._journal.select(query, (name,))
+        return {source: Size(records, listed or 0) for source, records, listed in rows}

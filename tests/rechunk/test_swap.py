@@ -81,7 +81,7 @@ class Program:
         return self.swaps.advance(Rechunk(), lambda name: complete, ())
 
     def arrange(self, wanted: Choices) -> list[EditionSetup]:
-        return self.swaps.arrange([situation(self.journal, C, wanted)], Rechunk())
+        return self.swaps.arrange([situation(self.journal, C, wanted, {}, frozenset())], Rechunk(), {})
 
     @property
     def live(self) -> EditionName:
