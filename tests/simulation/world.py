@@ -354,15 +354,17 @@ class World:
             hold(PHASES, [each for each in queue.documents.values() if each.prepared is None])
 
     def _check_read(self, stepped: bool) -> None:
-        """A document that was read is written soon, unless its collection or the journal cannot be."""
+        """A document that was read is written soon, unless its collection or the journal cannot be.
+
+        Large documents are written a slice each in turn.
+        """
         documents, health = self.engine.flight, self.engine.health.of
         full = {name for name, queue in documents.queues.items() if queue.records >= self._batch(name)}
-        full |= {each.entry.collection for each in documents.documents(Phase.WRITING)}  # its slices go first
         busy = full | {name for name, one in health.items() if one.attempts or self.now < one.not_before}
         waiting = [
             (each.entry.row, each.prepared)
             for each in (*documents.documents(*BEING_WRITTEN), *self._held_back())
-            if each.entry.collection not in busy
+            if each.entry.collection not in busy and not each.large
         ]
         known = self.read if stepped else {}
         self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
