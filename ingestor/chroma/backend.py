@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
 from ingestor.chroma.connection import ChromaConnection, connect_to_chroma
+from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.chroma.index import ChromaIndex, probe, restore_reach
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
@@ -321,8 +322,10 @@ class Collections:
 
         Call this before a collection is deleted. Otherwise Chroma 1.5 would keep the lists in the metadata of
         its records, and give them to new records of any collection. A collection whose records cannot be
-        deleted is not tried again, because a damaged collection may crash the server.
+        deleted is not tried again, because a damaged collection may crash the server. Raises Transient if the
+        disk is full.
         """
+        self._client.require_room(LEAST_ROOM)
         with suppress(Foreign, Torn, Gone, Transient, NeedsHuman, Refused):
             if (collection := self._ours(name)) is not None:
                 index = ChromaIndex(self._client, collection.id, name)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.folder import REMEDY, is_damage, require_room
+from ingestor.chroma.folder import LEAST_ROOM, REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import longest_wait
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
@@ -226,6 +226,7 @@ class Client:
 
         ``what``: ``name``, ``metadata`` or ``configuration``. ``value``: the new value.
         """
+        self.require_room(LEAST_ROOM)
         self._ask("PUT", f"/{collection}", {f"new_{what}": value})
 
     def delete_collection(self, name: str) -> None:
@@ -242,8 +243,10 @@ class Client:
         """Send a request to read or write records of a collection. Return Chroma's answer.
 
         The answer is a dict of lists by column. ``verb``: the kind of request. ``body``: the fields of the
-        request.
+        request. Raises Transient if the disk has too little room for a write.
         """
+        if verb in ("upsert", "update", "delete"):
+            self.require_room(None if verb == "upsert" else LEAST_ROOM)
         return self._ask("POST", f"/{collection}/{verb}", body)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:

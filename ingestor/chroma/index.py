@@ -24,7 +24,6 @@ from uuid import UUID
 import orjson
 
 from ingestor.chroma.client import INVALID, Client, Refused, Verb
-from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
@@ -158,7 +157,6 @@ class ChromaIndex:
         first, *others = rounds([(r.id, {**without, **r.metadata}) for r in records], most)
         within, at_once = dict(first), self._most_written(_RECORDS)
         for batch in _batches(records, _record_size, lambda: min(self._pace.records, at_once)):
-            self._client.require_room()
             began = monotonic()
             send_in_halves(batch, lambda part: self._upsert(part, within))
             self._pace.wrote(len(batch), monotonic() - began)
@@ -240,10 +238,7 @@ class ChromaIndex:
         """Add facts to the metadata of the collection itself.
 
         Chroma replaces all metadata at once. So the keys of other programs are read first, and stored again.
-        Every write of records begins with this call, so here the disk is checked. Raises Transient if it is
-        full.
         """
-        self._client.require_room(LEAST_ROOM)
         self._client.change_collection(self._uuid, "metadata", {**self.facts(), **facts})
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:

@@ -113,6 +113,16 @@ def test_cache_stops_growing_on_a_nearly_full_disk(disk: Path) -> None:
         index.drop([next(index.ids())])
         assert index.count() == 9
         ballast.unlink()
+        ballast = fill(disk, leave=4_000_000)
+        (id_, *_) = index.ids()
+        for write in (
+            lambda: index.drop([id_]), lambda: index.patch([(id_, {"k1": "other"})]),
+            lambda: index.note({"a": "b"}), lambda: backend.delete("docs"),
+        ):  # fmt: skip
+            with pytest.raises(Transient, match="less than 5 MB left"):
+                write()
+        assert index.count() == 9
+        ballast.unlink()
         assert written(backend, fat(10)) is None
         assert backend.probe("docs") is None
 
