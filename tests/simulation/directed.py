@@ -76,9 +76,9 @@ def die_at(world: World, point: str, times: int = 1) -> list[BaseException]:
     return _raise_at(world, "point", point, Crash(point), times)
 
 
-def fail_at(world: World, point: str, times: int = 1) -> None:
+def fail_at(world: World, point: str, times: int = 1, error: type[Exception] = Transient) -> None:
     """Let a port fail once, the n-th time that it is asked for this."""
-    _raise_at(world, "fault", point, Transient(f"it fails once at {point}"), times)
+    _raise_at(world, "fault", point, error(f"it fails once at {point}"), times)
 
 
 def _raise_at(world: World, method: str, point: str, error: BaseException, times: int) -> list[BaseException]:
@@ -304,6 +304,14 @@ def delete_and_spoil(folder: Path) -> None:
     end(world)
 
 
+def write_beside_a_replaced_record(folder: Path) -> None:
+    """A new document is written together with an edit: Chroma's graph leads to it from the record before."""
+    world = begin(folder)
+    world.files.write("0.txt", "an edit")
+    world.files.write("new.txt", "beside the edit")
+    end(world)
+
+
 def refuse(folder: Path) -> None:
     """Chroma takes one of the documents no more, and the parser another one."""
     world = begin(folder)
@@ -372,5 +380,6 @@ ALL: dict[str, History] = {
     "fail a removal": fail_a_removal,
     "delete and spoil": delete_and_spoil,
     "refuse": refuse,
+    "write beside a replaced record": write_beside_a_replaced_record,
     "fail each read": fail_each_read,
 }

@@ -40,6 +40,7 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
+    FOUND,
     KNOWN_WORDS,
     LEXICAL,
     LISTED,
@@ -167,6 +168,10 @@ def _landed_together(self: Writer, edition: EditionName, *, everything: bool = F
         self._flight.land(document)
 
 
+def _upsert_only(index, records, *, replaces):
+    index.upsert(records)
+
+
 BROKEN: dict[str, tuple[Any, str, Any, set[str], str]] = {  # the last: a history of directed.py
     "a loss is that of the first edition": (
         listing.Listing, "losses", lambda self: [(len(self.changes[0].vanished), self.known[0])],
@@ -268,6 +273,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str], str]] = {  # the last: a histor
     ),
     "a document is in flight before it is submitted": (
         Engine, "_start", _begun_before_submitted, {REST}, "fail each read",
+    ),
+    "search for replaced records is left out": (
+        writer, "_upsert", _upsert_only, {FOUND}, "write beside a replaced record",
     ),
     "a batch lands only after all others": (
         Writer, "flush", _landed_together, {REST}, "fail each read",

@@ -20,12 +20,12 @@ from ingestor.engine.workers import Lane
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman
 from ingestor.rechunk.swap import Swaps
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.directed import begin, end, end_at_rest, fail_at, run, run_listing
 from tests.simulation.histories import History, Variants, detect
-from tests.simulation.laws import ONE_LIVE, PROMPT, hold
+from tests.simulation.laws import ALIVE, ONE_LIVE, PROMPT, hold
 from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.workers import Paced
 from tests.simulation.world import DOCS, FILES, GRACE, World
@@ -186,6 +186,19 @@ def look_late(folder: Path) -> None:
     world.end()
 
 
+def answer_oddly(folder: Path) -> None:
+    """Chroma's answer is of no known kind when a rebuild asks which names are taken."""
+    world = begin(folder)
+    world.swaps.rebuild(DOCS, "search misses records")
+    Requests(world.journal).arrange()
+    fail_at(world, "names", error=RuntimeError)
+    end(world)
+
+
+def _names_or_an_error(self: EditionStore) -> set[str]:
+    return set(self._chroma.names().values())
+
+
 def _hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
     SourceRows(self._collections._journal).hold(FILES, reason)
 
@@ -199,6 +212,7 @@ BROKEN: Variants = {
     "a source is held for an unfinished edition": (
         CollectionHealth, "hold", _hold_the_source, {PROMPT}, ask_a_person_for_a_rebuild,
     ),
+    "an odd answer ends a rebuild": (EditionStore, "names", _names_or_an_error, {ALIVE}, answer_oddly),
     "a writer opens what the file names": (
         EditionStore, "is_in_force", lambda self, name: True, {ONE_LIVE}, look_late,
     ),

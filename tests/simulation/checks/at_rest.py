@@ -6,7 +6,7 @@ from pathlib import Path
 from ingestor.state.editions import Editions
 from ingestor.state.reports import Reports, failures
 from tests.simulation.checks.durable import check_durable, in_step
-from tests.simulation.laws import CLEAN, EXACT, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
+from tests.simulation.laws import CLEAN, EXACT, FOUND, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
 from tests.simulation.lexical import difference
 from tests.simulation.ports.files import Files
 from tests.simulation.world import World
@@ -24,6 +24,7 @@ def check(world: World) -> None:
     hold(STAMPED, not in_step(world.journal, world.shelves, live) and live.name)
     mine = _settings(world)
     hold(SETTINGS, [mine[name] for name in mine.keys() & settings.keys() if mine[name] != settings[name]])
+    hold(FOUND, [text for name in mine for text in world.shelves.collections[name][0].missed()])
     _check_lexical(world)
     check_durable(world.folder, world.shelves, world.words)
 

@@ -29,12 +29,16 @@ class CrashingIndex:
     settings: dict[str, Any] = field(default_factory=dict)  # as Chroma's JSON has them
     torn: bool = False
     away: bool = False  # its disk takes no writes just now
+    hidden: set[str] = field(default_factory=set)  # records that search misses until they are written again
+
+    def require_room(self) -> None:
+        if self.away:
+            raise Transient("the collection takes no writes just now")
 
     def _apply(self, name: str, write: Callable[[list], None], batch: Sequence) -> None:
         if self.torn:
             raise Torn("injected")
-        if self.away:
-            raise Transient("the collection takes no writes just now")
+        self.require_room()
         self.chaos.strike(f"before {name}")
         half = len(batch) // 2
         for when, part in (("within", batch[:half]), ("after", batch[half:])):
@@ -51,7 +55,12 @@ class CrashingIndex:
     def upsert(self, records: Sequence[Record]) -> None:
         if any(UNWRITABLE in record.text for record in records):
             raise BadDocument(UNWRITABLE)
+        ids, known = [record.id for record in records], self.inner.records
+        moved = {r.id for r in records if r.id in known and (known[r.id].vector != r.vector).any()}
         self._apply("upsert", self.inner.upsert, records)
+        self.hidden.difference_update(ids)
+        if moved:  # the first of the others was reached from these alone
+            self.hidden.update([id_ for id_ in ids if id_ not in moved][:1])
 
     def patch(self, metadata: Sequence) -> None:
         self._apply("patch", self.inner.patch, metadata)
@@ -72,6 +81,7 @@ class CrashingIndex:
         return self.inner.facts()
 
     def note(self, facts: Mapping[str, str]) -> None:
+        self.require_room()
         self.chaos.strike("before note")
         self.inner.note(facts)
         self.chaos.strike("after note")
@@ -82,7 +92,14 @@ class CrashingIndex:
     def nearest(
         self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[str, float]]]:
-        return self.inner.nearest(vectors, n, where)
+        found = self.inner.nearest(vectors, n + len(self.hidden), where)
+        return [[hit for hit in hits if hit[0] not in self.hidden][:n] for hits in found]
+
+    def missed(self) -> set[str]:
+        """The texts that no search finds."""
+        known = self.inner.records
+        missed, found = known.keys() & self.hidden, known.keys() - self.hidden
+        return {known[id_].text for id_ in missed} - {known[id_].text for id_ in found}
 
 
 @dataclass
@@ -128,6 +145,8 @@ class Shelves:
         return False
 
     def delete(self, name: str) -> None:
+        if name in self.collections:
+            self.collections[name][0].require_room()
         self.chaos.strike("before delete", "delete")
         self.collections.pop(name, None)
         self.chaos.asked()
