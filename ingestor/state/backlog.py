@@ -31,33 +31,17 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     """Return the vanished document that a new document was before it got another name, or None.
 
     Both have the same content, so the new document can reuse the records of the vanished one. ``moved``:
-    returns whether two versions of the source belong to one item that was moved. ``digest``: digest of the
-    new document's content. Any thread may call.
+    returns whether two versions of the source belong to one item that was moved; such a document is
+    preferred. ``digest``: digest of the new document's content. Any thread may call.
     """
-    query = f"""SELECT id, source, done_version, size FROM documents
+    query = f"""SELECT id, source, done_version FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
-    if not (gone := journal.reader.select(query, (new.collection, digest))):
-        return None
-    known = {row: (version, size) for row, source, version, size in gone if version and source == new.source}
-    own = (row for row, (version, _) in known.items() if new.item and moved(version, new.item.version))
-    free = (
-        row for row, *_ in gone if row not in known or not _is_claimed(journal, moved, new.feed, *known[row])
-    )
-    row = next(chain(own, free), None)
+    gone = journal.reader.select(query, (new.collection, digest))
+    known = ((row, version) for row, source, version in gone if version and source == new.source)
+    own = (row for row, version in known if new.item and moved(version, new.item.version))
+    row = next(chain(own, (row for row, *_ in gone)), None)
     where = f"id = ? AND digest = ? AND {GONE}"  # again, since the engine's thread may have changed the row
     return next(iter(entries_of(journal.reader, where, (row, digest))), None)
-
-
-def _is_claimed(journal: Journal, moved: Moved, feed: Feed, version: str, size: int | None) -> bool:
-    """Return whether a vanished document, by its version, is another document that still waits to be read.
-
-    ``version``, ``size``: of the vanished document. ``moved``: as in ``predecessor``.
-    """
-    query = f"""SELECT wanted_version FROM documents INDEXED BY unread
-                WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0
-                AND collection = ? AND size IS ? AND source = ? LIMIT {_MOST}"""
-    waiting = journal.reader.select(query, (feed.edition, size, feed.source))
-    return any(moved(version, wanted) for (wanted,) in waiting)
 
 
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"

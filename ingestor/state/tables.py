@@ -301,20 +301,12 @@ def item_columns(item: Item) -> tuple[object, ...]:
 
 
 def pack(sums: Sums) -> bytes:
-    """Pack sums as bytes, in the smallest integer type in which they fit.
-
-    The first byte tells the type, or that the rest is compressed.
-    """
-    import numpy as np
-
-    narrow = sums.astype(np.int32)
-    plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
-    small = b"z" + zlib.compress(plain, 1)
-    return small if 2 * len(small) < len(plain) else plain
+    """Pack sums as bytes: the kinds of the packing and of the integers, and the compressed integers."""
+    return b"z" + zlib.compress(b"8" + sums.tobytes(), 1)
 
 
 def unpack(packed: bytes) -> Sums:
-    """Return the sums that ``pack`` packed."""
+    """Return the sums that ``pack`` packed. Earlier versions also packed 4-byte and uncompressed integers."""
     import numpy as np
 
     plain = zlib.decompress(packed[1:]) if packed[:1] == b"z" else packed

@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +144,13 @@ def test_collections_are_remembered(journal: Journal) -> None:
 )
 def test_sums_survive_packing(values: list[int]) -> None:
     assert unpack(pack(np.array(values, np.int64))).tolist() == values
+
+
+def test_sums_that_earlier_versions_packed_are_read() -> None:
+    narrow, wide = np.array([1, -2], np.int32), np.array([2**40, -2], np.int64)
+    assert unpack(b"4" + narrow.tobytes()).tolist() == [1, -2]
+    assert unpack(b"8" + wide.tobytes()).tolist() == [2**40, -2]
+    assert unpack(b"z" + zlib.compress(b"4" + narrow.tobytes())).tolist() == [1, -2]
 
 
 def test_journal_is_opened_and_read_while_another_process_writes(journal: Journal, tmp_path: Path) -> None:
