@@ -329,7 +329,6 @@ class Parts:
                     max_loss=source.max_loss,
                     scan_every=source.scan_every,
                     expand=root.containers.expand,
-                    setting=root.setting,
                 )
             )
         return result

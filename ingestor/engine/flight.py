@@ -16,6 +16,7 @@ from functools import reduce
 from itertools import accumulate
 from operator import add
 from threading import Lock
+from typing import Any
 
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.errors import Stopped, has_passed, longest_wait
@@ -209,8 +210,7 @@ class Flight:
     def __init__(self) -> None:
         self._records: dict[int, InFlight] = {}
         self.queues: dict[EditionName, Queue] = {}
-        # by edition and statistic: the number of documents with sums, and the total of their sums
-        self._totals: dict[tuple[EditionName, str | None], tuple[int, Sums]] = {}
+        self._totals: dict[tuple[EditionName, str | None], Sums] = {}  # by edition and statistic
         self._counting = Lock()
 
     def documents(self, *phases: Phase) -> list[InFlight]:
@@ -302,7 +302,7 @@ class Flight:
             document.prepared = document.slices = None
 
     def sums_of_others(self, journal: Journal, document: InFlight, own: Sums | None = None) -> Sums | None:
-        """Return the statistic's sums over all documents read so far, without this one; None if no other was
+        """Return the statistic's sums over all documents read so far, without this one; None if none was
         read.
 
         Each document of a first pass changes the statistic of its collection. No document waits until all are
@@ -320,24 +320,16 @@ class Flight:
         with self._counting:
             if own is not None and settled is None:
                 self._count(document, own)
-            number, total = self._totals.get((entry.collection, statistic), (0, None))
-            counted = document.sums
-        read = [stored, None if settled is None else -settled]  # what is stored contains this document
-        if number > (counted is not None):
-            read += [total, None if counted is None else -counted]
-        known = [sums for sums in read if sums is not None]
-        return reduce(add, known) if known else None
+            in_flight = self._totals.get((entry.collection, statistic))
+            own = settled if document.sums is None else document.sums
+        read = [sums for sums in (stored, in_flight) if sums is not None]
+        return reduce(add, read) - (0 if own is None else own) if read else None
 
     def _count(self, document: InFlight, sums: Sums | None) -> None:
         """Count the sums of a document in flight in place of those that were counted before."""
         key = document.entry.collection, document.statistic
-        number, total = self._totals.pop(key, (0, None))
-        if total is not None and document.sums is not None:
-            number, total = number - 1, total - document.sums
-        if sums is not None:
-            number, total = number + 1, sums if total is None else total + sums
-        if total is not None and number:
-            self._totals[key] = number, total
+        before: Any = 0 if document.sums is None else document.sums
+        self._totals[key] = self._totals.get(key, 0) - before + (0 if sums is None else sums)
         document.sums = sums
 
 

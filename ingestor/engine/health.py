@@ -7,21 +7,19 @@ does not prove that Chroma refused the write: Chroma may have applied it. So the
 import logging
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
 
 from ingestor.core.decisions import Clock, Random
-from ingestor.core.entries import EditionName
+from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import delay
 from ingestor.core.events import event
 from ingestor.engine.edition_store import EditionStore
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
+from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")
-
-HoldSources = Callable[[EditionName, str], None]
 
 LONGEST_PAUSE = 15.0  # seconds
 LONGEST_ASKED = 300.0  # seconds of a pause that a server asks for
@@ -29,33 +27,8 @@ PERSISTENT = 3  # failed attempts in a row after which a collection is reported 
 HELD = 300.0  # seconds until a held edition that readers do not see is tried again
 
 
-class Remedy(Enum):
-    """A way to continue after a write to a collection failed."""
-
-    RETRY = auto()  # the collection or the journal cannot be written now: pause
-    REBUILD = auto()  # the collection, or one shard of it, is torn or was deleted
-    HOLD = auto()  # only a person can repair the collection
-    RAISE = auto()  # the journal itself is at fault
-    REFUSE = auto()  # any other error: Chroma's refusals of a document share no class
-
-
-def classify(error: Exception) -> Remedy:
-    """Return what to do after a write failed with this error."""
-    if isinstance(error, Torn | Gone):
-        return Remedy.REBUILD
-    if isinstance(error, Transient | sqlite3.OperationalError):
-        return Remedy.RETRY
-    if isinstance(error, NeedsHuman):
-        return Remedy.HOLD
-    return Remedy.RAISE if isinstance(error, sqlite3.Error) else Remedy.REFUSE
-
-
-class WriteResult(Enum):
-    """Result of an attempt to write or examine a collection."""
-
-    DONE = auto()
-    RETRY = auto()  # the collection is paused, and the same work is tried again after the pause
-    ABANDONED = auto()  # the documents of the write are prepared again if they are still due
+# Errors of a collection or of the journal. Chroma's refusals of a document share no class.
+TROUBLES = Torn, Gone, Transient, NeedsHuman, sqlite3.Error
 
 
 @dataclass(slots=True)
@@ -74,16 +47,13 @@ class Health:
 
 
 class CollectionHealth:
-    """Runs work on collections, and pauses, holds or rebuilds a collection after an error.
-
-    ``hold_sources``: called with a collection that only a person can repair, and the reason.
-    """
+    """Runs work on collections, and pauses, holds or rebuilds a collection after an error."""
 
     def __init__(
-        self, collections: EditionStore, clock: Clock, random: Random, hold_sources: HoldSources
+        self, collections: EditionStore, clock: Clock, random: Random, source_rows: SourceRows
     ) -> None:
         self._collections, self._clock, self._random = collections, clock, random
-        self._hold_sources = hold_sources
+        self._source_rows, self._feeds = source_rows, tuple[Feed, ...]()
         self.of = defaultdict[EditionName, Health](Health)
 
     def collections_paused(self) -> set[EditionName]:
@@ -111,10 +81,11 @@ class CollectionHealth:
             and not self._collections.is_building(name)
         }
 
-    def configure(self, editions: Collection[EditionName]) -> None:
-        """Retry paused collections at once, and forget the errors of all editions except these."""
+    def configure(self, feeds: Iterable[Feed]) -> None:
+        """Apply a config: retry paused collections at once, and forget the errors of all other editions."""
         self.retry_now()
-        for name in self.of.keys() - editions:
+        self._feeds = tuple(feeds)
+        for name in self.of.keys() - {feed.edition for feed in self._feeds}:
             self.of[name].trouble = None
 
     def retry_now(self) -> None:
@@ -139,34 +110,33 @@ class CollectionHealth:
             if not self._collections.is_in_force(collection):
                 health.marked = False
                 continue
-            result = self.attempt(collection, partial(self._collections.check, collection))
-            if result is WriteResult.DONE and collection not in busy:
-                self.resume(collection)
-            health.marked = result is WriteResult.RETRY
+            health.marked = not self.attempt(collection, partial(self._check, collection, busy))
 
-    def attempt(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
+    def _check(self, collection: EditionName, busy: Collection[EditionName]) -> None:
+        self._collections.check(collection)
+        if collection not in busy:
+            self.resume(collection)
+
+    def attempt(self, collection: EditionName, work: Callable[[], None]) -> bool:
         """Call ``work``, which uses a collection; after an error pause, hold or rebuild the collection.
 
-        Return whether the work was done, is to be retried, or is abandoned. Raises sqlite3.Error if the
-        journal is at fault.
+        Return False if the collection is paused, so that the same work is tried again after the pause. If it
+        is held or rebuilt, documents are prepared again if they are still due. Raises sqlite3.Error if the
+        journal is damaged.
         """
         try:
             try:
                 work()
-            except (Torn, Gone) as error:  # the rebuild may fail, too: its errors are classified below
+            except (Torn, Gone) as error:  # the rebuild may fail, too
                 self._rebuild(collection, error)
-                return WriteResult.ABANDONED
+        except NeedsHuman as error:
+            self.hold(collection, str(error))
         except Exception as error:
-            remedy = classify(error)
-            if remedy is Remedy.RAISE:
+            if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.OperationalError):
                 raise
-            if remedy is Remedy.HOLD:
-                self.hold(collection, str(error))
-                self._hold_sources(collection, str(error))
-                return WriteResult.ABANDONED
             self._pause(collection, error)
-            return WriteResult.RETRY
-        return WriteResult.DONE
+            return False
+        return True
 
     def resume(self, collection: EditionName) -> None:
         """Note that a collection was written or examined without an error."""
@@ -178,11 +148,9 @@ class CollectionHealth:
         health.attempts, health.trouble = 0, None
 
     def hold(self, collection: EditionName, reason: str) -> None:
-        """Note that only a person can repair a collection. If readers do not see the collection yet, pause
-        it.
+        """Note that only a person can repair a collection.
 
-        If readers do see the collection, the caller holds its sources instead, so that nothing is written to
-        it.
+        If readers see the collection, hold its sources, so that nothing is written to it. Otherwise pause it.
         """
         health, shown = self.of[collection], self._collections.serves(collection)
         if health.trouble != reason:
@@ -191,6 +159,10 @@ class CollectionHealth:
         health.trouble, health.attempts = reason, max(health.attempts, PERSISTENT)
         if self._collections.is_building(collection):
             health.not_before = self._clock() + HELD
+            return
+        for feed in self._feeds:
+            if feed.edition == collection:
+                self._source_rows.hold(feed.source, reason)
 
     def _pause(self, collection: EditionName, error: Exception) -> None:
         """Pause a collection, and log the reason once.

@@ -18,6 +18,7 @@ from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight, cancel_overtaken
+from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
 from ingestor.engine.workers import BEGUN, Lane, Outcome, Pool
@@ -72,12 +73,10 @@ class Engine:
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self._background = set[EditionName]()
         self.flight = Flight()
-        self.scanner = Scanner(
-            parts.journal, parts.pool, parts.clock, parts.random, lambda edition: self.health.mark(edition)
-        )
-        self.flow = DocumentFlow(parts, self.flight, self.scanner)
-        self.health = self.flow.health
-        self.writer = Writer(parts.journal, parts.collections, parts.clock, self.flight, self.flow)
+        self.health = CollectionHealth(parts.collections, parts.clock, parts.random, self.source_rows)
+        self.scanner = Scanner(parts.journal, parts.pool, parts.clock, parts.random, self.health.mark)
+        self.flow = DocumentFlow(parts, self.flight, self.health, self.scanner)
+        self.writer = Writer(parts, self.flight, self.health, self.flow)
         self._one_source = 1.0  # of the workers, that a source may occupy
         # the journal's mark when due documents were queried last, the time, and how many may be left of the
         # documents begun then until the next query
@@ -108,6 +107,7 @@ class Engine:
         self.scanner.configure(sources, watch=watch)
         self._background = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
         self.flow.configure(self.sources, self._background)
+        self.health.configure(self.sources)
         self.check_collections()
 
     def check_collections(self) -> None:

@@ -128,14 +128,15 @@ class DocumentFlow:
     A prepared document is queued to be written. A document that failed is quarantined, or retried later.
     """
 
-    def __init__(self, parts: EngineParts, flight: Flight, scanner: Scanner) -> None:
+    def __init__(
+        self, parts: EngineParts, flight: Flight, health: CollectionHealth, scanner: Scanner
+    ) -> None:
         self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
-        self._flight, self._scanner, self._source_rows = flight, scanner, scanner.source_rows
+        self._flight, self._health, self._scanner = flight, health, scanner
         self._sources: Mapping[Feed, Source] = {}
         self._background: Container[EditionName] = ()
         self.counts, self.guard = WorkCounts(), Withdrawals(parts.journal)
         self._failures, self._languages = FailureLog(), LanguageWarnings(parts.journal)
-        self.health = CollectionHealth(parts.collections, parts.clock, parts.random, self.hold)
 
     def configure(self, sources: Mapping[Feed, Source], background: Container[EditionName]) -> None:
         """Apply a config.
@@ -145,7 +146,6 @@ class DocumentFlow:
         """
         self._sources, self._background = sources, background
         self._languages.configure(sources)
-        self.health.configure({feed.edition for feed in sources})
 
     def process(self, document: InFlight, outcome: Outcome) -> None:
         """Queue the writes of a prepared document.
@@ -225,13 +225,13 @@ class DocumentFlow:
         feeds = (feed for feed in self._sources if feed.source == entry.source)
         replaced = any(feed.edition in self._background for feed in feeds)
         if entry.collection in self._background:
-            self.health.hold(entry.collection, reason)
+            self._health.hold(entry.collection, reason)
         elif replaced:
             self._log_retry(logging.WARNING, entry, reason, "waits for the new collection")
         else:
             about = event("source_held", source=entry.source, reason=reason)
             log.error("source %s is held: %s", entry.source, reason, extra=about)
-            self._source_rows.hold(entry.source, reason)
+            self._scanner.source_rows.hold(entry.source, reason)
 
     def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
         about = event("document_retried", source=entry.source, document=entry.key, reason=reason)
@@ -279,12 +279,6 @@ class DocumentFlow:
             return ""
         source = self._sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
-
-    def hold(self, collection: EditionName, reason: str) -> None:
-        """Hold the sources that feed a collection which readers see. For a background edition, do nothing."""
-        for source in self._sources.values():
-            if source.collection == collection and collection not in self._background:
-                self._source_rows.hold(source.name, reason)
 
 
 # A format with places for key, source and reason; how many failures of a reason are logged; their level.

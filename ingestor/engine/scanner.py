@@ -41,15 +41,13 @@ class WatchPhase(Enum):
     LISTING = auto()  # on a worker
     APPLYING = auto()  # some actions of a listing are carried out; other work comes before the next ones
     FAILED = auto()  # listed again after a backoff, which no hint shortens
-    HELD = auto()  # its listing lacks documents, and a person must accept the loss
 
 
 MOVES = {
     WatchPhase.IDLE: (WatchPhase.LISTING,),
-    WatchPhase.LISTING: (WatchPhase.APPLYING, WatchPhase.IDLE, WatchPhase.FAILED, WatchPhase.HELD),
+    WatchPhase.LISTING: (WatchPhase.APPLYING, WatchPhase.IDLE, WatchPhase.FAILED),
     WatchPhase.APPLYING: (WatchPhase.APPLYING, WatchPhase.IDLE),
     WatchPhase.FAILED: (WatchPhase.LISTING,),
-    WatchPhase.HELD: (WatchPhase.LISTING,),
 }
 UNDER_WAY = WatchPhase.LISTING, WatchPhase.APPLYING
 
@@ -61,9 +59,9 @@ class Watch:
 
     ``dirty``: keys to list again, together with all keys below them; "" is the whole source. ``is_listed``:
     whether a complete listing under this config is in the journal. ``next_scan``: POSIX seconds of the next
-    complete listing. ``failures``: how many complete listings failed in a row. ``partial``: how many in a row
-    could not list every key. ``problem``: the problem that was logged last, since each is logged once.
-    ``watched``: whether the connector reports changes. ``end``: a function that ends these reports.
+    complete listing. ``failures``: how many listings in a row failed or lacked keys. ``problem``: the problem
+    that was logged last, since each is logged once. ``watched``: whether the connector reports changes.
+    ``end``: a function that ends these reports.
     ``stale``: keys of documents that changed before they were read. The next listing logs them in one line.
 
     The other fields belong to the running listing. ``row``: the source's row of the journal when the listing
@@ -78,7 +76,6 @@ class Watch:
     is_listed: bool = False
     next_scan: float = 0.0
     failures: int = 0
-    partial: int = 0
     problem: str | None = None
     watched: bool = False
     end: Callable[[], None] = lambda: None
@@ -113,32 +110,30 @@ class Scanner:
         """Apply a config: list these sources from now on.
 
         ``sources``: a value for each source and edition, the edition that readers see first. ``watch``:
-        whether connectors report changes. A source with unchanged settings keeps its state. It is listed anew
+        whether connectors report changes. A source with the same connector keeps its state. It is listed anew
         if it is held, if its last listing had a problem, or if it now feeds a further edition.
         """
         before, self._sources = self._sources, {}
         for source in sources:
             self._sources.setdefault(source.name, []).append(source)
         old, self._watches = self._watches, {}
-        kept = dict[SourceName, Watch]()
-        for name, known in old.items():
-            if known.watched == watch and _has_same_settings(before[name], self._sources.get(name, ())):
-                kept[name] = known
-            else:
-                known.end()  # before new watches begin: the system may refuse two at once
         for name, (first, *_) in self._sources.items():
-            if name in kept and self._continues(name, kept[name], before[name]):
-                self._watches[name] = kept[name]
-                continue
-            self._watches[name] = fresh = Watch(name, watched=watch)
-            if name in kept:
-                fresh.end, fresh.problem = kept[name].end, kept[name].problem
-            elif watch and isinstance(first.connector, Watchable):
-                fresh.end = self.pool.listen(name, first.connector.watch)
+            known = old.get(name)
+            if known is None or known.watched != watch or before[name][0].connector is not first.connector:
+                self._watches[name] = fresh = Watch(name, watched=watch)
+                if watch and isinstance(first.connector, Watchable):
+                    fresh.end = self.pool.listen(name, first.connector.watch)
+            else:
+                kept = self._continues(name, known, before[name])
+                fresh = Watch(name, watched=watch, problem=known.problem, end=known.end)
+                self._watches[name] = known if kept else fresh
+                del old[name]
+        for known in old.values():
+            known.end()
 
     def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
-        """Return whether a source with unchanged settings keeps its state, and a listing that is running."""
-        failed = watch.failures or watch.partial or watch.problem is not None
+        """Return whether a source with the same connector keeps its state, and a listing that is running."""
+        failed = watch.failures or watch.problem is not None
         if failed or self.source_rows.of(name).held is not None:
             return False  # the changed config may help
         now = self._sources[name]
@@ -229,7 +224,7 @@ class Scanner:
             watch.next_scan
             for name, watch in self._watches.items()
             if not (watch.phase in UNDER_WAY or self._is_paused(name))
-            and (routine or ((watch.failures or watch.partial) and self.source_rows.of(name).held is None))
+            and (routine or (watch.failures and self.source_rows.of(name).held is None))
         ]
         return min(times, default=NEVER)
 
@@ -313,15 +308,11 @@ class Scanner:
             else:
                 self._hold(source, watch, action)
             watch.left.popleft()
-        trouble, whole = result.trouble, result.scope.whole
-        watch.result = None  # frees the pages of its changes
-        if watch.phase is WatchPhase.HELD:
-            return
-        if trouble is None:
-            watch.partial = 0 if whole else watch.partial
-        elif not result.more and (whole or not watch.partial):
-            watch.next_scan = self._later(source, watch.partial)
-            watch.partial += 1
+        watch.result, whole = None, result.scope.whole  # frees the pages of its changes
+        if result.trouble is None:
+            watch.failures = 0 if whole else watch.failures
+        elif not result.more and (whole or not watch.failures):
+            self._retry_later(source, watch)
         watch.move(WatchPhase.IDLE)
 
     def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, action: Conclude) -> None:
@@ -332,7 +323,7 @@ class Scanner:
         for each in editions:
             if not each.only_loses:
                 self._on_listed(each.collection)
-        watch.next_scan, watch.failures, watch.is_listed = now + source.scan_every, 0, True
+        watch.next_scan, watch.is_listed = now + source.scan_every, True
         self._log(source, watch, result.trouble, "source_failed")
 
     def _hold(self, source: Source, watch: Watch, action: Hold) -> None:
@@ -340,8 +331,7 @@ class Scanner:
         reason = f"{action.reason}; nothing is removed until `ingestor accept {source.name}`"
         self._log(source, watch, reason, "source_held")
         self.source_rows.hold(source.name, reason, loss=True, root=action.root)
-        watch.next_scan, watch.failures = self.clock() + source.scan_every, 0
-        watch.move(WatchPhase.HELD)
+        watch.next_scan = self.clock() + source.scan_every
 
     def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
         """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
@@ -354,8 +344,7 @@ class Scanner:
             if not isinstance(error, Transient):
                 about = event("source_failed", source=str(source.name), trace=trace)
                 log.error("source %s: unexpected error while listing, will retry", source.name, extra=about)
-        watch.next_scan = self._later(source, watch.failures)
-        watch.failures += 1
+        self._retry_later(source, watch)
         watch.move(WatchPhase.FAILED)
 
     def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
@@ -377,18 +366,10 @@ class Scanner:
         log.info(words, watch.source, documents, extra=about)
         watch.stale = []
 
-    def _later(self, source: Source, attempts: int) -> float:
-        """Return the POSIX seconds at which a failed listing is repeated.
+    def _retry_later(self, source: Source, watch: Watch) -> None:
+        """Set the time at which a failed listing is repeated.
 
-        The wait grows exponentially with the number of attempts, and is at most ``scan_every``.
+        The wait grows exponentially with the number of failures, and is at most ``scan_every``.
         """
-        return self.clock() + min(delay(attempts, self.random()), source.scan_every)
-
-
-def _has_same_settings(before: Sequence[Source], now: Sequence[Source]) -> bool:
-    """Return whether the settings that decide which documents are listed are unchanged.
-
-    Return False if the settings are unknown.
-    """
-    settings = [one.setting for one in (*before, *now)]
-    return bool(now) and None not in settings and all(one == settings[0] for one in settings)
+        watch.next_scan = self.clock() + min(delay(watch.failures, self.random()), source.scan_every)
+        watch.failures += 1

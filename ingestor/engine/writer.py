@@ -14,22 +14,25 @@ several requests changes the generation again at its end. So a backup taken duri
 generation.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from ingestor.chroma.index import unreachable
 from ingestor.core.backend import Home, generation_of, judge, stamp
-from ingestor.core.decisions import NEVER, Clock
+from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.events import event
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
-from ingestor.engine.edition_store import EditionStore, renew
+from ingestor.engine.edition_store import renew
 from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue, Slices
-from ingestor.engine.health import Remedy, WriteResult, classify
+from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
@@ -38,6 +41,9 @@ from ingestor.state.backlog import still_wanted
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.units import quantity
+
+if TYPE_CHECKING:
+    from ingestor.engine.loop import EngineParts
 
 log = logging.getLogger("ingestor")
 
@@ -51,10 +57,10 @@ class Writer:
     """
 
     def __init__(
-        self, journal: Journal, collections: EditionStore, clock: Clock, flight: Flight, flow: DocumentFlow
+        self, parts: EngineParts, flight: Flight, health: CollectionHealth, flow: DocumentFlow
     ) -> None:
-        self._journal, self._collections, self._clock = journal, collections, clock
-        self._flight, self._flow, self.health, self.counts = flight, flow, flow.health, flow.counts
+        self._journal, self._collections, self._clock = parts.journal, parts.collections, parts.clock
+        self._flight, self.health, self._flow, self.counts = flight, health, flow, flow.counts
 
     def full(self) -> list[Entry]:
         """Return the documents of full batches. They are to be written before more documents are begun.
@@ -105,8 +111,7 @@ class Writer:
             if collection in paused:
                 continue
             gone = [entry for entry in entries if entry.collection == collection]
-            if self.health.attempt(collection, partial(self._remove, collection, gone)) is WriteResult.DONE:
-                self.health.resume(collection)
+            self.health.attempt(collection, partial(self._remove, collection, gone))
 
     def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
         """Delete records of vanished documents of one collection. Forget the documents that have no records
@@ -128,6 +133,7 @@ class Writer:
             return
         except NeedsHuman as error:  # no source may be left that could be held
             raise Transient(str(error)) from error
+        self.health.resume(collection)
         self.counts.records["dropped"] += deleted
         for entry in removed:
             self.counts.note_write(entry.source, "removed", self._clock())
@@ -154,7 +160,7 @@ class Writer:
             self._collections.open(collection)
             self._write_batch(collection, self._choose_wanted(queue, batch))
 
-        if self.health.attempt(collection, write) is not WriteResult.RETRY:
+        if self.health.attempt(collection, write):
             for document, prepared in zip(batch, writes, strict=True):
                 self._land(document, prepared)
 
@@ -163,10 +169,10 @@ class Writer:
         if (large := queue.next_large()) is None:
             return
         prepared = large.prepared
-        result = self.health.attempt(collection, partial(self._advance, collection, queue, large))
+        done = self.health.attempt(collection, partial(self._advance, collection, queue, large))
         if large.phase is Phase.WRITING:
             self._flight.rotate(large)
-        elif result is not WriteResult.RETRY:
+        elif done:
             self._land(large, prepared)
 
     def _land(self, document: InFlight, prepared: Prepared | None) -> None:
@@ -197,9 +203,9 @@ class Writer:
             next(slices.left)
         except StopIteration:
             self._note_written(collection, [prepared])
-        except Exception as error:
-            if classify(error) is not Remedy.REFUSE:
-                raise
+        except TROUBLES:
+            raise
+        except Exception as error:  # noqa: BLE001 - only the document is refused
             self._flow.refuse(large, error)
         else:
             large.move(Phase.WRITING)
@@ -216,9 +222,9 @@ class Writer:
         try:
             for _ in self._begin(collection, writes).left:
                 pass
-        except Exception as error:
-            if classify(error) is not Remedy.REFUSE:
-                raise
+        except TROUBLES:
+            raise
+        except Exception as error:  # noqa: BLE001 - only a document is refused
             if len(batch) == 1:  # refused now, whatever follows for the rest of its former batch
                 return self._flow.refuse(batch[0], error)
             for document in batch:

@@ -27,10 +27,10 @@ Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known
 class Source:
     """A configured source, with the tools that prepare its documents for one edition.
 
-    If a source feeds several editions, there is a ``Source`` for each, with the same connector. ``max_loss``:
+    If a source feeds several editions, there is a ``Source`` for each, with the same connector. The connector
+    is another one if the config changes which items are listed, and when. ``max_loss``:
     the fraction of the documents that may vanish without approval. ``scan_every``: seconds between two
-    complete listings. ``expand``: adds the members of archives and mails to the listed items. ``setting``:
-    the part of the config that decides which items are listed and when; None if unknown. ``only_loses``:
+    complete listings. ``expand``: adds the members of archives and mails to the listed items. ``only_loses``:
     whether the edition's recipe cannot be reproduced here, for example because a plugin is missing. Then
     documents that vanish are removed from the edition, but no document is added.
     """
@@ -42,7 +42,6 @@ class Source:
     max_loss: float = 0.5
     scan_every: float = 300.0
     expand: Expand = lambda items, known: items
-    setting: object = None
     only_loses: bool = False
 
     @property

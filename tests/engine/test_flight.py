@@ -57,14 +57,14 @@ def test_sums_of_documents_that_wait_count_for_others_until_they_land(tmp_path: 
         documents.begin(document)
         document.move_at_work(Phase.PREPARING)
     assert documents.sums_of_others(journal, first) is None
-    assert documents.sums_of_others(journal, first, np.array([5])) is None
+    assert documents.sums_of_others(journal, first, np.array([5])) == [0]
     assert documents.sums_of_others(journal, second, np.array([7])) == [5]
     assert documents.sums_of_others(journal, first) == [7]
     assert documents.sums_of_others(journal, another) is None
     assert documents.sums_of_others(journal, settled, np.array([100])) == [10]  # the journal has its sums
     assert documents.sums_of_others(journal, first) == [7]
     documents.land(second)
-    assert documents.sums_of_others(journal, first) is None
+    assert documents.sums_of_others(journal, first) == [0]
     journal.close()
 
 

@@ -1,35 +1,16 @@
 """The remedy for an error of a write, and what follows for the collection."""
 
 import sqlite3
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from ingestor.core.entries import EditionName
-from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth, Remedy, WriteResult, classify
+from ingestor.core.entries import EditionName, Feed
+from ingestor.engine.health import HELD, PERSISTENT, CollectionHealth
+from ingestor.model import SourceName
 from ingestor.ports import BadDocument, Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from tests.engine.worlds import lines
-
-REMEDIES = [
-    (Transient("away"), Remedy.RETRY),
-    (Later("too many requests", 3.0), Remedy.RETRY),
-    (sqlite3.OperationalError("disk is full"), Remedy.RETRY),
-    (Torn("a segment is damaged"), Remedy.REBUILD),
-    (Gone("it was deleted"), Remedy.REBUILD),
-    (NeedsHuman("no permission"), Remedy.HOLD),
-    (Foreign("another program's"), Remedy.HOLD),
-    (sqlite3.IntegrityError("UNIQUE"), Remedy.RAISE),
-    (sqlite3.DatabaseError("malformed"), Remedy.RAISE),
-    (BadDocument("odd"), Remedy.REFUSE),
-    (ValueError("unknown"), Remedy.REFUSE),
-    (MemoryError(), Remedy.REFUSE),
-]
-
-
-@pytest.mark.parametrize(("error", "remedy"), REMEDIES, ids=lambda each: type(each).__name__)
-def test_error_of_a_write_gets_its_remedy(error: Exception, remedy: Remedy) -> None:
-    assert classify(error) is remedy
-
 
 DOCS, BUILT = EditionName("docs"), EditionName("docs--2")
 
@@ -57,7 +38,7 @@ class Collections:
 
 
 class Program:
-    """The health of two collections. ``held``: collections whose sources are held."""
+    """The health of two collections. ``held``: names of held sources."""
 
     def __init__(self) -> None:
         self.now, self.held, self.collections = 1000.0, list[str](), Collections()
@@ -65,10 +46,11 @@ class Program:
             cast(Any, self.collections),
             lambda: self.now,
             lambda: 1.0,
-            lambda name, reason: self.held.append(name),
+            cast(Any, SimpleNamespace(hold=lambda name, reason: self.held.append(name))),
         )
+        self.health.configure(Feed(SourceName(f"source of {name}"), name) for name in (DOCS, BUILT))
 
-    def fail(self, error: Exception, name: EditionName = DOCS) -> WriteResult:
+    def fail(self, error: Exception, name: EditionName = DOCS) -> bool:
         def work() -> None:
             raise error
 
@@ -77,7 +59,7 @@ class Program:
 
 def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     program = Program()
-    assert [program.fail(Transient("away")) for _ in range(2)] == [WriteResult.RETRY] * 2
+    assert [program.fail(Transient("away")) for _ in range(2)] == [False, False]
     assert program.health.collections_paused() == {DOCS}
     assert program.health.troubles() == {"docs": "away"}
     assert lines(caplog, "collection_failed") == [
@@ -85,7 +67,7 @@ def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest
     ]
     program.now += 2.0  # the wait after the second failure
     assert program.health.collections_paused() == set()
-    assert program.health.attempt(DOCS, lambda: None) is WriteResult.DONE
+    assert program.health.attempt(DOCS, lambda: None)
     program.health.resume(DOCS)
     assert program.health.troubles() == {}
 
@@ -114,8 +96,8 @@ def test_collection_that_fails_again_and_again_is_unwritable_unless_readers_do_n
 def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_is_paused() -> None:
     program = Program()
     for name in (DOCS, BUILT):
-        assert program.fail(NeedsHuman("no permission"), name) is WriteResult.ABANDONED
-    assert program.held == [DOCS, BUILT]
+        assert program.fail(NeedsHuman("no permission"), name)
+    assert program.held == ["source of docs"]
     assert program.health.collections_paused() == {BUILT}
     program.now += HELD
     assert program.health.collections_paused() == set()
@@ -125,11 +107,26 @@ def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_
 def test_damaged_shard_is_doubted_and_discarded_alone(error: Torn | Gone, torn: bool) -> None:
     program = Program()
     error.shard = 1
-    assert program.fail(error) is WriteResult.ABANDONED
+    assert program.fail(error)
     assert program.collections.calls == [("doubted", DOCS, [1]), ("discarded", DOCS, torn, 1)]
     assert program.health.collections_paused() == set()
 
 
-def test_damaged_journal_raises() -> None:
-    with pytest.raises(sqlite3.DatabaseError):
-        Program().fail(sqlite3.DatabaseError("malformed"))
+@pytest.mark.parametrize("error", [sqlite3.DatabaseError("malformed"), sqlite3.IntegrityError("UNIQUE")])
+def test_damaged_journal_raises(error: sqlite3.Error) -> None:
+    with pytest.raises(type(error)):
+        Program().fail(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "continues"),
+    [
+        (Transient("away"), False),
+        (sqlite3.OperationalError("disk is full"), False),
+        (BadDocument("odd"), False),
+        (MemoryError(), False),
+        (Foreign("another program's"), True),
+    ],
+)
+def test_work_that_failed_is_tried_again_unless_a_person_must_act(error: Exception, continues: bool) -> None:
+    assert Program().fail(error) is continues

@@ -123,6 +123,12 @@ class Tree:
     def watch(self, stop: Stop) -> Iterator[Hint]:
         raise NotImplementedError
 
+    def twin(self) -> "Tree":
+        """Return another connector to the same keys."""
+        twin = Tree()
+        twin.__dict__ = self.__dict__
+        return twin
+
     def lose(self, *under: str) -> None:
         self.keys = {key for key in self.keys if not key.startswith(under)}
 
@@ -165,11 +171,11 @@ class Listed:
     def restart(self, max_loss: float = 0.5) -> None:
         self.pool = NotingPool()
         self.scanner = scanner_of(self.journal, self.pool, lambda: self.now)
-        self.configure(self.source(setting=None, max_loss=max_loss))
+        self.configure(self.source(max_loss=max_loss))
         self.list_again()
 
     def source(self, **settings: Any) -> Source:
-        return replace(Source(*TREE, self.tree, cast(Any, None), setting="a"), **settings)
+        return replace(Source(*TREE, self.tree, cast(Any, None)), **settings)
 
     def configure(self, *sources: Source, watch: bool = False) -> None:
         self.scanner.configure(sources, watch=watch)
