@@ -183,19 +183,17 @@ class Queue:
         """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
-    def batch(self, *, background: bool) -> list[InFlight]:
-        """Return the first documents that are not large, as many as fill a batch, but at least one.
+    def batches(self, *, background: bool) -> list[list[InFlight]]:
+        """Return what is written next: documents that fill a batch, and the first large document.
 
         ``background``: whether the edition is still hidden from readers; its batches are smaller.
         """
         most = BACKGROUND_BATCH if background else BATCH
-        small = [each for each in self.documents.values() if not each.large]
+        small, large = list[InFlight](), list[InFlight]()
+        for document in self.documents.values():
+            (large if document.large else small).append(document)
         sizes = accumulate(each.records for each in small)
-        return small[: 1 + sum(size < most for size in sizes)]
-
-    def next_large(self) -> InFlight | None:
-        """Return the large document whose slice is written next."""
-        return next((each for each in self.documents.values() if each.large), None)
+        return [*filter(None, (small[: 1 + sum(size < most for size in sizes)], large[:1]))]
 
 
 class Flight:

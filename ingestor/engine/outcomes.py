@@ -163,7 +163,7 @@ class DocumentFlow:
             self._languages.add(entry, outcome.value, self._sources.get(entry.feed))
             self._flight.put(document, outcome.value, self._clock())
         elif outcome.error is not None:
-            self._fail(document, outcome.error, outcome.trace, document.quarantine_recipe)
+            self._fail(document, outcome.error, outcome.trace)
 
     def refuse(self, document: InFlight, error: Exception) -> None:
         """Handle a document that Chroma refused: quarantine it or retry it later.
@@ -181,15 +181,14 @@ class DocumentFlow:
             self._flight.change_row(document, entry)
             self._fail(document, error, "".join(traceback.format_exception(error)))
 
-    def _fail(self, document: InFlight, error: Exception, trace: str, recipe: str | None = None) -> None:
+    def _fail(self, document: InFlight, error: Exception, trace: str) -> None:
         """Quarantine a document that could not be prepared or written, or retry it later.
 
-        ``trace``: the traceback. ``recipe``: the recipe to store with a quarantine; None for today's recipe.
+        ``trace``: the traceback.
         """
         entry = document.entry
         failure = decisions.after_failure(error, entry.attempts, self._clock(), self._random(), trace)
-        source = self._sources.get(entry.feed)
-        if source is None:  # it has left the config
+        if entry.feed not in self._sources:  # it has left the config
             self._flight.land(document)
             return
         if failure.quarantined and entry.item is not None:
@@ -198,7 +197,7 @@ class DocumentFlow:
                 unsupported = isinstance(error, Unsupported)
                 name: Event = "document_unsupported" if unsupported else "document_quarantined"
                 self._failures.note(entry, name, failure)
-                parser, recipe = NO_PARSER if unsupported else "", recipe or source.tools.recipe("")
+                parser, recipe = NO_PARSER if unsupported else "", document.quarantine_recipe
                 receipt = Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
                 self._flight.put(document, withdraw(entry, receipt), self._clock())
             return
@@ -213,7 +212,7 @@ class DocumentFlow:
             if stale:  # one cause, such as a renamed folder, can affect thousands of documents
                 self._scanner.note_stale(entry.source, entry.key)
             level = logging.DEBUG if stale else logging.INFO
-            self._log_retry(level, entry, failure.reason, "will be retried")
+            log_document(level, "document_retried", "%s (%s): %s; will be retried", entry, failure.reason)
         self._put_off(document, failure)
 
     def _ask_person(self, entry: Entry, reason: str) -> None:
@@ -227,16 +226,12 @@ class DocumentFlow:
         if entry.collection in self._background:
             self._health.hold(entry.collection, reason)
         elif replaced:
-            self._log_retry(logging.WARNING, entry, reason, "waits for the new collection")
+            words = "%s (%s): %s; waits for the new collection"
+            log_document(logging.WARNING, "document_retried", words, entry, reason)
         else:
             about = event("source_held", source=entry.source, reason=reason)
             log.error("source %s is held: %s", entry.source, reason, extra=about)
             self._scanner.source_rows.hold(entry.source, reason)
-
-    def _log_retry(self, level: int, entry: Entry, reason: str, when: str) -> None:
-        about = event("document_retried", source=entry.source, document=entry.key, reason=reason)
-        words = f"%s (%s): %s; {when}"
-        log.log(level, words, *fit_line(words, entry, reason), extra=about)
 
     def _put_off(self, document: InFlight, failure: Failure) -> None:
         """End the work on a document, and schedule its retry. Until then the document keeps its records."""
@@ -312,20 +307,22 @@ class FailureLog:
         number = self._counts[reason]
         more = "; more like this: see `ingestor status`" if number == alike else ""
         trace = failure.detail or None if number == 1 else None
-        about = event(name, source=entry.source, document=entry.key, reason=reason, trace=trace)
         shown = level if number <= alike and document not in logged else logging.DEBUG
         logged.add(document)
-        log.log(shown, message + "%s", *fit_line(message, entry, reason, more), more, extra=about)
+        log_document(shown, name, message, entry, reason, more, trace)
 
 
-def fit_line(message: str, entry: Entry, reason: str, more: str = "") -> tuple[str, SourceName, str]:
-    """Return key, source and reason as the values for ``message``, shortened so that the log line fits.
+def log_document(
+    level: int, name: Event, words: str, entry: Entry, reason: str, more: str = "", trace: str | None = None
+) -> None:
+    """Log a failure, with key and reason shortened so that the line fits.
 
-    ``more``: words that follow at the end of the line.
+    ``words``: a format with places for key, source and reason. ``more``: words at the end of the line.
     """
     key = entry.key if len(entry.key) <= KEY else f"…{entry.key[1 - KEY :]}"
-    room = LINE - len(message % (key, entry.source, "")) - len(more)
-    return key, entry.source, shorten(reason, max(ROOM, room))
+    shown = shorten(reason, max(ROOM, LINE - len(words % (key, entry.source, "")) - len(more)))
+    about = event(name, source=entry.source, document=entry.key, reason=reason, trace=trace)
+    log.log(level, words + "%s", key, entry.source, shown, more, extra=about)
 
 
 @dataclass(slots=True)

@@ -93,12 +93,20 @@ class Writer:
         lands as soon as it is written, since a later write of the same step may raise sqlite3.Error.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
-        ripe = queue.is_ripe(self._clock()) or (everything and queue.documents)
-        if not ripe or self._clock() < health.not_before:
+        if not (queue.is_ripe(self._clock()) or (everything and queue.documents)):
             return False
-        self._write(collection, queue)
-        if self._clock() >= health.not_before:  # the batch may have paused the collection
-            self._write_slice(collection, queue)
+        if self._clock() < health.not_before:
+            return False
+        for batch in queue.batches(background=self._collections.is_building(collection)):
+            writes = [each.prepared for each in batch]
+            if self._clock() < health.not_before:  # the batch before paused the collection
+                break
+            if self.health.attempt(collection, partial(self._write, collection, queue, batch)):
+                for document, prepared in zip(batch, writes, strict=True):
+                    if document.phase is Phase.WRITING:
+                        self._flight.rotate(document)
+                    else:
+                        self._land(document, prepared)
         return True
 
     def remove(self, entries: Sequence[Entry]) -> None:
@@ -145,36 +153,6 @@ class Writer:
         if deleted >= MANY:
             self.health.mark(collection)
 
-    def _write(self, collection: EditionName, queue: Queue) -> None:
-        """Write a batch of small documents.
-
-        Afterwards they are no longer in flight, unless an error paused the collection.
-        """
-        batch = queue.batch(background=self._collections.is_building(collection))
-        if not batch:
-            return
-        writes = [each.prepared for each in batch]
-
-        def write() -> None:
-            # before the documents are chosen: opening may find that the journal's records do not apply
-            self._collections.open(collection)
-            self._write_batch(collection, self._choose_wanted(queue, batch))
-
-        if self.health.attempt(collection, write):
-            for document, prepared in zip(batch, writes, strict=True):
-                self._land(document, prepared)
-
-    def _write_slice(self, collection: EditionName, queue: Queue) -> None:
-        """Write a slice of one large document. The next call writes a slice of the next large document."""
-        if (large := queue.next_large()) is None:
-            return
-        prepared = large.prepared
-        done = self.health.attempt(collection, partial(self._advance, collection, queue, large))
-        if large.phase is Phase.WRITING:
-            self._flight.rotate(large)
-        elif done:
-            self._land(large, prepared)
-
     def _land(self, document: InFlight, prepared: Prepared | None) -> None:
         """End the work on a written document, unless new writes for it were queued meanwhile.
 
@@ -183,58 +161,51 @@ class Writer:
         if document.prepared is prepared:
             self._flight.land(document)
 
-    def _advance(self, collection: EditionName, queue: Queue, large: InFlight) -> None:
-        """Write the next slice of a large document.
+    def _write(self, collection: EditionName, queue: Queue, batch: Sequence[InFlight]) -> None:
+        """Write a batch of small documents, or the next slice of one large document.
 
-        Afterwards its phase is WRITING if slices are left. Otherwise the document is written, or is to be
-        prepared again. Between two slices the document's row of the journal does not change: no other
-        document adopts its records. Raises the errors of ``write``.
+        Documents that may not be written will be prepared again. Between two slices the document's row of the
+        journal does not change: no other document adopts its records. Raises the errors of ``write``.
         """
-        index, prepared, slices = self._collections.open(collection), large.prepared, large.slices
-        assert prepared is not None
-        large.slices = None
-        if large.phase is Phase.WRITING:
-            large.move(Phase.PREPARED)
-        if slices is None and self._choose_wanted(queue, [large]):
-            slices = self._begin(collection, [prepared])
-        if slices is None or slices.index is not index or not self._of_today([prepared]):
-            return
-        try:
-            next(slices.left)
-        except StopIteration:
-            self._note_written(collection, [prepared])
-        except TROUBLES:
-            raise
-        except Exception as error:  # noqa: BLE001 - only the document is refused
-            self._flow.refuse(large, error)
+        # before the documents are chosen: opening may find that the journal's records do not apply
+        index, first = self._collections.open(collection), batch[0]
+        slices, first.slices = first.slices, None
+        if slices is None:
+            batch = self._choose_wanted(queue, batch)
         else:
-            large.move(Phase.WRITING)
-            large.slices = slices
+            first.move(Phase.PREPARED)
+            if slices.index is not index or not (first.prepared and self._of_today([first.prepared])):
+                return
+        if batch:
+            self._send(collection, index, batch, slices)
 
-    def _write_batch(self, collection: EditionName, batch: Sequence[InFlight]) -> None:
-        """Write a batch.
+    def _send(
+        self, collection: EditionName, index: Index, batch: Sequence[InFlight], slices: Slices | None = None
+    ) -> None:
+        """Write documents. If Chroma refuses a batch, write each document alone, so that only the bad one
+        fails.
 
-        If Chroma refuses it, write each document alone, so that only the bad document fails.
+        ``slices``: the rest of a large document. If slices are left afterwards, its phase is WRITING.
         """
-        writes = [each.prepared for each in batch if each.prepared]
-        if not writes:
-            return None
+        writes, home = [each.prepared for each in batch if each.prepared], self._collections.home
+        recipe = self._flow.current_recipe
+        slices = slices or Slices(index, write(self._journal, index, writes, recipe, home))
         try:
-            for _ in self._begin(collection, writes).left:
-                pass
+            for _ in slices.left:
+                if batch[0].large:
+                    batch[0].move(Phase.WRITING)
+                    batch[0].slices = slices
+                    return
         except TROUBLES:
             raise
         except Exception as error:  # noqa: BLE001 - only a document is refused
             if len(batch) == 1:  # refused now, whatever follows for the rest of its former batch
-                return self._flow.refuse(batch[0], error)
-            for document in batch:
-                self._write_batch(collection, [document])
+                self._flow.refuse(batch[0], error)
+            else:
+                for document in batch:
+                    self._send(collection, index, [document])
         else:
             self._note_written(collection, writes)
-
-    def _begin(self, collection: EditionName, writes: Sequence[Prepared]) -> Slices:
-        index, home = self._collections.open(collection), self._collections.home
-        return Slices(index, write(self._journal, index, writes, self._flow.current_recipe, home))
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents of a batch that may be written now. The others will be prepared again.

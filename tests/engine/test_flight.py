@@ -100,20 +100,19 @@ def test_queue_is_ripe_if_it_is_full_or_lingered() -> None:
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize(
-    ("queue", "background", "rows", "large"),
+    ("queue", "background", "batches"),
     [
-        (queue_of(3, 3, 3, 3, 3), False, [0, 1, 2, 3], None),  # ends with the document that fills it
-        (queue_of(3, 3, 3, 3, 3), True, [0, 1], None),  # a rebuild writes less at once
-        (queue_of(11, 1, 12), False, [1], 0),  # a large document is written in slices
-        (queue_of(11, renamed=True), False, [0], None),  # but one that was renamed at once
+        (queue_of(3, 3, 3, 3, 3), False, [[0, 1, 2, 3]]),  # ends with the document that fills it
+        (queue_of(3, 3, 3, 3, 3), True, [[0, 1]]),  # a rebuild writes less at once
+        (queue_of(11, 1, 12), False, [[1], [0]]),  # a large document is written in slices
+        (queue_of(11, renamed=True), False, [[0]]),  # but one that was renamed at once
     ],
 )
 def test_batch_takes_documents_up_to_its_size(
-    queue: Queue, background: bool, rows: list[int], large: int | None
+    queue: Queue, background: bool, batches: list[list[int]]
 ) -> None:
-    assert [each.entry.row for each in queue.batch(background=background)] == rows
-    found = queue.next_large()
-    assert (None if found is None else found.entry.row) == large
+    found = queue.batches(background=background)
+    assert [[each.entry.row for each in batch] for batch in found] == batches
 
 
 def test_line_of_a_batch_counts_changed_records_without_zeros(
