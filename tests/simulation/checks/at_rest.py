@@ -24,7 +24,8 @@ def check(world: World) -> None:
     hold(STAMPED, not in_step(world.journal, world.shelves, live) and live.name)
     mine = _settings(world)
     hold(SETTINGS, [mine[name] for name in mine.keys() & settings.keys() if mine[name] != settings[name]])
-    hold(FOUND, [text for name in mine for text in world.shelves.collections[name][0].missed()])
+    indexes = [world.shelves.collections[name][0] for name in mine]
+    hold(FOUND, [id_ for index in indexes for id_ in index.hidden & index.inner.records.keys()])
     _check_lexical(world)
     check_durable(world.folder, world.shelves, world.words)
 

@@ -1,5 +1,6 @@
 """Chroma: collections that outlive the process, and writes that die, fail or lie."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -59,8 +60,9 @@ class CrashingIndex:
         moved = {r.id for r in records if r.id in known and (known[r.id].vector != r.vector).any()}
         self._apply("upsert", self.inner.upsert, records)
         self.hidden.difference_update(ids)
-        if moved:  # the first of the others was reached from these alone
-            self.hidden.update([id_ for id_ in ids if id_ not in moved][:1])
+        if moved:  # the first of the others was reached from these alone; its twin would be as good
+            texts = Counter(record.text for record in known.values())
+            self.hidden.update([r.id for r in records if r.id not in moved and texts[r.text] == 1][:1])
 
     def patch(self, metadata: Sequence) -> None:
         self._apply("patch", self.inner.patch, metadata)
@@ -94,12 +96,6 @@ class CrashingIndex:
     ) -> list[list[tuple[str, float]]]:
         found = self.inner.nearest(vectors, n + len(self.hidden), where)
         return [[hit for hit in hits if hit[0] not in self.hidden][:n] for hits in found]
-
-    def missed(self) -> set[str]:
-        """The texts that no search finds."""
-        known = self.inner.records
-        missed, found = known.keys() & self.hidden, known.keys() - self.hidden
-        return {known[id_].text for id_ in missed} - {known[id_].text for id_ in found}
 
 
 @dataclass
