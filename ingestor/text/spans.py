@@ -9,14 +9,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
-
-import regex
+from typing import TYPE_CHECKING
 
 from ingestor.model import Chunk, Scalar
 
+if TYPE_CHECKING:
+    import regex
+
 Span = tuple[int, int]
 
-_CLUSTER = regex.compile(r"\X")
 _PATIENCE = 32  # code points; a longer cluster is split
 _MANY_FLAGS = 1000  # halves
 _STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
@@ -91,7 +92,13 @@ def is_boundary(text: str, at: int) -> bool:
         start = at
         while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
             start -= 1
-    return any(match.end() == at for match in _CLUSTER.finditer(text, start, at + 1))
+    return any(match.end() == at for match in _grapheme_clusters(text, start, at + 1))
+
+
+def _grapheme_clusters(text: str, start: int, end: int) -> "Iterator[regex.Match[str]]":
+    import regex  # here, since most commands cut no text
+
+    return regex.compile(r"\X").finditer(text, start, end)
 
 
 def boundary(text: str, at: int, low: int) -> int:
@@ -142,7 +149,7 @@ def clusters(text: str, span: Span) -> Iterator[int]:
     """Yield the boundaries in a span, and its ends. A cluster over 32 code points is divided."""
     start, end = span
     yield start
-    for match in _CLUSTER.finditer(text, start, end):
+    for match in _grapheme_clusters(text, start, end):
         yield from range(match.start() + _PATIENCE, match.end(), _PATIENCE)
         if match.end() < end:
             yield match.end()
