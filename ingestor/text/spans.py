@@ -9,12 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from ingestor.model import Chunk, Scalar
-
-if TYPE_CHECKING:
-    import regex
 
 Span = tuple[int, int]
 
@@ -92,13 +88,13 @@ def is_boundary(text: str, at: int) -> bool:
         start = at
         while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
             start -= 1
-    return any(match.end() == at for match in _grapheme_clusters(text, start, at + 1))
+    return any(end == at for _, end in _grapheme_clusters(text, start, at + 1))
 
 
-def _grapheme_clusters(text: str, start: int, end: int) -> "Iterator[regex.Match[str]]":
+def _grapheme_clusters(text: str, start: int, end: int) -> Iterator[Span]:
     import regex  # here, since most commands cut no text
 
-    return regex.compile(r"\X").finditer(text, start, end)
+    return (match.span() for match in regex.compile(r"\X").finditer(text, start, end))
 
 
 def boundary(text: str, at: int, low: int) -> int:
@@ -149,10 +145,10 @@ def clusters(text: str, span: Span) -> Iterator[int]:
     """Yield the boundaries in a span, and its ends. A cluster over 32 code points is divided."""
     start, end = span
     yield start
-    for match in _grapheme_clusters(text, start, end):
-        yield from range(match.start() + _PATIENCE, match.end(), _PATIENCE)
-        if match.end() < end:
-            yield match.end()
+    for first, last in _grapheme_clusters(text, start, end):
+        yield from range(first + _PATIENCE, last, _PATIENCE)
+        if last < end:
+            yield last
     yield end
 
 
