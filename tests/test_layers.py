@@ -421,6 +421,22 @@ def test_every_folder_is_on_the_map() -> None:
     assert [name for name in folders if f"  {name} " not in page] == []
 
 
+def test_tests_of_each_change_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = [
+        row.split("|")
+        for row in page.partition("| You changed | Run |")[2].partition("\n\n")[0].splitlines()[2:]
+    ]
+    run = {name for row in rows for name in re.findall("`([^`]+)`", row[2]) if name != "make test-all"}
+    assert [
+        name for name in sorted(run) for path in name.split() if not (ROOT / "tests" / path).exists()
+    ] == []
+    named = {name for row in rows for name in re.findall(r"`(\w+)`|an? (\w+)", row[1])}
+    changed = {quoted or f"{plugin}s" for quoted, plugin in named}
+    folders = {path.name for path in (ROOT / "ingestor").iterdir() if (path / "__init__.py").exists()}
+    assert folders - changed == set()
+
+
 SQL = re.compile(
     r"\s*(SELECT\b.*\bFROM|INSERT (INTO|OR)|UPDATE \w+ SET|DELETE FROM|WITH \w+ AS|PRAGMA \w)", re.DOTALL
 )
