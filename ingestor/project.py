@@ -131,12 +131,12 @@ class Project:
         has more than 20,000 new ones. ``everything``: read all new documents. ``progress``: called with the
         progress in words.
         """
-        from ingestor.queries.plan import Sampling, make_plan, silently
+        from ingestor.queries.plan import Sampling, make_plan
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
         with _explain_errors():
-            plan = make_plan(config, None if everything else bounds, progress or silently)
+            plan = make_plan(config, None if everything else bounds, progress or (lambda how_far: None))
             restart = in_force(self.path, self._env).restart
             file = config_file_in_use(config.state) if plan.running else None
         elsewhere = file if file not in (None, str(self.path.absolute())) else None

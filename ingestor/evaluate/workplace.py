@@ -17,7 +17,7 @@ from ingestor.llm.answers import CachedAnswers
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
-from ingestor.queries.access import BadRequest, journal_or_blank
+from ingestor.queries.access import BadRequest, journal_of
 from ingestor.search.values import Mode
 from ingestor.state import files
 from ingestor.state.cache import Parses, VectorCache
@@ -99,7 +99,7 @@ def open_workplace(config: Config, request: EvaluationRequest, progress: Progres
     """
     files.make(config.state, lambda name: False)
     collection, questions = request.collection, request.questions
-    with journal_or_blank(config) as journal:
+    with journal_of(config, or_blank=True) as journal:
         made = embedder_recipes_of(journal)
     with ExitStack() as stack:
         parts = Parts(config, made)

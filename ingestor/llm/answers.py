@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from threading import Event, Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
@@ -67,7 +67,7 @@ class CachedAnswers:
             about = event("models_asked", **self.counts())
             _log.info("language models answered %d requests", self.calls, extra=about)
 
-    def counts(self) -> dict[str, float]:
+    def counts(self) -> dict[str, Any]:
         return {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,

@@ -5,7 +5,8 @@ Modules that are slow to import are imported where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,21 +40,17 @@ class BadRequest(IngestorError):
 
 
 @contextmanager
-def journal_of(config: Config) -> Iterator[Journal]:
-    """Open the journal, also while a daemon runs. Raises NeedsHuman if there is no journal yet."""
-    if not has_file(journal_path(config)):
+def journal_of(config: Config, *, or_blank: bool = False) -> Iterator[Journal]:
+    """Open the journal, also while a daemon runs.
+
+    ``or_blank``: if there is no journal yet, open an empty one in memory. Otherwise NeedsHuman is raised.
+    """
+    exists = has_file(journal_path(config))
+    if not (exists or or_blank):
         raise NeedsHuman(
             f"no documents were indexed yet: {config.state} holds no journal; run: ingestor sync"
         )
-    with open_journal(journal_path(config)) as journal:
-        yield journal
-
-
-@contextmanager
-def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """Open the journal for reading. If nothing was indexed yet, open an empty journal in memory."""
-    exists = has_file(journal_path(config))
-    with journal_of(config) if exists else closing(Journal.blank()) as journal:
+    with open_journal(journal_path(config)) if exists else closing(Journal.blank()) as journal:
         yield journal
 
 
@@ -86,7 +83,8 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
-        place, log = (as_served(config) if running else config).chroma, files.chroma_log_path(config)
+        place = (as_served(config) if running else config).chroma
+        log = files.chroma_log_path(config) if config.state.is_dir() else Path(os.devnull)
         if running or isinstance(place, RemoteChroma):
             check_answers(place)
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
@@ -150,9 +148,7 @@ def live_editions(journal: Journal) -> list[Edition]:
     return [edition for edition in Editions(journal).all() if edition.role == "live"]
 
 
-def no_collection(journal: Journal, wanted: str) -> Exception:
-    """Return the error to raise for a collection that does not exist, or no longer exists in Chroma."""
-    known = [edition.serves for edition in live_editions(journal)]
-    if wanted in known:
-        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")
-    return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
+def require_known(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise BadRequest unless a name that a person gave is known. ``what``: the kind of the thing."""
+    if name not in (names := sorted(known)):
+        raise BadRequest(f"there is no {what} {name!r}; known: {', '.join(names) or 'none yet'}")

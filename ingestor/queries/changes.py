@@ -13,7 +13,14 @@ from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName, SourceName
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, no_collection
+from ingestor.queries.access import (
+    BadRequest,
+    collections_of,
+    is_running,
+    journal_of,
+    live_editions,
+    require_known,
+)
 from ingestor.queries.status import undone
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Change, metadata_change
@@ -43,34 +50,22 @@ class CollectionChange:
     chunks: int = 0
     waits: str | None = None
 
-    @property
-    def is_visible(self) -> bool:
-        """Return whether the change has any effect that a plan must show."""
-        return bool(self.changes or self.swap or self.metadata)
 
+def outlook(parts: Parts, journal: Journal) -> dict[EditionName, CollectionChange]:
+    """Return for each collection the effect that the config would have on it if a person approved it.
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The effect that a config would have on a collection if a person approved it.
-
-    ``edition``: the edition into which the documents would be written.
+    The keys are the editions into which the documents would be written.
     """
-
-    edition: EditionName
-    change: CollectionChange
-
-
-def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """Return for each collection of the config the effect that the config would have on it."""
-    effects, settings = list[Outlook](), parts.config.rechunk
+    effects, settings = dict[EditionName, CollectionChange](), parts.config.rechunk
     for serves in parts.config.collections:
         wanted, now = parts.choices_for(serves), parts.situation(journal, serves)
         decision = policy.decide(replace(now, approved=policy.fingerprint_of(wanted), refused=None), settings)
         written = policy.editions_of(now, decision)[-1]
         described = metadata_change(now.live, wanted) if now.live is not None and not now.empty else None
         waits = policy.decide(now, settings).why or None
-        change = CollectionChange(serves, decision.changes, described, written.building, now.chunks, waits)
-        effects.append(Outlook(written.edition or EditionName(f"{serves}--new"), change))
+        effects[written.edition or EditionName(f"{serves}--new")] = CollectionChange(
+            serves, decision.changes, described, written.building, now.chunks, waits
+        )
     return effects
 
 
@@ -79,7 +74,7 @@ def approve(config: Config) -> list[str]:
     approved = []
     with journal_of(config) as journal, rehearse(config, journal) as seen:
         parts, requests = Parts(config, embedder_recipes_of(journal)), Requests(journal)
-        for change in (each.change for each in outlook(parts, seen)):
+        for change in outlook(parts, seen).values():
             serves = change.collection
             if change.waits or Notices(journal).get("waits", serves):
                 requests.put("approved", serves, policy.fingerprint_of(parts.choices_for(serves)))
@@ -102,9 +97,9 @@ def roll_back(config: Config, collection: str) -> bool:
     serves = CollectionName(collection)
     with journal_of(config) as journal:
         retired = Editions(journal).of(serves, "previous")
-        if not retired and serves not in config.collections:
-            raise no_collection(journal, serves)
         if not retired:
+            live = (edition.serves for edition in live_editions(journal))
+            require_known("collection", serves, {*config.collections, *live})
             raise BadRequest(
                 f"nothing to roll back for {collection!r}: a replaced collection is kept for "
                 f"{in_words(config.rechunk.grace)} (rechunk.grace)"
@@ -151,9 +146,7 @@ def accept_loss(config: Config, source: str) -> None:
     """
     name = SourceName(source)
     with journal_of(config) as journal:
-        known = {*sources_of(journal), *(each.name for each in config.sources)}
-        if name not in known:
-            raise BadRequest(f"there is no source {source!r}; known: {', '.join(sorted(known))}")
+        require_known("source", name, {*sources_of(journal), *(each.name for each in config.sources)})
         if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):
             raise BadRequest(f"source {source!r} is not held for a loss of documents; see: ingestor status")
 
@@ -184,6 +177,5 @@ def resume_sources(config: Config, source: str | None) -> list[str]:
 def _names(config: Config, wanted: str | None) -> list[SourceName]:
     """Return the named source, or all sources of the config if None. Raises BadRequest if it is unknown."""
     names = [source.name for source in config.sources]
-    if wanted is not None and wanted not in names:
-        raise BadRequest(f"there is no source {wanted!r} in the config; known: {', '.join(names)}")
+    require_known("source", names[0] if wanted is None else wanted, names)
     return names if wanted is None else [SourceName(wanted)]

@@ -1,27 +1,26 @@
 """Lists all collections in Chroma, whoever owns them, and deletes or adopts a collection for a person."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from ingestor.app.parts import here
 from ingestor.chroma.backend import Collections, model_of
 from ingestor.config.models import Config
 from ingestor.core.backend import HOME, home_of, pack
-from ingestor.core.entries import ChromaName, Edition, shard_names, shard_of
+from ingestor.core.entries import ChromaName, Edition, Role, shard_names, shard_of
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.queries.access import BadRequest, collections_of, journal_or_blank
+from ingestor.queries.access import BadRequest, collections_of, journal_of, require_known
 from ingestor.rechunk.policy import strategies_and_model
-from ingestor.state import files
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.units import in_words, quantity
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
+ShownRole = Literal["live", "building", "previous"]
+_ROLES: Mapping[Role, ShownRole] = {"live": "live", "staging": "building", "previous": "previous"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class CollectionInfo:
     name: str
     owner: Owner
     state: str | None  # mark of the state that wrote it
-    role: Literal["live", "building", "previous"] | None  # in our journal
+    role: ShownRole | None  # in our journal
     in_config: bool  # whether sources of the config feed it
     documents: int  # documents of this state in it
     records: int | None  # None if Chroma cannot count them
@@ -67,7 +66,7 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
     with _open(config) as (journal, collections):
         info = _find_named(_infos(config, journal, collections), name)
         ours = info.owner == "this ingestor"
-        if why := _why_kept(info, config) if ours else _why_guarded(info, not_ours):
+        if why := _why_kept(info, config) if ours else None if not_ours else _refuse_foreign(info):
             raise BadRequest(why)
         collections.delete_any(info.uuid)
         for edition in Editions(journal).all():
@@ -84,9 +83,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
     The next pass compares them with the journal. Raises BadRequest unless the config names the collection and
     another ingestor wrote it.
     """
-    names = _names(config)
-    if name not in names:
-        raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(names)}")
+    require_known("collection", name, _names(config))
     with _open(config) as (journal, collections):
         infos = _infos(config, journal, collections)
         info = _find_named(infos, name)
@@ -99,7 +96,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if info.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} already belongs to this ingestor")
         if info.owner == "not ingestor":
-            raise BadRequest(_why_guarded(info, not_ours=False) or "")
+            raise BadRequest(_refuse_foreign(info))
         collections.delete_any(info.uuid)
         Requests(journal).arrange()  # a daemon lists all sources again, and finds the name free
         return info
@@ -128,10 +125,8 @@ def _why_kept(info: CollectionInfo, config: Config) -> str | None:
     return None
 
 
-def _why_guarded(info: CollectionInfo, not_ours: bool) -> str | None:
-    """Return why a collection of somebody else must not be deleted; None if it may be deleted."""
-    if not_ours:
-        return None
+def _refuse_foreign(info: CollectionInfo) -> str:
+    """Return why a collection of somebody else is not deleted, with the command that deletes it."""
     whose = "another ingestor wrote" if info.owner == "another ingestor" else "no ingestor wrote"
     records = "records" if info.records is None else quantity(info.records, "record")
     return (
@@ -140,12 +135,9 @@ def _why_guarded(info: CollectionInfo, not_ours: bool) -> str | None:
     )
 
 
-def _find_named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
-    info = next((one for one in all_ if one.name == name), None)
-    if info is None:
-        known = ", ".join(one.name for one in all_)
-        raise BadRequest(f"Chroma has no collection {name!r}; known: {known or 'none'}")
-    return info
+def _find_named(infos: Sequence[CollectionInfo], name: str) -> CollectionInfo:
+    require_known("collection", name, (one.name for one in infos))
+    return next(one for one in infos if one.name == name)
 
 
 def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
@@ -159,7 +151,6 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
     for collection, mark in collections.describe_all():  # mark: of the state that wrote it
         ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
         edition, number = shards.get(uuid, (None, 0)) if ours else (None, 0)
-        role = edition.role if edition is not None else None
         documents, records, trouble = 0, None, None
         strategies, model = tuple[str, ...](), model_of(collection)
         if edition is not None:
@@ -181,7 +172,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
                 name=collection.name,
                 owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
                 state=mark,
-                role=None if role == "deleted" else "building" if role == "staging" else role,
+                role=_ROLES.get(edition.role) if edition else None,
                 in_config=fed,
                 documents=documents,
                 records=records,
@@ -204,12 +195,8 @@ def _names(config: Config) -> list[str]:
 
 @contextmanager
 def _open(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Open the journal and Chroma.
-
-    If there is no journal, because the state is new or lost, no collection is ours.
-    """
-    files.make(config.state, lambda name: False)  # for the server's log
-    with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
+    """Open the journal and Chroma. If the state is new or lost, no collection is ours."""
+    with journal_of(config, or_blank=True) as journal, collections_of(config, journal) as collections:
         yield journal, collections
 
 
@@ -218,35 +205,28 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
     They differ from the journal, cannot be read, or have a name that belongs to somebody else's collection.
     """
-    kept = Reports(journal)
+    kept, reasons = Reports(journal), dict[str, str]()
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
-        reason = f"missing: Chroma has nothing in {path}; a sync writes all records again"
-        return {one.serves: reason for one in editions if kept.records(one.name)}
+        lost = f"missing: Chroma has nothing in {path}; a sync writes all records again"
+        return {one.serves: lost for one in editions if kept.records(one.name)}
+    written = [one.serves for one in editions]
+    new = {one.collection: one.shards for one in config.sources if one.collection not in written}
     try:
-        with ExitStack() as stack:
-            if not config.state.exists():  # lost: the log of Chroma's server needs another folder
-                folder = stack.enter_context(TemporaryDirectory(prefix="ingestor-"))
-                config = replace(config, state=Path(folder))
-            collections = stack.enter_context(collections_of(config, journal))
-            here = [one.serves for one in editions]
-            new = {each.collection: each.shards for each in config.sources if each.collection not in here}
-            reasons = {name: _clash(collections, shard_names(name, shards)) for name, shards in new.items()}
-            reasons |= {one.serves: _difference(collections, kept, one) for one in editions}
+        with collections_of(config, journal) as collections:
+            for name, shards in new.items():
+                try:
+                    for shard in shard_names(name, shards):
+                        collections.find(ChromaName(shard))
+                except NeedsHuman as error:
+                    reasons[name] = str(error)
+            for edition in editions:
+                if reason := _difference(collections, kept, edition):
+                    reasons[edition.serves] = reason
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
-    return {str(name): reason for name, reason in reasons.items() if reason is not None}
-
-
-def _clash(collections: Collections, names: Sequence[str]) -> str | None:
-    """Return why a new collection cannot be created under these names of shards; None if it can."""
-    try:
-        for name in names:
-            collections.find(ChromaName(name))
-    except NeedsHuman as error:
-        return str(error)
-    return None
+    return reasons
 
 
 def _difference(collections: Collections, kept: Reports, edition: Edition) -> str | None:

@@ -8,7 +8,6 @@ _LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in
 # Chroma's processor seconds to add a record, with all metadata keys, to a collection of up to _SMALL records;
 # and the seconds more with each doubling of the collection, to find the record's neighbours in the graph.
 _SMALL, _EACH, _MORE = 1000, 0.0025, 0.0012
-_GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,23 @@ class Needs:
 
     ``memory``: bytes of memory that Chroma needs for the vectors of all collections, old and new.
     ``read_seconds``: time to read and chunk the documents, one after the other. ``write_seconds``: Chroma's
-    processor time. ``embed_seconds``: time to embed; None if no rate is known. ``written``, ``stored``: the
-    price of writing the new records once, and of storing them for a month, by ``chroma.prices``.
+    processor time. ``written``, ``stored``: the price of writing the new records once, and of storing them
+    for a month, by ``chroma.prices``.
     """
 
     disk: Disk = field(default_factory=lambda: Disk(0, 0, 0))
     memory: int = 0
     read_seconds: float = 0.0
     write_seconds: float = 0.0
-    embed_seconds: float | None = None
     written: float = 0.0
     stored: float = 0.0
 
-    def on(self, machines: int) -> float:
+    def on(self, machines: int, embed_seconds: float | None) -> float:
         """Estimate the duration in seconds on this number of machines like this one.
 
         Reading and embedding are divided among the machines. Chroma writes on one of them.
         """
-        return max((self.read_seconds + (self.embed_seconds or 0.0)) / machines, self.write_seconds)
+        return max((self.read_seconds + (embed_seconds or 0.0)) / machines, self.write_seconds)
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> Disk:
@@ -83,11 +81,3 @@ def _seconds_to_write(records: int) -> float:
         return records * _EACH
     doublings = records * math.log2(records / _SMALL) - (records - _SMALL) / math.log(2)
     return records * _EACH + doublings * _MORE
-
-
-def gibibytes(records: int, text: int, metadata: int, dimensions: int) -> float:
-    """Return the size in GiB of new records as they are sent to Chroma: texts, metadata and vectors.
-
-    ``text``, ``metadata``: bytes of all texts and of all metadata.
-    """
-    return (text + metadata + 4 * dimensions * records) / _GIB

@@ -8,18 +8,18 @@ scaled by the number of documents, all other figures by listed bytes.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
 from ingestor.app.handover import rehearse, source_renames, sources_not_in_config, sources_to_remove
 from ingestor.app.parts import Parts, embedder_recipes_of
-from ingestor.config import servers
 from ingestor.config.models import Config
+from ingestor.config.servers import Prices
 from ingestor.core.completeness import Skipped, SkippedKinds
 from ingestor.core.decisions import Scope, after_failure
 from ingestor.core.entries import EditionName, Feed
@@ -32,10 +32,10 @@ from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Ve
 from ingestor.pipeline import limits, listing
 from ingestor.pipeline.limits import until_readable
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
-from ingestor.ports import Chunker, Embed, NeedsHuman, Remote, Transient, Unsupported
+from ingestor.pipeline.prepare import Job, prepare
+from ingestor.ports import Chunker, Embed, NeedsHuman, Remote, Unsupported
 from ingestor.queries import needs
-from ingestor.queries.access import is_running, journal_or_blank
+from ingestor.queries.access import is_running, journal_of
 from ingestor.queries.changes import CollectionChange, outlook
 from ingestor.queries.inventory import unusable
 from ingestor.queries.needs import Needs
@@ -49,6 +49,8 @@ from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing, SourceRows
+
+T = TypeVar("T")
 
 # Texts that are embedded to measure the rate if none is known. With fewer, the start weighs too much.
 MEASURED = 64
@@ -209,22 +211,6 @@ class Figures:
         for name in ("texts", "tokens", "calls", "prompt_tokens", "cost", "text", "metadata", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name) * of_bytes)
 
-    def add_write(self, prepared: Prepared, *, building: bool) -> None:
-        """Count the write of a prepared document in the plan.
-
-        ``building``: the edition is not yet seen by readers.
-        """
-        self.documents[action_of(prepared, building=building)] += 1
-        self.records.update(count_records(prepared))
-        share = prepared.added / max(1, len(prepared.records))
-        self.text += share * sum(len(record.text.encode()) for record in prepared.records)
-        self.metadata += share * sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
-
-
-def silently(progress: str) -> None:
-    """Report no progress: the default function for callers that show none."""
-    del progress
-
 
 @dataclass(slots=True)
 class Rehearsal:
@@ -246,7 +232,7 @@ class Rehearsal:
     count_tokens: Callable[[Sequence[str]], list[int]]
     replaced: Mapping[EditionName, EditionName] = field(default_factory=dict)
     sample: Sampling | None = None
-    note: Callable[[str], None] = silently
+    note: Callable[[str], None] = lambda progress: None
     reduced: Collection[EditionName] = ()
 
     by_source: dict[str, Figures] = field(default_factory=dict)
@@ -270,8 +256,8 @@ class Rehearsal:
         listing.store_feeds(self.journal, [*sources, *beside], going)
         # All are listed before one is read, and all are read before removals are counted: a document that
         # moved to another source is neither new nor gone.
-        listed = [(source, n) for source in sources if (n := self._list(source)) is not None]
-        read = [(source, chunker) for source, n in listed if (chunker := self._read(source, n)) is not None]
+        listed = [(source, n) for source in sources if (n := self._try(self._list, source)) is not None]
+        read = [(source, chunker) for source, n in listed if (chunker := self._try(self._read, source, n))]
         for source, chunker in read:
             if source.collection not in self.replaced:
                 self._remove(source.name)
@@ -286,60 +272,49 @@ class Rehearsal:
         self.cuts_known &= not (self.total.calls or self.sampled)
         self.exact &= not (self.total.calls or self.sampled or self.recorder.guessed)
 
-    @contextmanager
-    def _note_errors(self, source: Source) -> Iterator[None]:
-        """Store an error of one source in ``unseen``, so that the other sources are still planned."""
+    def _try(self, step: Callable[..., T], source: Source, *more: int) -> T | None:
+        """Take a step, and return its result.
+
+        Store an error in ``unseen`` and return None, so that the other sources are still planned.
+        """
         try:
-            yield
+            return step(source, *more)
         except Exception as error:  # noqa: BLE001 - also a defect of a connector
-            self.unseen[source.name] = describe_unlisted(error)
+            self.unseen[source.name] = describe(error)
+            return None
 
     def _list(self, source: Source) -> int | None:
         """List a source and apply the listing to the copy of the journal.
 
-        Return the number of its documents. Return None if a sync would not apply the listing, or after an
-        error.
+        Return the number of its documents. Return None if a sync would not apply the listing.
         """
         row = SourceRows(self.journal).of(source.name)
         if row.paused is not None:
             self.problems.append((source.name, "paused"))
             return None
-        with self._note_errors(source):
-            self.note(f"{source.name}: listing")
-            old = self.replaced.get(source.collection)
-            feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
-            scan = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
-            losing = [feed.edition in self.reduced for feed in feeds]
-            actions = reconcile(scan, row, row, source.max_loss, losing)
-            if scan.trouble is not None:
-                self.unseen[source.name] = scan.trouble
-            if isinstance(actions[0], Hold):
-                self.unseen[source.name] = (
-                    f"{actions[0].reason}: a sync would remove nothing until `ingestor accept {source.name}`"
-                )
-                return None
-            own = len(feeds) - 1
-            listing.observe(
-                self.journal,
-                source,
-                [each for each in actions if isinstance(each, Observe) and each.edition == own],
-            )
-            return scan.changes[own].listed
-        return None
+        self.note(f"{source.name}: listing")
+        old = self.replaced.get(source.collection)
+        feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
+        scan = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
+        losing, own = [feed.edition in self.reduced for feed in feeds], len(feeds) - 1
+        actions = reconcile(scan, row, row, source.max_loss, losing)
+        if scan.trouble is not None:
+            self.unseen[source.name] = scan.trouble
+        if isinstance(actions[0], Hold):
+            reason = f"{actions[0].reason}: a sync would remove nothing until `ingestor accept {source.name}`"
+            self.unseen[source.name] = reason
+            return None
+        mine = [each for each in actions if isinstance(each, Observe) and each.edition == own]
+        listing.observe(self.journal, source, mine)
+        return scan.changes[own].listed
 
-    def _read(self, source: Source, listed: int) -> WatchedChunker | None:
+    def _read(self, source: Source, listed: int) -> WatchedChunker:
         """Prepare the due documents of a source, or a sample of them. ``listed``: number of its documents.
 
-        Return its chunker, which knows on which vectors the chunks depend; None after an error.
+        Return its chunker, which knows on which vectors the chunks depend.
         """
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
-        with self._note_errors(source):
-            self.by_source[source.name] = self._figures(source, tools, listed)
-            return chunker
-        return None
-
-    def _figures(self, source: Source, tools: Tools, listed: int) -> Figures:
         unsettled, read, size, asked = Unsettled(self.journal), Figures(), 0, self.dry_run
         due, due_bytes = unsettled.due(source.feed)
         places = range(due) if self.sample is None else self.sample.places(due)
@@ -370,7 +345,11 @@ class Rehearsal:
             if prepared.intent.predecessor is not None:  # so that no other document reuses these records, too
                 self.journal.intend([prepared.intent])
                 self.journal.settle([prepared.receipt], [prepared.receipt.recipe])
-            read.add_write(prepared, building=source.collection in self.replaced)
+            read.documents[action_of(prepared, building=source.collection in self.replaced)] += 1
+            read.records.update(count_records(prepared))
+            share = prepared.added / max(1, len(prepared.records))
+            read.text += share * sum(len(one.text.encode()) for one in prepared.records)
+            read.metadata += share * sum(len(json.dumps(dict(one.metadata))) for one in prepared.records)
         read.seconds = time.monotonic() - begun
         texts = [*islice(self.recorder.missing.values(), known, None)]
         read.texts, read.tokens = len(texts), sum(self.count_tokens(texts))
@@ -387,22 +366,14 @@ class Rehearsal:
                 self.skipped.add(source.name, key, reason)
         del whole.documents["unchanged"]  # of those that were read
         whole.documents["unchanged"] = listed - whole.documents.total()
-        return whole
+        self.by_source[source.name] = whole
+        return chunker
 
     def _remove(self, name: SourceName) -> None:
         """Count the documents of a source that vanished and were not recognised under another name."""
         figures = self.by_source.setdefault(name, Figures())
         figures.documents["removed"], dropped = Unsettled(self.journal).count_gone(name)
         figures.records["dropped"] += dropped
-
-
-def describe_unlisted(error: Exception) -> str:
-    """Return in words why a source could not be listed.
-
-    For an unexpected error the words include its type.
-    """
-    expected = isinstance(error, (NeedsHuman, Transient, OSError))
-    return describe(error) if expected else f"{type(error).__name__}: {error}"
 
 
 def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], None]) -> SyncPlan:
@@ -412,7 +383,7 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
     the progress in words.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with journal_or_blank(config) as now, rehearse(config, now) as journal:
+    with journal_of(config, or_blank=True) as now, rehearse(config, now) as journal:
         parts = Parts(config, embedder_recipes_of(now))
         width, remote = parts.embedder.dimensions, isinstance(parts.embedder, Remote)
         count = parts.embedder.count if isinstance(parts.embedder, Remote) else parts.tokens.counts
@@ -422,15 +393,13 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
         expected, live, reports = outlook(parts, journal), Editions(journal).live, Reports(journal)
         sources = [
             source
-            for each in expected
-            for source in parts.sources(
-                each.change.collection, each.edition, recorder, answers=dry_run, memory=memory
-            )
+            for edition, change in expected.items()
+            for source in parts.sources(change.collection, edition, recorder, answers=dry_run, memory=memory)
         ]
-        before = {each.edition: live(each.change.collection) for each in expected if each.change.swap}
+        before = {edition: live(change.collection) for edition, change in expected.items() if change.swap}
         replaced = {name: each.name for name, each in before.items()}
         reduced = {each.name for each in before.values() if parts.by(each.choices) is None}
-        records = sum(reports.records(each.edition) for each in expected)  # in the editions to be written
+        records = sum(map(reports.records, expected))  # in the editions to be written
         beside = sum(map(reports.records, replaced.values()))  # in live editions, which stay loaded
         sick, going = unusable(config, journal), sources_to_remove(config, journal)
         rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
@@ -448,9 +417,8 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
     speed = float(rate) if rate else None
     seconds = tokens / speed if speed else None if tokens else 0.0
     added, text = total.records["added"], round(total.text)
-    chroma = config.chroma
-    prices = chroma.prices if isinstance(chroma, servers.RemoteChroma) else servers.Prices()
-    sent = needs.gibibytes(added, text, round(total.metadata), width)
+    prices = getattr(config.chroma, "prices", Prices())
+    gibibytes = (text + total.metadata + 4 * width * added) / 2**30  # of the new records, as they are sent
     return SyncPlan(
         documents=DocumentCounts(**total.documents),
         records=RecordCounts(**total.records),
@@ -458,7 +426,7 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
         embed=EmbeddingPlan(round(total.texts), tokens, rehearsal.exact),
         ask=AskingPlan(round(total.calls), round(total.prompt_tokens), round(total.cost, 6)),
         sources={name: DocumentCounts(**each.documents) for name, each in rehearsal.by_source.items()},
-        changes=tuple(each.change for each in expected if each.change.is_visible),
+        changes=tuple(one for one in expected.values() if one.changes or one.swap or one.metadata),
         leaving=staying,
         renamed={str(old): str(new) for old, new in renames.items()},
         cost=policy.cost(tokens, config.rechunk),
@@ -467,9 +435,8 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
             memory=needs.memory(beside + max(0, records + added - total.records["dropped"]), width),
             read_seconds=total.seconds,
             write_seconds=needs.write_seconds(added, records),
-            embed_seconds=seconds,
-            written=sent * prices.written,
-            stored=sent * prices.stored,
+            written=gibibytes * prices.written,
+            stored=gibibytes * prices.stored,
         ),
         sampled=rehearsal.sampled,
         tokens_per_second=speed,
@@ -489,11 +456,8 @@ def look_alikes(dimensions: int) -> Embed:
     model: docs/commands.md has the figures for all-MiniLM-L6-v2.
     """
     plugin = find("embedders", "hashing")
-    narrow = min(max(dimensions, 8), 4096)  # the bounds of the hashing embedder
-    embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
-
-    def make(texts: Sequence[str]) -> Vectors:
-        wide: Vectors = np.pad(embed(texts), ((0, 0), (0, max(0, dimensions - narrow))))
-        return wide[:, :dimensions]
-
-    return make
+    unchecked = plugin.options.model_construct(
+        dimensions=dimensions
+    )  # a model may exceed the option's bounds
+    embed: Embed = plugin.build(unchecked).embed
+    return embed

@@ -24,7 +24,7 @@ from ingestor.core.escape import line, raw
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries import access
-from ingestor.queries.access import BadRequest, collections_of, journal_of
+from ingestor.queries.access import BadRequest, collections_of, journal_of, require_known
 from ingestor.rechunk.policy import changes, metadata_change, profile_of
 from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
@@ -66,8 +66,7 @@ def search(config: Config, question: Question, searching: Searching | None = Non
         known = [str(edition.serves) for edition in access.live_editions(journal)]
         names = names_of(question.collection, known)
         for name in [str(question.collection)] if names is None else names:
-            if name not in known:
-                raise access.no_collection(journal, name)
+            require_known("collection", name, known)
         if config.http is not None and access.is_running(config):
             with suppress(Locked, NeedsHuman):  # Chroma is starting, or runs inside the daemon: ask it
                 access.check_answers(access.as_served(config).chroma)
@@ -99,6 +98,7 @@ class Searching:
     def __init__(self, config: Config) -> None:
         self.config, self._turn, self._open = config, Lock(), ExitStack()
         self._collections: Collections | None = None
+        self._parts: Parts | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -132,13 +132,6 @@ class Searching:
         self._open.close()
 
     @cached_property
-    def _parts(self) -> Parts:
-        from ingestor.app.parts import Parts, embedder_recipes_of
-
-        with journal_of(self.config) as journal:
-            return Parts(self.config, embedder_recipes_of(journal))
-
-    @cached_property
     def _reranker(self) -> Reranker | None:
         from ingestor.search.rerankers import Reranker, scores_of
 
@@ -146,6 +139,7 @@ class Searching:
         return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
 
     def _answer(self, question: Question) -> Answer:
+        from ingestor.app.parts import Parts, embedder_recipes_of
         from ingestor.lexical.check import words_of
         from ingestor.lexical.file import open_for_reading
         from ingestor.search.search import Searcher
@@ -157,7 +151,11 @@ class Searching:
             edition = Editions(journal).live(CollectionName(str(question.collection)))
             index = self._collections.edition(edition)
             if index is None:
-                raise access.no_collection(journal, str(question.collection))
+                raise NeedsHuman(
+                    f"collection {edition.serves!r} is gone from Chroma; `ingestor sync` writes it again"
+                )
+            if self._parts is None:
+                self._parts = Parts(self.config, embedder_recipes_of(journal))
         parts, profile = self._parts, profile_of(edition.choices or {})
         embed, count = parts.query_vectors, parts.tokens.counts
         with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:
@@ -212,23 +210,15 @@ def show_document(config: Config, document: str) -> Shown:
 
     Raises BadRequest if no document has this name, or several do.
     """
-    from ingestor.chroma.client import Unreachable
     from ingestor.pipeline.prepare import record_id
 
     with journal_of(config) as journal:
         entry, *others = find_documents(journal, document)
         document_row, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.records]
-
-        def read() -> list[Record]:
-            with collections_of(config, journal) as collections:
-                index = collections.edition(Editions(journal).of_name(entry.collection))
-                return index.read(ids) if index is not None and ids else []
-
-        try:
-            records = read()
-        except Unreachable:  # the daemon whose server was used may have ended
-            records = read()
+        with collections_of(config, journal) as collections:
+            index = collections.edition(Editions(journal).of_name(entry.collection))
+            records = index.read(ids) if index is not None and ids else []
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
         return Shown(document_row, in_order, tuple(fitting))
 
@@ -243,9 +233,8 @@ def history(journal: Journal, source: str | None, document: str | None, n: int) 
     if document is not None:
         id_ = id_of(journal, document) or find_documents(journal, document)[0].document_id
     events = [explain(one) for one in last_events(journal, source, id_, n)]
-    known = sources_of(journal)
-    if source is not None and source not in known and not events:
-        raise BadRequest(f"no source {source!r} has a history; known: {', '.join(known) or 'none yet'}")
+    if source is not None and not events:
+        require_known("source", source, sources_of(journal))
     return events
 
 
@@ -308,12 +297,11 @@ def select_documents(
     documents.
     """
     serves = {str(each.name): str(each.serves) for each in Editions(journal).all()}
-    if collection is not None and collection not in serves.values():
-        known = ", ".join(sorted({*serves.values()})) or "none yet"
-        raise BadRequest(f"no collection {collection!r}; known: {known}")
     names = sources_of(journal)
-    if source is not None and source not in names:
-        raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
+    if collection is not None:
+        require_known("collection", collection, {*serves.values()})
+    if source is not None:
+        require_known("source", source, names)
     every = Reports(journal).documents(source)
     named = (replace(one, collection=serves.get(one.collection, one.collection)) for one in every)
     is_whole = any(mark in pattern for mark in "*?[")

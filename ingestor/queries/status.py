@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ingestor.app.handover import source_renames, sources_not_in_config
 from ingestor.config.models import Config
 from ingestor.core.completeness import Skipped
 from ingestor.core.decisions import NEVER
-from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, State, visible_state
+from ingestor.core.document_state import PENDING, State, visible_state
 from ingestor.core.entries import ChromaName, Edition, SourceRow
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.queries.access import collections_of, has_file, is_running, journal_or_blank
+from ingestor.queries.access import collections_of, has_file, is_running, journal_of
 from ingestor.rechunk.policy import fingerprint_of, strategies_and_model
 from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.files import journal_path, lexical_path, lock_path, read_note
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, Short, failures
+from ingestor.state.reports import Count, Reports, Short, failures, progress
 from ingestor.state.run_status import InForce, Live, RunningListing
 from ingestor.state.sources import SourceRows, Withdrawals
-from ingestor.units import quantity
 
 if TYPE_CHECKING:
     from ingestor.app.wiring import Running
@@ -120,64 +121,80 @@ class Status:
         return self.running and not held and not sick
 
 
-def gather(
-    config: Config,
-    journal: Journal,
-    live: Live,
-    running: bool,
-    probe: Callable[[ChromaName], str | None] | None,
-) -> Status:
-    """Collect the whole status from the journal, Chroma and the progress of the program.
+def current_status(in_force: InForce) -> Status:
+    """Return the whole status, whether or not a daemon runs."""
+    config, running = in_force.config, is_running(in_force.config)
+    probe: Callable[[ChromaName], str | None] | None = None
+    live = run_status.read_live(config.state)
+    if running and str(live.pid) not in read_note(lock_path(config))[:1]:
+        live = Live()  # an earlier process wrote the file
+    now, seconds = live if running else Live(), live.embedding_seconds
+    with ExitStack() as stack:
+        journal = stack.enter_context(journal_of(config, or_blank=True))
+        if has_file(journal_path(config)):  # otherwise no Chroma server is started
+            try:
+                chroma = collections_of(config, journal, 0.0 if running else None)
+                probe = stack.enter_context(chroma).probe
+            except (NeedsHuman, Transient) as error:
+                probe = partial(lambda why, shard: why, str(error))
+        counts, skipped = Reports(journal).counts(), tuple(Reports(journal).count_skipped())
+        short = tuple(Reports(journal).short())
+        return Status(
+            running,
+            started=now.started or None,
+            chroma=now.chroma,
+            config_error=in_force.error,
+            config_restart=in_force.restart,
+            config_since=in_force.since,
+            guard=now.guard,
+            no_service=now.no_service,
+            texts_per_second=round(live.texts / seconds, 1) if seconds else None,
+            tokens_per_second=round(live.tokens / seconds, 1) if seconds else None,
+            sources=_sources(config, journal, now, counts, skipped, short),
+            collections=_collections(config, journal, counts, probe),
+            skipped=skipped,
+            short=short,
+            failures=_failures(journal),
+            embedded_texts=live.texts,
+            embedded_tokens=live.tokens,
+            embedding_cost=live.embedding_cost,
+            isolation=live.isolation,
+        )
 
-    ``live``: progress of the program that runs or ran last. ``probe``: returns why a collection is not
-    healthy, or None. If ``probe`` itself is None, Chroma is not asked.
-    """
-    now, seconds, reports = live if running else Live(), live.embedding_seconds, Reports(journal)
-    skipped, short, failed = tuple(reports.count_skipped()), tuple(reports.short()), list[FailedDocument]()
-    for row in failures(journal):
-        next_try, is_bad = None if row.retry_at == NEVER else row.retry_at, row.state == "quarantined"
-        failed.append(FailedDocument(row.source, row.key, row.reason or "", row.attempts, next_try, is_bad))
-    return Status(
-        running,
-        started=now.started or None,
-        chroma=now.chroma,
-        guard=now.guard,
-        no_service=now.no_service,
-        texts_per_second=round(live.texts / seconds, 1) if seconds else None,
-        tokens_per_second=round(live.tokens / seconds, 1) if seconds else None,
-        sources=_sources(config, journal, now, skipped, short),
-        collections=_collections(config, journal, probe),
-        skipped=skipped,
-        short=short,
-        failures=tuple(failed),
-        embedded_texts=live.texts,
-        embedded_tokens=live.tokens,
-        embedding_cost=live.embedding_cost,
-        isolation=live.isolation,
+
+def _failures(journal: Journal) -> tuple[FailedDocument, ...]:
+    retries = ((row, None if row.retry_at == NEVER else row.retry_at) for row in failures(journal))
+    return tuple(
+        FailedDocument(row.source, row.key, row.reason or "", row.attempts, at, row.state == "quarantined")
+        for row, at in retries
     )
 
 
 def _sources(
-    config: Config, journal: Journal, live: Live, skipped: Iterable[Skipped], shortfalls: Iterable[Short]
+    config: Config,
+    journal: Journal,
+    live: Live,
+    counts: Iterable[Count],
+    skipped: Iterable[Skipped],
+    shortfalls: Iterable[Short],
 ) -> dict[str, SourceStatus]:
     """Return the status of each source that is in the config or has documents."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
     renames, notices = source_renames(config, journal), Notices(journal)
     languages, tokens = notices.all("language"), notices.all("tokens")
     configured = dict.fromkeys(str(source.name) for source in config.sources)
-    former = dict[str, str]()  # old names of renamed sources
+    former = {str(new): str(old) for old, new in renames.items()}
     numbers = defaultdict[str, Counter[str]](Counter)
     unsupported = defaultdict[str, dict[str, int]](dict)
 
     def new_name(name: str) -> str:
         return renames.get(SourceName(name), name)
 
-    for name, collection, state, documents in Reports(journal).counts():
+    for name, collection, state, documents in counts:
         if collection not in unseen and state != "unsupported":
             called = new_name(name)
             numbers[called]["due" if state in PENDING else visible_state(state)] += documents
             numbers[called]["waiting"] += documents if state == "waiting" else 0
-            former |= {called: name} if called != name else {}
     for kind in skipped:
         unsupported[new_name(kind.source)][kind.kind] = kind.documents
     for short in shortfalls:
@@ -204,58 +221,42 @@ def _sources(
 
 
 def _collections(
-    config: Config, journal: Journal, probe: Callable[[ChromaName], str | None] | None
+    config: Config,
+    journal: Journal,
+    counts: Sequence[Count],
+    probe: Callable[[ChromaName], str | None] | None,
 ) -> dict[str, CollectionStatus]:
-    """Return the status of each collection that is in the config or has records."""
-    embedding, notices = config.embedding, Notices(journal)
+    """Return the status of each collection that is in the config or has records.
+
+    ``probe``: returns why a shard is not healthy, or None. If ``probe`` is None, Chroma is not asked.
+    """
+    known, embedding, notices = defaultdict[str, dict[str, Any]](dict), config.embedding, Notices(journal)
     model = str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
-    known = {
-        str(name): _with_means(
-            CollectionStatus(),
-            (each.chunking.plugin.kind for each in config.sources if each.collection == name),
-            model,
-        )
-        for name in config.collections
-    }
+    for name in config.collections:
+        strategies = {each.chunking.plugin.kind for each in config.sources if each.collection == name}
+        known[name] = {"strategy": ", ".join(sorted(strategies)), "model": model}
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
-        collection = known.get(name) or CollectionStatus()
-        if edition.role != "live":
-            known[name] = with_edition(collection, journal, edition, config.rechunk.grace)
-            continue
-        if name not in known and not records:
-            continue
-        waits, delayed = notices.get("waits", name), notices.get("delayed", name)
-        collection = replace(collection, records=records, waits=waits, delayed=delayed)
-        if edition.choices is not None:
-            collection = _with_means(collection, *strategies_and_model(edition.choices))
-        if probe is not None and edition.uuids:
-            sick = [(shard, why) for _, shard in edition.in_chroma if (why := probe(shard))]
-            reasons = (why if shard == edition.chroma_name else f"{shard}: {why}" for shard, why in sick)
-            reason = "; ".join(reasons) or None
-            collection = replace(collection, shards=edition.shards, reason=reason, healthy=reason is None)
-        if records:
-            with words_of(open_for_reading(lexical_path(config)), edition.uuids) as words:
-                collection = replace(collection, lexical=words.unready())
-        known[name] = collection
-    return known
-
-
-def with_edition(
-    collection: CollectionStatus, journal: Journal, edition: Edition, grace: float
-) -> CollectionStatus:
-    """Add facts about a further edition to a collection's status.
-
-    A staging edition adds its progress. A previous edition adds the time until which it is kept. ``grace``:
-    seconds for which previous editions are kept.
-    """
-    if edition.role == "staging":
-        counts = [(state, n) for _, name, state, n in Reports(journal).counts() if name == edition.name]
-        done = sum(n for state, n in counts if state in ("settled", *WITHOUT_RECORDS))
-        return replace(collection, built=(done, sum(n for _, n in counts)))
-    if edition.role == "previous":
-        return replace(collection, old_until=edition.since + grace, old_undone=undone(journal, edition))
-    return collection
+        if edition.role == "staging":
+            known[name]["built"] = progress(counts, edition.name)
+        elif edition.role == "previous":
+            until, is_undone = edition.since + config.rechunk.grace, undone(journal, edition)
+            known[name] |= {"old_until": until, "old_undone": is_undone}
+        elif edition.role == "live" and (records or name in known):
+            known[name] |= {kind: notices.get(kind, name) for kind in ("waits", "delayed")}
+            known[name]["records"] = records
+            if edition.choices is not None:
+                used, model = strategies_and_model(edition.choices)
+                known[name] |= {"strategy": ", ".join(sorted(set(used))), "model": model}
+            if probe is not None and edition.uuids:
+                sick = {shard: why for _, shard in edition.in_chroma if (why := probe(shard))}
+                several = [f"{shard}: {why}" for shard, why in sick.items()]
+                reason = "; ".join(several if edition.shards > 1 else sick.values()) or None
+                known[name] |= {"shards": edition.shards, "reason": reason, "healthy": reason is None}
+            if records:
+                with words_of(open_for_reading(lexical_path(config)), edition.uuids) as words:
+                    known[name]["lexical"] = words.unready()
+    return {name: CollectionStatus(**facts) for name, facts in known.items()}
 
 
 def undone(journal: Journal, edition: Edition) -> bool:
@@ -265,31 +266,6 @@ def undone(journal: Journal, edition: Edition) -> bool:
     """
     left = Requests(journal).get("refused", edition.serves)
     return edition.choices is not None and left == fingerprint_of(edition.choices)
-
-
-def _with_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> CollectionStatus:
-    """Add the chunking strategies and the embedding model, by name, to a collection's status."""
-    return replace(collection, strategy=", ".join(sorted(set(strategies))), model=model)
-
-
-def current_status(in_force: InForce) -> Status:
-    """Return the whole status, whether or not a daemon runs."""
-    config, running = in_force.config, is_running(in_force.config)
-    live = run_status.read_live(config.state)
-    if running and str(live.pid) not in read_note(lock_path(config))[:1]:
-        live = Live()  # an earlier process wrote the file
-    with journal_or_blank(config) as journal:
-        if not has_file(journal_path(config)):  # nothing was indexed: no Chroma server is started for that
-            status = gather(config, journal, live, running, None)
-        else:
-            try:
-                with collections_of(config, journal, 0.0 if running else None) as collections:
-                    status = gather(config, journal, live, running, collections.probe)
-            except (NeedsHuman, Transient) as error:
-                reason = str(error)
-                status = gather(config, journal, live, running, lambda name: reason)
-    wrong, since, restart = in_force.error, in_force.since, in_force.restart
-    return replace(status, config_error=wrong, config_since=since, config_restart=restart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,15 +320,6 @@ class Asked:
     cost: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentProblem:
-    """A document that failed or is quarantined, with the reason."""
-
-    source: str
-    document: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
     """The report of a sync. The fields are keys of ``ingestor sync --json`` (see docs/commands.md)."""
@@ -362,7 +329,7 @@ class SyncReport:
     embedded: EmbeddedTexts = EmbeddedTexts()
     asked: Asked = Asked()
     seconds: float = 0.0
-    problems: tuple[DocumentProblem, ...] = ()
+    problems: tuple[FailedDocument, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)
     short: tuple[Short, ...] = ()
     unsupported: Mapping[str, int] = field(default_factory=dict)
@@ -401,7 +368,7 @@ def report_sync(
     tally, journal = running.engine.writer.counts.tally(), running.journal
     embedded = running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    after, reports, answers = documents_not_in_config(running), Reports(journal), running.answers
+    after, reports = documents_not_in_config(running), Reports(journal)
     states, withdrawn = _states(running, rows), Withdrawals(journal)
     held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
     names = running.parts.config.collections
@@ -422,9 +389,9 @@ def report_sync(
             *(tally[f"records_{change}"] for change in ("added", "replaced", "patched", "dropped"))
         ),
         embedded=EmbeddedTexts(embedded.texts, embedded.tokens, round(running.cost_of_embedding, 6)),
-        asked=Asked(answers.calls, answers.prompt_tokens, answers.completion_tokens, round(answers.cost, 6)),
+        asked=Asked(**running.answers.counts()),
         seconds=round(seconds, 3),
-        problems=tuple(DocumentProblem(row.source, row.key, row.reason or "") for row in failures(journal)),
+        problems=_failures(journal),
         waits={str(name): why for name in names if (why := Notices(journal).get("waits", name))},
         short=tuple(reports.short()),
         unsupported=dict(skipped.most_common()),
@@ -460,12 +427,9 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
     """Return the sources of which no complete listing was applied, each with the reason."""
-    scanner = running.engine.scanner
-    unlisted = dict.fromkeys(scanner.sources_not_listed(), "the listing did not complete")
-    unfinished = {
-        name: f"the listing stopped after {quantity(listing.seen, 'document')}"
-        for name, listing in scanner.under_way().items()
+    late = running.engine.scanner.sources_not_listed()
+    return {
+        name: row.trouble or "the listing did not complete"
+        for name, row in rows.items()
+        if row.trouble or (name in late and not row.held)
     }
-    troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}
-    reasons = {**unlisted, **unfinished, **troubled}
-    return {n: why for n, why in reasons.items() if n in rows and (n in troubled or not rows[n].held)}

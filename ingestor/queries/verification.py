@@ -3,10 +3,12 @@
 Only ``--repair`` changes anything, and it needs the daemon to be stopped.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ingestor.app.daemon import Loop, Signals
 from ingestor.app.handover import rehearse
@@ -19,15 +21,16 @@ from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import Edition
+from ingestor.core.errors import describe
 from ingestor.core.listings import observations
 from ingestor.engine.comparison import Findings, ThoroughCheck, compare, repair_differences
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.pipeline import listing
+from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
-from ingestor.queries.plan import describe_unlisted
 from ingestor.state import files
 from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
@@ -37,6 +40,7 @@ from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing
 from ingestor.units import quantity
 
+_DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
 _EXAMPLES = 5  # documents or records that are named in the report
 _AGAIN = 2  # repairs after the first: when records are replaced, Chroma's graph may lose others
 
@@ -71,8 +75,7 @@ class Verification:
     @property
     def is_damaged(self) -> bool:
         """Return whether anything was found that ``--repair`` would repair."""
-        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
-        return any(counts) or bool(self.settings or self.broken)
+        return any(getattr(self, kind) for kind in _DAMAGES) or bool(self.broken)
 
 
 def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
@@ -85,13 +88,12 @@ def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
     if not repair:
         return _verify(config)
     aside = _move_aside(config) if rebuild else None
-    before, after = _mend(config), _verify(config)
+    repaired, report = _mend(config), _verify(config)
     for _ in range(_AGAIN):
-        if after.unreachable:
+        if report.unreachable:
             _mend(config)
-            after = _verify(config)
-    repaired = rebuild or not before.clean
-    return replace(after, repaired=repaired, aside=None if aside is None else str(aside))
+            report = _verify(config)
+    return replace(report, repaired=repaired or rebuild, aside=None if aside is None else str(aside))
 
 
 def _move_aside(config: Config) -> Path | None:
@@ -111,7 +113,8 @@ def _move_aside(config: Config) -> Path | None:
 
 def _verify(config: Config) -> Verification:
     """Compare everything and return the findings. Changes nothing."""
-    report = Verification(running=is_running(config))
+    running, counts = is_running(config), Counter[str]()
+    examples, broken, unseen = list[str](), dict[str, str](), dict[str, str]()
     with (
         journal_of(config) as journal,
         collections_of(config, journal) as collections,
@@ -120,9 +123,38 @@ def _verify(config: Config) -> Verification:
         parts = Parts(config, embedder_recipes_of(journal))
         for edition in live_editions(journal):
             findings = _examine(journal, collections, edition, cache, parts, restore=False)
-            report = _add_findings(report, edition.serves, findings)
+            counts["checked"] += findings.checked
+            for kind in _DAMAGES:
+                differing = getattr(findings, kind)
+                counts[kind] += len(differing)
+                examples += [f"{edition.serves}: {kind}: {each}" for each in differing[:_EXAMPLES]]
+            if findings.broken is not None:
+                broken[edition.serves] = findings.broken
     with journal_of(config) as journal, rehearse(config, journal) as copy:
-        return _with_sources(report, Parts(config, embedder_recipes_of(journal)), copy)
+        for serves, source in _live_sources(Parts(config, embedder_recipes_of(journal)), copy):
+            try:
+                scan = listing.take(source, Scope(), [LastListing(copy, source.feed)])
+            except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
+                unseen[source.name] = describe(error)
+                continue
+            listing.store_feeds(copy, [source])
+            listing.observe(copy, source, observations(scan))
+            due = Unsettled(copy)
+            counts["unsettled"] += due.due(source.feed)[0] + due.count_gone(source.name)[0]
+            examples += [f"{serves}: unsettled: {key}" for key in due.examples(source.feed, _EXAMPLES)]
+            if scan.trouble is not None:
+                unseen[source.name] = scan.trouble
+    fields: dict[str, Any] = {**counts, "broken": broken, "unseen": unseen, "examples": tuple(examples)}
+    return Verification(running=running, **fields)
+
+
+def _live_sources(parts: Parts, journal: Journal) -> Iterator[tuple[CollectionName, Source]]:
+    """Yield each source with the collection that it feeds, for the edition that readers see."""
+    for serves in parts.config.collections:
+        live = Editions(journal).live(serves)
+        made_by = parts.by(live.choices) or parts
+        for source in made_by.sources(serves, live.name, parts.embedder.embed):
+            yield serves, source
 
 
 def _examine(
@@ -160,57 +192,19 @@ def _examine(
         return Findings(broken=f"Chroma can't read it: {reason}")
 
 
-def _add_findings(report: Verification, name: CollectionName, findings: Findings) -> Verification:
-    """Return the report with the differences of one more collection added."""
-    kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "settings")
-    examples = (f"{name}: {kind}: {id_}" for kind in kinds for id_ in getattr(findings, kind)[:_EXAMPLES])
-    return replace(
-        report,
-        checked=report.checked + findings.checked,
-        examples=(*report.examples, *examples),
-        broken=report.broken if findings.broken is None else {**report.broken, name: findings.broken},
-        **{kind: getattr(report, kind) + len(getattr(findings, kind)) for kind in kinds},
-    )
-
-
-def _with_sources(report: Verification, parts: Parts, journal: Journal) -> Verification:
-    """Return the report with the differences between the sources and the journal added.
-
-    ``journal``: a copy of the journal, into which the listings of the sources are written.
-    """
-    for serves in parts.config.collections:
-        live = Editions(journal).live(serves)
-        made_by = parts.by(live.choices) or parts
-        for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            try:
-                scan = listing.take(source, Scope(), [LastListing(journal, source.feed)])
-            except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
-                report = replace(report, unseen={**report.unseen, source.name: describe_unlisted(error)})
-                continue
-            listing.store_feeds(journal, [source])
-            listing.observe(journal, source, observations(scan))
-            unsettled = Unsettled(journal)
-            examples = (f"{serves}: unsettled: {key}" for key in unsettled.examples(source.feed, _EXAMPLES))
-            due = report.unsettled + unsettled.due(source.feed)[0] + unsettled.count_gone(source.name)[0]
-            report = replace(report, unsettled=due, examples=(*report.examples, *examples))
-            if scan.trouble is not None:
-                report = replace(report, unseen={**report.unseen, source.name: scan.trouble})
-    return report
-
-
-def _mend(config: Config) -> Verification:
-    """Compare all collections, repair what differs, and run a sync. Return the findings before the repair.
+def _mend(config: Config) -> bool:
+    """Compare all collections, repair what differs, and run a sync. Return whether anything differed.
 
     Wrong records are marked as in doubt, so that the sync writes them again. Records without a document are
     deleted. The lock of the state is held during the whole call.
     """
-    report = Verification()
+    differed = False
     with open_state(config, serve=False) as running:
         for edition in live_editions(running.journal):
             findings = _examine(
                 running.journal, running.collections, edition, running.cache, running.parts, restore=True
             )
-            report = _add_findings(report, edition.serves, findings)
+            differed |= not findings.clean
             if findings.broken is not None:
                 running.journal.doubt(edition.name)
                 for _, name in edition.in_chroma:
@@ -223,4 +217,4 @@ def _mend(config: Config) -> Verification:
                 repair_differences(running.journal, index.parts, edition.name, findings)
                 running.lexical.mend(edition.uuids, findings.words)
         Loop(running, Signals()).sync()
-    return report
+    return differed

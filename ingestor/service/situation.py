@@ -13,14 +13,13 @@ from threading import Lock
 from time import monotonic, time
 from typing import Generic, TypeVar
 
-from ingestor.core.document_state import WITHOUT_RECORDS
 from ingestor.core.entries import Edition, SourceRow
 from ingestor.engine.embedding import Counts
 from ingestor.engine.outcomes import WorkCounts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.state.editions import all_editions
-from ingestor.state.reports import Reports, reasons
+from ingestor.state.reports import Reports, progress, reasons
 from ingestor.state.run_status import CheckResult, Live
 from ingestor.state.sources import states
 
@@ -130,12 +129,7 @@ def gather(daemon: DaemonView) -> Situation:
     counts = reports.counts()
     unseen = {name for name, edition in editions.items() if edition.role != "live"}
     served = {edition.serves for edition in editions.values()}
-    swaps = dict[str, tuple[int, int]]()
-    for name, edition in editions.items():
-        if edition.role == "staging":
-            parts = [(state, number) for _, of, state, number in counts if of == name]
-            done = sum(number for state, number in parts if state in ("settled", *WITHOUT_RECORDS))
-            swaps[str(edition.serves)] = done, sum(number for _, number in parts)
+    staging = [edition for edition in editions.values() if edition.role == "staging"]
     live_uuids = [uuid for one in editions.values() if one.role == "live" for uuid in one.uuids]
     up = daemon.chroma_answers(CHROMA_PATIENCE)
     return Situation(
@@ -151,7 +145,7 @@ def gather(daemon: DaemonView) -> Situation:
         },
         sources=_sources(daemon, reports, work.successes),
         reasons=reasons(daemon.journal, "quarantined"),
-        swaps=swaps,
+        swaps={str(edition.serves): progress(counts, edition.name) for edition in staging},
         chroma_up=up,
         chroma_loads=daemon.chroma_loads(live_uuids, CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),

@@ -6,7 +6,7 @@ and keep the last 20,000 rows.
 """
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from ingestor.state.journal import Journal, Selecting, Values
 from ingestor.state.tables import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED, marks
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
+Count = tuple[str, str, State, int]  # source, edition, state, and how many documents are in it
 Place = tuple[str, str, str]  # source, edition and key, by which documents are ordered
 
 _FAILED = f"reason IS NOT NULL AND NOT {UNSUPPORTED}"
@@ -252,7 +253,7 @@ class Reports:
     def __init__(self, journal: Selecting) -> None:
         self._journal = journal
 
-    def counts(self) -> list[tuple[str, str, State, int]]:
+    def counts(self) -> list[Count]:
         """Count the documents of each source and edition by state (see core/document_state.py).
 
         Indexes find the documents that are not settled. The number of settled documents is computed as the
@@ -331,6 +332,16 @@ class Reports:
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? {"AND NOT unsure" if sure else ""}"""
         return int(self._journal.select(query, (edition,))[0][0])
+
+
+def progress(counts: Iterable[Count], edition: str) -> tuple[int, int]:
+    """Return how many documents of an edition under construction are done, and how many it has in all.
+
+    Documents that cannot be read are done, too.
+    """
+    states = [(state, documents) for _, name, state, documents in counts if name == edition]
+    done = sum(documents for state, documents in states if state in ("settled", *WITHOUT_RECORDS))
+    return done, sum(documents for _, documents in states)
 
 
 _OF = "source = ? AND collection = ?"

@@ -82,7 +82,7 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         assert [row.split()[0] for row in told.splitlines()] == ["collection", "docs", "stranger"]
         live = ask("collections", "--delete", "docs")
         assert (live.code, "what readers see" in live.err) == (2, True)
-        assert "Chroma has no collection 'absent'" in ask("collections", "--delete", "absent").err
+        assert "there is no collection 'absent'; known: docs" in ask("collections", "--delete", "absent").err
         for words in (("--delete", "docs", "--not-ours"), ("--not-ours",), ("--adopt", "a", "--delete", "b")):
             assert ask("collections", *words).code == 2
 

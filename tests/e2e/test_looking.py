@@ -87,7 +87,7 @@ def test_source_that_fails_as_nobody_foresaw_hides_no_other(
     answer = ask("plan", "--json")
     assert answer.code == 4
     planned = json.loads(answer.out)
-    assert planned["unseen"] == {"broken": "ModuleNotFoundError: No module named 'x'"}
+    assert planned["unseen"] == {"broken": "No module named 'x'"}
     assert planned["sources"]["docs"]["added"] == 1
     checked = ask("verify", "--json")
     assert json.loads(checked.out)["unseen"].keys() == {"broken"}
@@ -187,8 +187,8 @@ def test_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> Non
     journal, nobody = Journal(tmp_path / "journal"), DryRunAnswers(None, parts.tokens.counts)
     sources = [
         source
-        for each in outlook(parts, journal)
-        for source in parts.sources(each.change.collection, each.edition, recorder, answers=nobody)
+        for edition, change in outlook(parts, journal).items()
+        for source in parts.sources(change.collection, edition, recorder, answers=nobody)
     ]
     plan = Rehearsal(journal, recorder, nobody, parts.tokens.counts)
     plan.run(sources)

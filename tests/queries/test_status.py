@@ -21,11 +21,12 @@ from ingestor.ports import Transient
 from ingestor.queries import access, verification
 from ingestor.queries.access import collections_of, journal_of
 from ingestor.queries.reading import search
-from ingestor.queries.status import CollectionStatus, current_status, with_edition
+from ingestor.queries.status import current_status
 from ingestor.queries.verification import Verification, verify
 from ingestor.search.values import Question
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, open_journal
+from ingestor.state.reports import Reports, progress
 from ingestor.state.run_status import InForce
 from tests.config.written import load_text, source
 from tests.state.journals import of_collection
@@ -110,7 +111,7 @@ def test_new_collection_is_done_when_all_documents_are_read(tmp_path: Path) -> N
     endings = (("text", None), ("", unread), (NO_PARSER, unread))
     for entry, (parser, failure) in zip(of_collection(journal, new.name), endings, strict=False):
         journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)], ["r"])
-    assert with_edition(CollectionStatus(), journal, new, grace=0.0).built == (3, 4)
+    assert progress(Reports(journal).counts(), new.name) == (3, 4)
     journal.close()
 
 
@@ -127,7 +128,7 @@ def test_verify_with_repair_repeats_until_search_reaches_all(
 ) -> None:
     seen = iter([Verification(unreachable=number) for number in unreachable])
     with (
-        patch.object(verification, "_mend", return_value=Verification(missing=1)) as mended,
+        patch.object(verification, "_mend", return_value=True) as mended,
         patch.object(verification, "_verify", lambda config: next(seen)),
     ):
         report = verify(sound, repair=True)
@@ -137,7 +138,7 @@ def test_verify_with_repair_repeats_until_search_reaches_all(
 
 def test_repair_without_effect_is_not_repeated(sound: Config) -> None:
     with (
-        patch.object(verification, "_mend", return_value=Verification()) as mended,
+        patch.object(verification, "_mend", return_value=False) as mended,
         patch.object(verification, "_verify", return_value=Verification(unsettled=1)),
     ):
         assert not verify(sound, repair=True).repaired

@@ -310,9 +310,8 @@ def _print_needs(plan: SyncPlan, machines: int) -> None:
         read, cpu = duration(needs.read_seconds), duration(needs.write_seconds)
         print(f"besides    about {read} to read and chunk (one by one), {cpu} of Chroma's CPU time to write")
     if machines > 1:
-        print(
-            f"in all     about {duration(needs.on(machines))} on {machines:,} such machines, with one Chroma"
-        )
+        together = duration(needs.on(machines, plan.seconds))
+        print(f"in all     about {together} on {machines:,} such machines, with one Chroma")
     if needs.written or needs.stored:
         print(f"Chroma     about {needs.written:,.4g} to write, {needs.stored:,.4g} a month to store")
 
@@ -385,7 +384,7 @@ def _plan_json(plan: SyncPlan, machines: int) -> dict[str, Any]:
             "read_seconds": round(needs.read_seconds, 1),
             "write_seconds": round(needs.write_seconds, 1),
             "machines": machines,
-            "seconds": round(needs.on(machines), 1),
+            "seconds": round(needs.on(machines, plan.seconds), 1),
             "chroma_written": round(needs.written, 6),
             "chroma_stored": round(needs.stored, 6),
         },
