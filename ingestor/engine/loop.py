@@ -154,7 +154,7 @@ class Engine:
             return False
         ready = self._ready()
         return not (
-            self.backlog.due(ready, self.clock(), 1)
+            self.backlog.queue(ready, self.clock(), 1)
             or self._removable(ready, 1, NEVER, unknown=True)
             or self._find_drifted(ready, 1, ())
         )
@@ -286,7 +286,7 @@ class Engine:
         drifting = {each.entry.row for each in in_flight if each.drifted}
         idle = self.scanner.is_quiet() and len(drifting) == len(in_flight)
         # a due document may turn out to be a vanished one under a new name
-        quiet = idle and not self.backlog.due(ready, self.clock(), 1, drifting)
+        quiet = idle and not self.backlog.queue(ready, self.clock(), 1, [each.entry for each in in_flight])
         gone = list[Entry]()
         if idle or has_passed(self._removed_at, CANCEL_EVERY, self.clock()):
             # while no listing is under way, none can find vanished documents under another name: no grace

@@ -46,7 +46,7 @@ from ingestor.state.backlog import predecessor
 from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, fact
 from ingestor.state.reports import Reports, Unsettled
 from ingestor.state.sources import LastListing, SourceRows
 
@@ -405,7 +405,7 @@ def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], Non
         rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
         rehearsal.run(sources, going)
         staying = tuple(name for name in sources_not_in_config(config, journal) if name not in going)
-        renames, rate = source_renames(config, now), journal.get("tokens_per_second")
+        renames, rate = source_renames(config, now), fact(journal, "tokens_per_second")
     total, tokens = rehearsal.total, round(rehearsal.total.tokens)
     # The rate of an embedding server is not measured, since that may cost money.
     if rate is None and not remote and total.texts >= MEASURED:

@@ -81,7 +81,7 @@ class Backlog:
         self._mark: object = None
 
     def queue(
-        self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry]
+        self, feeds: Sequence[Feed], now: float, limit: int, in_flight: Collection[Entry] = ()
     ) -> list[Queued]:
         """Return the due documents of some feeds in the order of the queue, without documents in flight.
 
@@ -93,16 +93,6 @@ class Backlog:
         part = max(100, limit // max(1, len(feeds)))
         waiting = [row for feed in feeds for row in self._first(feed, now, part + begun[feed])]
         return [Queued(*row[1:]) for row in sorted(waiting) if row[1] not in rows]
-
-    def due(
-        self, feeds: Sequence[Feed], now: float, limit: int, without: Collection[int] = ()
-    ) -> list[Entry]:
-        """Return at most ``limit`` due documents of these feeds, in the order of the queue.
-
-        ``now``: POSIX seconds. ``without``: rows to leave out.
-        """
-        waiting = sorted(row for feed in feeds for row in self._first(feed, now, limit + len(without)))
-        return self._journal.of_rows([row for _, row, *_ in waiting if row not in without][:limit])
 
     def _first(self, feed: Feed, now: float, limit: int) -> list[tuple[Any, ...]]:
         query = f"""SELECT retry_at, id, source, coalesce(size, 0), attempts {_OF_FEED} AND retry_at <= ?

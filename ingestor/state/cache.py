@@ -152,9 +152,8 @@ class VectorCache:
         today, nothing = self._today, dict[Key, tuple[int, Content]]()
         entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ)
         # A row is written at most once a day, so that reading the cache seldom writes to it.
-        old = ((key, content) for key, (used, content) in entries.items() if used < today)
-        if stale := [(today, checksum(key, content), *key) for key, content in old]:
-            statement = f"UPDATE {table.name} SET used = ?, checksum = ? WHERE {table.where}"
+        if stale := [(today, *key) for key, (used, _) in entries.items() if used < today]:
+            statement = f"UPDATE {table.name} SET used = ? WHERE {table.where}"
             self._attempt(lambda db: db.executemany(statement, stale), None)
         return {key: content for key, (_, content) in entries.items()}
 

@@ -74,7 +74,7 @@ class Journal:
         self._db.execute(f"PRAGMA synchronous={synchronous}")
         tables.migrate(self._db)
         self.reader = JournalReader(path)
-        if self.get("owner") is None:  # asked first, since a transaction would wait for another process
+        if fact(self, "owner") is None:  # asked first, since a transaction would wait for another process
             with self.transaction():
                 self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
@@ -117,17 +117,14 @@ class Journal:
 
     # --- small facts ---------------------------------------------------------------------------------
 
-    def get(self, key: str) -> str | None:
-        """Return a stored fact by its key, such as ``tokens_per_second``; None if it was never stored."""
-        return fact(self, key)
-
     def set(self, key: str, value: str) -> None:
+        """Store a fact under a key, such as ``tokens_per_second``. ``fact`` reads it."""
         self.write("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
 
     @property
     def owner(self) -> str:
         """Return the random token of this state, by which its collections are recognised in Chroma."""
-        return str(self.get("owner"))
+        return str(fact(self, "owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
 

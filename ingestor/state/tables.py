@@ -176,15 +176,11 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
             db.execute("ROLLBACK")
 
 
-class NewerJournal(NeedsHuman):
-    """Error: a newer version of this program wrote the journal."""
-
-
 def migrate(db: sqlite3.Connection) -> None:
     """Bring the journal's tables up to date, in one transaction.
 
     If two processes do that at the same time, the second one waits and then finds nothing to do. Raises
-    NewerJournal if a newer version wrote the journal, and NeedsHuman if the journal is too old.
+    NeedsHuman if a newer version wrote the journal, or if it is too old.
     """
     if _count_applied(db) == len(_MIGRATIONS):
         return
@@ -199,7 +195,7 @@ def _count_applied(db: sqlite3.Connection) -> int:
     """Return how many migrations were already applied to the file."""
     version, known = int(db.execute("PRAGMA user_version").fetchone()[0]), _FIRST + len(_MIGRATIONS) - 1
     if version > known:
-        raise NewerJournal(
+        raise NeedsHuman(
             f"the journal has format {version}, and this program knows {known}: install a newer ingestor"
         )
     if 0 < version < _FIRST:
@@ -228,7 +224,7 @@ def _statements(script: str) -> Iterator[str]:
 # Columns of ``documents`` in the order of ``to_entry``.
 COLUMNS = """
     id, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser, attempts,
-    wanted_recipe, quarantined, wanted_version, uri, size, modified, extra, statistic, sums, lo, hi,
+    wanted_recipe, quarantined, statistic, wanted_version, uri, size, modified, extra, sums, lo, hi,
     shortfall, shortfall_reason"""
 
 # Conditions on ``documents``: in an edition that is kept in step with its sources, in a live one, settled.
@@ -280,19 +276,15 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
 
     ``row``: the values of the columns in COLUMNS. ``known``: the document's records.
     """
-    id_, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser = row[:10]
-    attempts, wanted_recipe, quarantined, version, uri, size, modified, extra = row[10:18]
-    statistic, sums, lo, hi, state, reason = row[18:]
+    version, uri, size, modified, extra, sums, lo, hi, state, reason = row[14:]
     extras = () if extra == _NO_EXTRA else json.loads(extra)
     pairs = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in extras)
-    item = None if version is None else Item(key, version, uri, size, modified, pairs)
-    return Entry(
-        id_, document_id, source, collection, key, item, done_version, done_recipe, facts, digest, parser,
-        attempts, wanted_recipe, bool(quarantined), known, statistic,
-        sums=None if sums is None else unpack(sums),
-        interval=None if lo is None else (lo, hi),
-        shortfall=None if state is None else Shortfall(state, reason),
-    )  # fmt: skip
+    item = None if version is None else Item(row[4], version, uri, size, modified, pairs)
+    interval = None if lo is None else (lo, hi)
+    shortfall = None if state is None else Shortfall(state, reason)
+    more = None if sums is None else unpack(sums), interval, shortfall
+    fields = (*row[:5], item, *row[5:12], bool(row[12]), known, row[13], *more)
+    return Entry(*fields)
 
 
 def item_columns(item: Item) -> tuple[object, ...]:

@@ -125,7 +125,8 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     while not settled or len(settled[-1]) < 3:
         world.now += 1
         world.engine_step()
-        due = {entry.key for entry in world.engine.backlog.due(list(world.engine.sources), world.now, 9)}
+        queue = world.engine.backlog.queue(list(world.engine.sources), world.now, 9)
+        due = {entry.key for entry in world.journal.of_rows([each.row for each in queue])}
         listed = LastListing(world.journal, next(iter(world.engine.sources))).below("")
         settled.append(set(listed) - due)
         if len(settled[-1]) == 1 and "late" not in listed:

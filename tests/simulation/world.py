@@ -29,6 +29,7 @@ from ingestor.lexical.filling import Upkeep
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.rechunk.swap import Swaps
+from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, failures
@@ -381,8 +382,9 @@ class World:
         full = {name for name, queue in engine.flight.queues.items() if queue.records >= self._batch(name)}
         later = full | {name for name, health in engine.health.of.items() if health.trouble is not None}
         ready = [feed for feed in engine._ready() if feed.edition not in later]
-        due = engine.backlog.due(ready, self.now, 1000, engine.flight.rows()) if stepped else ()
-        self.due = {entry.row: self.due.get(entry.row, 0) + 1 for entry in due}
+        in_flight = [each.entry for each in engine.flight.documents()]
+        due = Backlog(engine.journal).queue(ready, self.now, 1000, in_flight) if stepped else ()
+        self.due = {each.row: self.due.get(each.row, 0) + 1 for each in due}
         texts = [text for files in self.places.values() for text in files.contents.values()]
         most = MOST_STEPS + sum(1 + (text.count("\n") + 1) // writer.SLICE for text in texts)
         hold(BEGUN, [row for row, steps in self.due.items() if steps > most])

@@ -59,7 +59,8 @@ def untold(version: str, other: str) -> bool:
 
 
 def due(journal: Journal, now: float = 10.0) -> list[str]:
-    return [entry.key for entry in Backlog(journal).due([Feed(S, C)], now, 100)]
+    queue = Backlog(journal).queue([Feed(S, C)], now, 100)
+    return [entry.key for entry in journal.of_rows([each.row for each in queue])]
 
 
 @contextmanager

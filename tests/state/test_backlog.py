@@ -28,7 +28,7 @@ def test_retries_are_not_delayed_by_a_corrected_clock(journal: Journal) -> None:
     assert Backlog(journal).next_retry([Feed(S, C)]) == 5.0
     journal.retry([one(journal, "b").row])
     assert due(journal) == ["b"]
-    assert [entry.key for entry in Backlog(journal).due([Feed(S, C)], 60.0, 5)] == ["b", "a"]
+    assert due(journal, 60.0) == ["b", "a"]
 
 
 def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Journal) -> None:
@@ -77,7 +77,7 @@ def test_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
     backlog = Backlog(journal)
     with traced(journal) as statements:
-        backlog.due([Feed(S, C)], 1.0, 5)
+        backlog.queue([Feed(S, C)], 1.0, 5)
         backlog.documents_gone([S], 1.0, 5)
         backlog.documents_gone([S], 1.0, 5, unknown=True)
         backlog.find_drifted([Feed(S, C)], "mean", 3, 5)
@@ -114,7 +114,7 @@ def test_backlog_of_a_paused_source_does_not_delay_others(journal: Journal) -> N
     backlog, ours = Backlog(journal), [Feed(S, C)]
 
     def look() -> None:
-        assert len(backlog.due(ours, 1.0, 5)) == 2
+        assert len(backlog.queue(ours, 1.0, 5)) == 2
         assert backlog.next_retry(ours) == 0.25
 
     before = instructions(journal, look)
@@ -129,8 +129,7 @@ def test_documents_whose_recipe_changed_are_due_behind_those_that_were_edited(jo
         settle(journal, key)
     journal.want_recipe(Feed(S, C), "text", "another")
     observe(journal, "b", version="2")
-    found = Backlog(journal).due([Feed(S, C)], 1e9, 5)
-    assert [entry.key for entry in found] == ["b", "c.zip/!/1", "a"]
+    assert due(journal, 1e9) == ["b", "c.zip/!/1", "a"]
 
 
 # --- vanished documents and their heirs ---------------------------------------------------------------------

@@ -13,11 +13,12 @@ import pytest
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.entries import Intent, Receipt
 from ingestor.model import Item, Known
+from ingestor.ports import NeedsHuman
 from ingestor.state.backlog import Backlog, predecessor
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, open_journal
 from ingestor.state.reports import failures
-from ingestor.state.tables import NewerJournal, pack, unpack
+from ingestor.state.tables import pack, unpack
 from tests.state.journals import C, S, due, observe, of_source, one, settle, traced, untold
 
 
@@ -178,7 +179,7 @@ def test_newer_journal_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(NewerJournal, match="newer ingestor"):
+    with pytest.raises(NeedsHuman, match="newer ingestor"):
         Journal(path)
 
 
