@@ -32,7 +32,7 @@ from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel,
 from ingestor.nodes.messages import pack, unpack
 from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.parsers.shared import detect
-from ingestor.pipeline.containers import Containers, Downloads
+from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.language import ModelVocabulary, languages_of
 from ingestor.pipeline.limits import StageTimes, TextBudget, exceeds_window
 from ingestor.pipeline.listing import Source
@@ -348,7 +348,7 @@ class Parts:
             source.archives,
             self.isolation.unpack,
             is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
-            downloads=None if getattr(connector, "near", False) else Downloads(),
+            keeps_mails=not getattr(connector, "near", False),
         )
         roots[source.name] = fresh = SourceRoot(setting, connector, containers)
         return fresh

@@ -12,17 +12,12 @@ a PartialScan. If not, the container is listed as a document that will be quaran
 document contains the limits in force, so that the container is opened again when the limits change.
 """
 
-import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from tempfile import TemporaryFile
 from threading import Lock
-from typing import BinaryIO, NamedTuple
-from weakref import finalize
 
 from ingestor.archives.members import DEEPEST, budget
 from ingestor.archives.unpack import Unpacked, is_document, may_hold
@@ -33,53 +28,6 @@ from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
-_MOST = 64  # downloads that are kept; each has an open file
-_MOST_BYTES = 256 * 2**20  # of all downloads that are kept
-
-
-class _Kept(NamedTuple):
-    file: BinaryIO
-    size: int
-    blob: Blob  # without its bytes
-
-
-class Downloads:
-    """Keeps downloaded mails on disk from the listing until they are prepared, so that none is downloaded
-    twice.
-
-    Only the most recent mails are kept. A mail that is no longer kept is downloaded again.
-    """
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        self._lock = Lock()
-        finalize(self, lambda kept: [one.file.close() for one in kept.values()], self._kept)
-
-    def find(self, item: Item) -> Blob | None:
-        with self._lock:
-            kept = self._kept.get((item.key, item.version))
-            if kept is None:
-                return None
-            data = os.pread(kept.file.fileno(), kept.size, 0)
-        return Blob(data, kept.blob.name, kept.blob.content_type, kept.blob.configured_type)
-
-    def keep(self, item: Item, blob: Blob) -> None:
-        """Keep the content of a mail on disk. Do nothing if the disk is full."""
-        with suppress(OSError), self._lock:
-            file = TemporaryFile()  # noqa: SIM115 - closed by _forget
-            file.write(blob.data)
-            file.flush()
-            empty = Blob(b"", blob.name, blob.content_type, blob.configured_type)
-            self._forget((item.key, item.version))
-            self._kept[item.key, item.version] = _Kept(file, len(blob.data), empty)
-            while len(self._kept) > _MOST or sum(kept.size for kept in self._kept.values()) > _MOST_BYTES:
-                self._forget(next(iter(self._kept)))
-
-    def _forget(self, at: tuple[str, str]) -> None:
-        if (kept := self._kept.pop(at, None)) is not None:
-            kept.file.close()
-
-
 # Marks the version of an opened container. Raise the number if containers give other members than before, or
 # other names: every container is then opened again.
 _OPENED = " opened 2"
@@ -87,8 +35,10 @@ _REFUSED = " refused "  # marks a container that cannot be opened; a digest of t
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept in memory
+_MAILS = 64  # downloaded mails kept in memory
+_MAIL_BYTES = 16 * 2**20  # of these mails; the last one is kept whatever its size
 _OPENING = 5.0  # seconds for opening containers in one listing, in addition to the time that the rest takes
-_COSTLY = 1.0  # seconds; a container that took longer is opened last by the next listing
+_NEVER = (0.0, "")
 
 Unpack = Callable[[Blob, bool], Unpacked | None]  # bytes, and whether to open archives -> the members
 
@@ -100,8 +50,8 @@ class Containers:
     ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened; if not, only
     mails and mailboxes are. ``unpack``: returns the members of a blob, or None if it has none
     (Isolation.unpack). Its attribute ``limits`` names the limits in force. ``is_simple``: see
-    ports.Structured. ``downloads``: keeps downloaded mails; None if reading a mail again costs next to
-    nothing.
+    ports.Structured. ``keeps_mails``: whether mails are kept from the listing until they are prepared, so
+    that few are downloaded twice.
     """
 
     fetch_item: Callable[[Item], Blob]
@@ -109,79 +59,94 @@ class Containers:
     unpack: Unpack
     clock: Callable[[], float] = time.monotonic
     is_simple: Callable[[Item], bool] = lambda item: False
-    downloads: Downloads | None = None
+    keeps_mails: bool = False
     _unpacked: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
+    _mails: OrderedDict[tuple[str, str], Blob] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)  # containers by key
     # By key the last version that was tried, and why it cannot be opened; None if it was opened.
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    _failed: set[str] = field(default_factory=set)  # keys of containers that made the process fail
     _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
-    _late: dict[str, None] = field(default_factory=dict)  # keys opened last, in the order of attempts
+    _tried: dict[str, tuple[float, str]] = field(default_factory=dict)  # by key: when last, and which version
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
         """Yield the items of a listing, each container followed by its members.
 
-        ``known``: the versions of the last listing. Opening containers ends after _OPENING seconds plus the
-        time that the rest of the listing took: documents need not wait for slow archives. Raises PartialScan
-        at the end if some containers were not opened.
+        ``known``: the versions of the last listing. New and changed containers come last, those that were
+        tried longest ago first. Opening them ends after _OPENING seconds plus the time that the rest of the
+        listing took: documents need not wait for slow archives. Raises PartialScan at the end if some
+        containers were not opened.
         """
         unread: dict[str, str] = {}
-        seen: tuple[str, ...] = ()
-        started, opening, more = self.clock(), 0.0, False
+        fresh: list[Item] = []
+        partial: PartialScan | None = None
+        started = self.clock()
         try:
-            for item in self._with_costly_last(items):
+            for item in items:
                 for holder in _holders(item.key):  # a folder by now, even if it was listed as a container
                     self._listed.pop(holder, None)
                 if not may_hold(item.key, self.archives):
                     yield item
                     continue
-                version = known.of([item.key]).get(item.key)
-                new = version not in (item.version + _OPENED, self._mark_refused(item))
-                if new and opening > _OPENING + (self.clock() - started - opening):
-                    unread[item.key] = "other containers took too long; the next listing opens it"
-                    more |= item.key not in self._failed
-                    continue
-                begun = self.clock()
+                self._listed[item.key] = item
                 try:
-                    yield from self._with_members(item, known, version)
-                except (Transient, OSError, Defect) as error:
+                    if (version := self._unopened(item, known)) is None:
+                        fresh.append(item)
+                    else:
+                        yield from (replace(item, version=version), *_as_known(item, known))
+                except Transient as error:
                     unread[item.key] = describe(error)
-                if new:
-                    took = self.clock() - begun
-                    opening += took
-                    self._late.pop(item.key, None)
-                    if took > _COSTLY or item.key in self._failed:
-                        self._late[item.key] = None
-        except PartialScan as error:
-            seen = error.unknown
-            unread[""] = str(error)
-        if unread:
-            containers = [f"{key} cannot be opened now ({why})" for key, why in unread.items() if key]
-            others = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
-            reason = f"{containers[0]}{others}: known members keep their records" if containers else None
-            words = "; ".join(filter(None, (unread.get(""), reason)))
-            raise PartialScan(words, (*seen, *filter(None, unread)), more=more)
-
-    def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items, with slow and damaged containers at the end, in the order of their last attempt.
-
-        So every container is opened at some time, even if others always change. A PartialScan that the
-        listing raises is raised again at the end.
-        """
-        late: dict[str, Item] = {}
-        partial: PartialScan | None = None
-        try:
-            for item in items:
-                if item.key in self._late:
-                    late[item.key] = item
-                else:
-                    yield item
         except PartialScan as error:
             partial = error
-        yield from [late[key] for key in tuple(self._late) if key in late]
-        if partial is not None:
-            raise partial
+        end = self.clock() + _OPENING + (self.clock() - started)
+        more = yield from self._open_until(end, fresh, known, unread)
+        if partial is not None or unread:
+            containers = [f"{key} cannot be opened now ({why})" for key, why in unread.items()]
+            others = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
+            reason = f"{containers[0]}{others}: known members keep their records" if containers else None
+            words = "; ".join(filter(None, (partial and str(partial), reason)))
+            raise PartialScan(words, (*(partial.unknown if partial else ()), *unread), more=more)
+
+    def _open_until(
+        self, end: float, fresh: list[Item], known: Versions, unread: dict[str, str]
+    ) -> Generator[Item, None, bool]:
+        """Open new and changed containers, and yield them with their members.
+
+        Return whether some were left unopened at the time ``end``, without an attempt for their version.
+        ``unread``: receives the reason for each container that was not opened.
+        """
+        more = False
+        for item in sorted(fresh, key=lambda item: self._tried.get(item.key, _NEVER)):
+            if self.clock() > end:
+                unread[item.key] = "other containers took too long; the next listing opens it"
+                more |= self._tried.get(item.key, _NEVER)[1] != item.version
+                continue
+            self._tried[item.key] = self.clock(), item.version
+            try:
+                opened = self._open(item)
+            except BadDocument:
+                yield from (replace(item, version=self._mark_refused(item)), *_as_known(item, known))
+            except (Transient, OSError, Defect) as error:
+                unread[item.key] = describe(error)
+            else:
+                self._not_simple.discard(item.key)
+                yield replace(item, version=item.version + _OPENED)
+                yield from self._members(item, opened, known)
+        return more
+
+    def _unopened(self, item: Item, known: Versions) -> str | None:
+        """Return the version under which a container is listed without opening it; None if it must be opened.
+
+        ``known``: the versions of the last listing.
+        """
+        if item.key in self._not_simple:
+            return None
+        opened, refused = item.version + _OPENED, self._mark_refused(item)
+        version = known.of([item.key]).get(item.key)
+        opens_now = self._verdicts.get(item.key) == (item.version, None)  # found while it was fetched
+        if version == opened or (version == refused and not opens_now):
+            return version
+        return opened if self.is_simple(item) else None
 
     def fetch(self, item: Item) -> Blob:
         """Return the blob of an item, or of a member of a container.
@@ -205,31 +170,6 @@ class Containers:
         """Return why this version of a container could not be opened; None if it could, or was not tried."""
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
-
-    def _with_members(self, item: Item, known: Versions, version: str | None) -> Iterator[Item]:
-        """Yield a container and its members.
-
-        If the container is unchanged or cannot be opened, the members of the last listing are yielded.
-        ``version``: the container's version in the last listing.
-        """
-        self._listed[item.key] = item
-        marked = replace(item, version=item.version + _OPENED)
-        refused = replace(item, version=self._mark_refused(item))
-        opens_now = self._verdicts.get(item.key) == (item.version, None)  # found while it was fetched
-        trusted = item.key not in self._not_simple
-        if trusted and (version == marked.version or (version == refused.version and not opens_now)):
-            yield from (replace(item, version=version), *_as_known(item, known))
-            return
-        if trusted and self.is_simple(item):
-            yield marked
-            return
-        try:
-            opened = self._open(item)
-        except BadDocument:
-            yield from (refused, *_as_known(item, known))
-            return
-        self._not_simple.discard(item.key)
-        yield from (marked, *self._members(item, opened, known))
 
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
         """Yield the members of an opened container.
@@ -311,16 +251,20 @@ class Containers:
                     raise BadDocument(reason)
                 blob = self._blob(item)
                 self._unpacked[at] = self._unpack_blob(item, blob)
-                if self.downloads is not None and is_document(item.key):
-                    self.downloads.keep(item, blob)
+                if self.keeps_mails and is_document(item.key):
+                    self._mails[at] = blob
+                    while len(self._mails) > _MAILS or self._has_many_bytes():
+                        self._mails.popitem(last=False)
                 while len(self._unpacked) > _KEPT:
                     self._unpacked.popitem(last=False)
             self._unpacked.move_to_end(at)
             return self._unpacked[at]
 
+    def _has_many_bytes(self) -> bool:
+        return len(self._mails) > 1 and sum(len(mail.data) for mail in self._mails.values()) > _MAIL_BYTES
+
     def _blob(self, item: Item) -> Blob:
-        kept = self.downloads.find(item) if self.downloads is not None else None
-        return kept or self.fetch_item(item)
+        return self._mails.get((item.key, item.version)) or self.fetch_item(item)
 
     def _unpack_blob(self, item: Item, blob: Blob) -> Unpacked | None:
         try:
@@ -328,10 +272,6 @@ class Containers:
         except BadDocument as error:
             self._verdicts[item.key] = item.version, str(error)
             raise
-        except Defect:
-            self._failed.add(item.key)
-            raise
-        self._failed.discard(item.key)
         self._verdicts[item.key] = item.version, None
         return opened
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingestor.model import Blob, Item
+from ingestor.model import Item
 from ingestor.pipeline import containers as module
-from ingestor.pipeline.containers import Containers, Downloads
+from ingestor.pipeline.containers import Containers
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from tests.pipeline.packed import Journal, World, journal_of, listed, mailed, tarred, unpack, zipped
 
@@ -172,7 +172,7 @@ class MailJournal(Journal):
     def restart(self) -> None:
         super().restart()
         self.containers = Containers(
-            self.world.fetch, True, unpack, is_simple=self.world.is_simple, downloads=Downloads()
+            self.world.fetch, True, unpack, is_simple=self.world.is_simple, keeps_mails=True
         )
         self.source = type(self.source)(
             self.source.name, self.source.collection, self.world, self.source.tools,
@@ -231,24 +231,16 @@ def test_attachments_denied_by_the_source_are_listed_again() -> None:
     assert b"Body" in journal.read("a.eml")
 
 
-@pytest.mark.parametrize(("most", "most_bytes"), [(2, 10**6), (10**6, 10)])
-def test_oldest_downloads_are_forgotten(most: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", most)
-    monkeypatch.setattr(module, "_MOST_BYTES", most_bytes)
-    downloads = Downloads()
-    items = [Item(f"{number}", "v", "") for number in range(5)]
-    blobs = [Blob(b"12345", "n", "message/rfc822")] * 5
-    for item, blob in zip(items, blobs, strict=True):
-        downloads.keep(item, blob)
-    assert [downloads.find(item) for item in items] == [None, None, None, *blobs[3:]]
-    assert downloads.find(Item("4", "another", "")) is None
-
-
-def test_downloads_on_a_full_disk_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full() -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "TemporaryFile", full)
-    downloads = Downloads()
-    downloads.keep(Item("a", "v", ""), Blob(b"x", "a"))
-    assert downloads.find(Item("a", "v", "")) is None
+@pytest.mark.parametrize(("limit", "value"), [("_MAILS", 2), ("_MAIL_BYTES", 10)])
+def test_oldest_mails_are_downloaded_again(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, limit, value)
+    world = StructuredWorld()
+    names = [f"{number}.eml" for number in range(4)]
+    for name in names:
+        world.put(name, PLAIN)
+    journal = MailJournal(world)
+    journal.list_again()
+    for name in reversed(names):
+        assert journal.read(name) == PLAIN
+    kept = 2 if limit == "_MAILS" else 1  # the last one is kept whatever its size
+    assert world.fetched == [*names, *reversed(names[:-kept])]
