@@ -153,7 +153,7 @@ def report_pipeline(corpus: Path) -> None:
             embedder = running.parts.embedder
             embedder.embed(["loads the model"])
             begun = time.process_time()
-            Loop(running, Signals(), lambda live: None).sync()
+            Loop(running, Signals()).sync()
             whole = time.process_time() - begun
         client = chromadb.PersistentClient(str(state / "chroma"))
         chunks = client.get_collection("docs").get(include=["documents"])["documents"] or []

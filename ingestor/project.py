@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ingestor.queries.verification import Verification
     from ingestor.search.values import Answer, Expand, Mode
     from ingestor.state.reports import Event, Listed
-    from ingestor.state.run_status import InForce, Live, SyncProgress
+    from ingestor.state.run_status import InForce, SyncProgress
 
 log = logging.getLogger("ingestor")
 
@@ -210,7 +210,7 @@ class Project:
             with open_service(config.http, journal_path(config), loop.view, paging) as unopened:
                 if unopened:
                     loop.go_without_service(unopened)
-                loop.run(reloader.next_config, lambda live: ready(_ready(live, loop)) if ready else None)
+                loop.run(reloader.next_config, lambda: ready(_ready(loop)) if ready else None)
             if stopping:
                 stopping()
 
@@ -457,12 +457,12 @@ def _explain_errors() -> Iterator[None]:
         raise NeedsHuman(describe(error)) from error
 
 
-def _ready(live: Live, loop: Loop) -> Ready:
+def _ready(loop: Loop) -> Ready:
     from ingestor.queries.reading import suggest
     from ingestor.state.reports import Reports, failures
     from ingestor.state.sources import SourceRows
 
-    running, config = loop.running, loop.running.parts.config
+    live, running, config = loop.shown, loop.running, loop.running.parts.config
     names = sorted({source.collection for source in config.sources})
     editions, reports, rows = Editions(running.journal), Reports(running.journal), SourceRows(running.journal)
     known = {source.name: rows.of(source.name) for source in config.sources}

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -111,9 +112,8 @@ def _has_terminal() -> bool:
 
 
 _AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # keys of the file, and attributes of Config
-SETTLE = (
-    1.0  # seconds without a write before the file is read: half a config can be valid, with fewer sources
-)
+# Seconds without a write before the file is read: half a config can be valid, with fewer sources.
+SETTLE = 1.0
 
 Stamp = tuple[int, int] | None  # of a file: modification time and inode; None if there is no file
 
@@ -198,13 +198,9 @@ def stamp(path: Path) -> Stamp:
 
 
 def return_freed_memory() -> None:
-    """Give freed memory back to the system. Otherwise glibc keeps it for later work of its threads.
-
-    The call takes some milliseconds. It does nothing with another C library.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    """Give freed memory back to the system. Otherwise glibc keeps it for later work of its threads."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 TICK = 1.0  # seconds after which a signal or a changed config is noticed at the latest
@@ -223,15 +219,13 @@ class Loop:
     running: Running
     signals: Signals
     watcher: Callable[[SyncProgress], None] | None = None
-    shown: Live = field(default_factory=Live)  # the progress that was published last
+    shown: Live = field(default_factory=Live)  # the state that was published last
     started: float = field(init=False)  # POSIX seconds
     stepped_at: float = field(init=False)  # seconds by ``ticks`` at the begin of the last step
     progress: SyncProgress = field(default_factory=SyncProgress)  # since work began after the last rest
     config_state: ConfigState = field(default_factory=ConfigState)
-    no_service: str = ""  # why there is no service port although the config has one
     _now: float = 0.0  # POSIX seconds at the last step
-    _counted: int = 0  # documents that are not settled, and their bytes, at the last count
-    _counted_bytes: int = 0
+    _unsettled: tuple[int, int] = (0, 0)  # documents that are not settled, and their bytes, at the last count
     _count_after: float = 0.0  # seconds by ``ticks`` before which they are not counted again
     _state_error: str = ""  # error of the state folder that was logged last
     _outdated: bool = False  # whether the engine must be configured again
@@ -278,11 +272,9 @@ class Loop:
         Collections then name an embedding function that runs in the readers' own processes, if the model has
         one. ``reason``: why the port could not be opened, shown by `status`.
         """
-        self.no_service = reason
-        parts = self.running.parts
-        self.running = replace(self.running, parts=replace(parts, unserved=True))
+        self.running = replace(self.running, parts=replace(self.running.parts, no_service=reason))
 
-    def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
+    def run(self, reloaded: Callable[[], Config | None], settled: Callable[[], None]) -> None:
         """Run until a request to stop.
 
         ``reloaded``: returns a new config if there is one, else None. ``settled``: called once, when there is
@@ -298,9 +290,8 @@ class Loop:
                 rested = True
                 self._remember_rate()
                 self._publish()  # before ``settled``, whose receiver has then seen the last progress
-                settled(self.shown)
-            config = reloaded()
-            if config is not None:
+                settled()
+            if (config := reloaded()) is not None:
                 self._change_config(config)
         engine.flush()
         self._remember_rate()
@@ -317,7 +308,6 @@ class Loop:
             return
         self._previous = self._previous or self.running
         self.running, self._outdated = fresh, True
-        run_status.keep_config(config, self.now())
 
     def _configure(self, *, watch: bool) -> None:
         """Configure the engine by the config in force.
@@ -334,8 +324,9 @@ class Loop:
                 raise
             self.config_state.refuse(error)
             self.running, self._previous = self._previous, None
-            run_status.keep_config(self.running.parts.config, self.now())
             self.running.configure(watch=watch)
+        if self._previous is not None:
+            run_status.keep_config(self.running.parts.config, self.now())
         self._previous, self._outdated = None, False
 
     def view(self, journal: JournalReader) -> DaemonView:
@@ -368,18 +359,18 @@ class Loop:
         )
 
     def live(self) -> Live:
-        """Return the present progress, for other processes and for the screen."""
+        """Return the present state, for other processes and for the screen."""
         engine, embedded = self.running.engine, self.running.embedding.counts()
         connection = self.running.collections.connection
         entries = [document.entry for document in engine.flight.documents()]
-        sources = [entry.source for entry in entries]
+        self._count_unsettled()
         return Live(
             started=self.started,
             at=self.now(),
             pid=os.getpid(),
-            in_flight={str(source): sources.count(source) for source in set(sources)},
-            waiting=self._count_unsettled(),
-            bytes_waiting=self._counted_bytes,
+            in_flight=dict(Counter(str(entry.source) for entry in entries)),
+            waiting=self._unsettled[0],
+            bytes_waiting=self._unsettled[1],
             bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
             tally=dict(engine.writer.counts.tally()),
             texts=embedded.texts,
@@ -390,7 +381,7 @@ class Loop:
             embedding_cost=self.running.cost_of_embedding,
             chroma=connection.address,
             listing={str(name): replace(one) for name, one in engine.scanner.under_way().items()},
-            no_service=self.no_service,
+            no_service=self.running.parts.no_service,
             config_error=self.config_state.refused,
             restart_pending=self.config_state.restart_pending,
             state_error=self._state_error,
@@ -399,17 +390,16 @@ class Loop:
             isolation=self.running.parts.isolation.level,
         )
 
-    def _count_unsettled(self) -> int:
-        """Return the number of documents that are not up to date.
+    def _count_unsettled(self) -> None:
+        """Count the documents that are not up to date.
 
-        The number may be some seconds old while documents are in flight. Counting a long backlog is slow, so
-        it takes at most a twentieth of the time.
+        While documents are in flight, the last count may be kept for some seconds: counting a long backlog is
+        slow, and takes at most a twentieth of the time.
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
-            self._counted, self._counted_bytes = Reports(self.running.engine.journal).due()
+            self._unsettled = Reports(self.running.engine.journal).due()
             self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
-        return self._counted
 
     def _remember_rate(self) -> None:
         """Store how many tokens a second were embedded, if there were enough.
@@ -427,7 +417,7 @@ class Loop:
         Return False after an error of the disk or the journal. The next step retries.
         """
         running, self.stepped_at = self.running, self.running.ports.ticks()
-        engine, lexical = running.engine, running.lexical
+        engine, lexical, folder = running.engine, running.lexical, running.parts.config.state
         try:
             self._check_clock()
             if running.collections.connection.restarts != self._restarts:  # it may have lost writes
@@ -446,15 +436,16 @@ class Loop:
                 self._require_state()
                 self._publish()
         except (sqlite3.OperationalError, OSError) as error:
-            self._report_state_error(error)
+            if (reason := describe(error)) != self._state_error:  # not again at every retry
+                self._state_error, about = reason, event("state_unwritable", reason=reason)
+                words = "state folder %s cannot be written; indexing pauses and is retried: %s"
+                log.error(words, folder, reason, extra=about)
             self.shown = replace(self.shown, state_error=self._state_error)
             self.running.ports.sleep(TICK)
             return False
         if self._state_error:
-            folder = self.running.parts.config.state
-            log.info(
-                "state folder %s can be written again: work resumes", folder, extra=event("state_writable")
-            )
+            words = "state folder %s can be written again: work resumes"
+            log.info(words, folder, extra=event("state_writable"))
             self._state_error = ""
         return True
 
@@ -480,18 +471,6 @@ class Loop:
                 f"{lock.parent} was removed, moved or unmounted while ingestor ran: put it back, then "
                 "restart ingestor; if it is lost, move Chroma's folder away, too: a restart then indexes "
                 "everything"
-            )
-
-    def _report_state_error(self, error: Exception) -> None:
-        """Log an error of the state folder once, and not again at every retry."""
-        if (reason := describe(error)) != self._state_error:
-            self._state_error, folder = reason, self.running.parts.config.state
-            about = event("state_unwritable", reason=reason)
-            log.error(
-                "state folder %s cannot be written; indexing pauses and is retried: %s",
-                folder,
-                reason,
-                extra=about,
             )
 
     def _publish(self) -> None:

@@ -6,31 +6,26 @@ secrets stay in the daemon.
 
 import socket
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from pydantic import BaseModel, SecretStr
+from typing import NamedTuple
 
 from ingestor.app.handover import origin
-from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.chunkers.by_type import build_chunker
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
+from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.config.servers import Embedded, RemoteChroma, Rerank, Search
+from ingestor.config.servers import RemoteChroma, Rerank
 from ingestor.core.backend import Home, Model
-from ingestor.core.entries import Choices, EditionName, Feed
-from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
+from ingestor.core.entries import Choices, EditionName
+from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.engine.vectors import check_vectors
 from ingestor.llm.answers import DryRunAnswers
 from ingestor.llm.client import Answers, Asking
-from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
-from ingestor.nodes.messages import pack, unpack
-from ingestor.nodes.setup import MODEL, Setup, recipes_of
+from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.language import ModelVocabulary, languages_of
@@ -64,8 +59,7 @@ from ingestor.rechunk.swap import situation
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.rerankers import Reranker, scores_of
-from ingestor.state.editions import Editions, uuids_of
-from ingestor.state.files import chroma_log_path
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
@@ -78,22 +72,21 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
     return choice.plugin.build(choice.options)
 
 
-def _isolation_of(choice: Choice) -> bool | Literal["large"]:
-    """Return whether a parser runs in a confined process: True, False, or "large" for large documents only.
+def _isolation_of(choice: Choice) -> object:
+    """Return False if a parser runs in this process, "large" if small documents do, else another value.
 
     A parser runs in the daemon only if its class declares so.
     """
-    isolated = getattr(choice.plugin.build, "isolated", True)
-    return isolated if isolated is False or isolated == "large" else True
+    return getattr(choice.plugin.build, "isolated", True)
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
     """Build a parser. If it runs in a confined process, build a proxy for it."""
-    elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
-    if _isolation_of(choice) is True:
-        return elsewhere
-    built: Parser = build(choice)
-    return IsolatedIfLarge(built, elsewhere) if _isolation_of(choice) == "large" else built
+    isolated, elsewhere = _isolation_of(choice), Isolated(choice.plugin.kind, choice.options, isolation)
+    if isolated is False:
+        built: Parser = build(choice)
+        return built
+    return IsolatedIfLarge(build(choice), elsewhere) if isolated == "large" else elsewhere
 
 
 def here(config: Config) -> Home:
@@ -112,16 +105,13 @@ def here(config: Config) -> Home:
 class SourceRoot(NamedTuple):
     """The connector of a source, and the containers that its listings found.
 
-    Both are kept when the config changes, unless ``setting`` changes. Then the source need not be listed
-    again, so ``containers`` must still know the items of the last listing.
+    While ``setting`` is equal, a changed config keeps both: the source is not listed again, so ``containers``
+    must still know the items of the last listing.
     """
 
     setting: tuple[object, ...]
     connector: Connector
     containers: Containers
-
-
-SourceRoots = dict[SourceName, SourceRoot]  # shared by all editions of a source
 
 
 class ChosenEmbedder:
@@ -160,35 +150,9 @@ class ChosenEmbedder:
         return embedder_fingerprint(self.choice.plugin, self.choice.options, identity)
 
 
-class Models:
-    """The embedders and the reranker of a process. Each is loaded once, at its first use."""
-
-    def __init__(self) -> None:
-        self._embedders: list[ChosenEmbedder] = []
-        self._reranker: tuple[Rerank | None, Reranker | None] = None, None
-
-    def embedder(self, choice: Choice, made: frozenset[str]) -> ChosenEmbedder:
-        """Return the embedder that a config chose.
-
-        ``made``: recipes of existing collections (see ChosenEmbedder).
-        """
-        for known in self._embedders:
-            if known.choice == choice and (not made or known.made == made or known.recipe in made):
-                return known
-        self._embedders.append(fresh := ChosenEmbedder(choice, made))
-        return fresh
-
-    def keep(self, *choices: Choice) -> None:
-        """Drop all embedders except these, after a config was applied."""
-        self._embedders = [known for known in self._embedders if known.choice in choices]
-
-    def reranker(self, options: Rerank | None) -> Reranker | None:
-        """Return the reranker with these options, and drop one with other options; None if there are no
-        options."""
-        if options != self._reranker[0]:
-            made = None if options is None else Reranker(scores_of(options, patient=False), options.hits)
-            self._reranker = options, made
-        return self._reranker[1]
+@lru_cache(1)  # the last one is kept, since loading a model takes seconds
+def _reranker(options: Rerank) -> Reranker:
+    return Reranker(scores_of(options, patient=False), options.hits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,15 +160,17 @@ class Parts:
     """The parts that a config describes.
 
     ``dataclasses.replace`` with another config keeps the parts that do not depend on the change. ``made``:
-    recipes of the embedders that made existing collections. ``unserved``: whether the service port could not
-    be opened. ``isolation``: the confined processes that parse, and open archives and mails. By default they
-    are created with the config's limits.
+    recipes of the embedders that made existing collections. ``no_service``: why the service port could not be
+    opened, or "". ``loaded``: all embedders of this process; each is loaded once. ``roots``: the connectors
+    of the sources, for all editions. ``isolation``: the confined processes that parse, and open archives and
+    mails. By default they are created with the config's limits.
     """
 
     config: Config
     made: frozenset[str] = frozenset()
-    unserved: bool = False
-    models: Models = field(default_factory=Models)
+    no_service: str = ""
+    loaded: list[ChosenEmbedder] = field(default_factory=list)
+    roots: dict[SourceName, SourceRoot] = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
     times: StageTimes = field(default_factory=StageTimes)
     text_budget: TextBudget = field(default_factory=TextBudget)
@@ -218,7 +184,12 @@ class Parts:
 
     @cached_property
     def embedder_choice(self) -> ChosenEmbedder:
-        return self.models.embedder(self.config.embedding, self.made)
+        choice, made = self.config.embedding, self.made
+        for known in self.loaded:
+            if known.choice == choice and (not made or known.made == made or known.recipe in made):
+                return known
+        self.loaded.append(fresh := ChosenEmbedder(choice, made))
+        return fresh
 
     @property
     def embedder(self) -> Embedder:
@@ -232,7 +203,8 @@ class Parts:
     @property
     def reranker(self) -> Reranker | None:
         """Return the reranker of the service port; None if the config names none."""
-        return self.models.reranker(self.config.search.rerank)
+        options = self.config.search.rerank
+        return None if options is None else _reranker(options)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
         """Embed queries of readers. Return an array (n, dimensions) of float32.
@@ -278,21 +250,13 @@ class Parts:
         process.
         """
         http, embedder = self.config.http, self.embedder
-        if http is None or self.unserved or not readers_ask_service(http, self.config.chroma):
+        if http is None or self.no_service or not readers_ask_service(http, self.config.chroma):
             reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
         else:
             variable = READERS_VARIABLE if http.token else None
             url = f"{http.url}/embed/{self.embedder_recipe}"
             reader = ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
-
-    def collections(self, journal: Journal, *, serve: bool) -> AbstractContextManager[Collections]:
-        """Open Chroma.
-
-        ``serve``: whether our server, if there is one, also serves clients other than this process.
-        """
-        owner = Ownership(journal.owner, lambda: uuids_of(journal))
-        return open_collections(self.config.chroma, owner, chroma_log_path(self.config), serve=serve)
 
     def sources(
         self,
@@ -302,30 +266,25 @@ class Parts:
         *,
         answers: Answers | None = None,
         memory: Memory | None = None,
-        roots: SourceRoots | None = None,
     ) -> list[Source]:
         """Return every source that feeds a collection, with the tools that make an edition's records.
 
-        ``serves``: the collection's name for readers. ``edition``: the edition that gets the records.
-        ``embed``: returns vectors of texts. ``answers``: asks language models; if None, none is asked.
-        ``memory``: cache of parsed documents; if None, every document is read again. ``roots``: the
-        connectors that already exist, for other editions or from an earlier config. Missing ones are added to
-        it.
+        ``serves``: the collection's name for readers. ``edition``: the edition that gets the records. For the
+        others see ``tools``.
         """
-        answers, roots = answers or DryRunAnswers(None, self.tokens.counts), {} if roots is None else roots
         result = []
         for source in self.config.sources:
             if source.collection != serves:
                 continue
-            root = self._root(source, roots)
-            fetch, near = root.containers.fetch, getattr(root.connector, "near", False)
-            reader = self.reader(source, fetch, origin(source), near=near, memory=memory)
+            root = self._root(source)
+            fetch, near, place = root.containers.fetch, root.containers.near, origin(source)
+            tools = self.tools(source, edition, fetch, embed, place, near, answers=answers, memory=memory)
             result.append(
                 Source(
                     name=source.name,
                     collection=edition,
                     connector=root.connector,
-                    tools=self.tools(source, edition, reader, embed, answers),
+                    tools=tools,
                     max_loss=source.max_loss,
                     scan_every=source.scan_every,
                     expand=root.containers.expand,
@@ -333,13 +292,10 @@ class Parts:
             )
         return result
 
-    def _root(self, source: SourceConfig, roots: SourceRoots) -> SourceRoot:
-        """Return the connector of a source.
-
-        An existing connector is used again if its settings did not change.
-        """
+    def _root(self, source: SourceConfig) -> SourceRoot:
+        """Return the connector of a source: the existing one, unless its settings changed."""
         setting = (source.connector, source.archives, source.max_loss, source.scan_every)
-        known = roots.get(source.name)
+        known = self.roots.get(source.name)
         if known is not None and known.setting == setting:
             return known
         connector: Connector = build(source.connector)
@@ -348,34 +304,40 @@ class Parts:
             source.archives,
             self.isolation.unpack,
             is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
-            keeps_mails=not getattr(connector, "near", False),
+            near=getattr(connector, "near", False),
         )
-        roots[source.name] = fresh = SourceRoot(setting, connector, containers)
+        self.roots[source.name] = fresh = SourceRoot(setting, connector, containers)
         return fresh
 
-    def reader(
-        self, source: SourceConfig, fetch: Fetch, origin: str, *, near: bool, memory: Memory | None
-    ) -> Reader:
-        """Build the object that fetches and parses a source's items.
+    def tools(
+        self,
+        source: SourceConfig,
+        edition: EditionName,
+        fetch: Fetch,
+        embed: Embed,
+        origin: str,
+        near: bool,
+        *,
+        answers: Answers | None = None,
+        memory: Memory | None = None,
+    ) -> Tools:
+        """Build the tools that make an edition's records from the documents of a source.
 
-        ``near``: see ports.Connector. ``origin``, ``memory``: see Reader.
+        ``fetch``: fetches an item. ``embed``: returns vectors of texts. ``origin``: see Reader. ``near``: see
+        ports.Connector. ``answers``: asks language models; if None, none is asked. ``memory``: cache of
+        parsed documents; if None, every document is read again.
         """
         parsers = {choice.plugin.kind: choice for choice in parsers_of(source)}
-        return Reader(
+        reader = Reader(
             source.name,
             fetch,
             {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
-            costly={kind for kind, choice in parsers.items() if not near or _isolation_of(choice) is True},
+            costly={kind for kind, each in parsers.items() if not near or _isolation_of(each) is True},
             types=source.types,
             origin=origin,
         )
-
-    def tools(
-        self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
-    ) -> Tools:
-        """Build the tools that make an edition's records from the documents of a source."""
         chunking, chroma = source.chunking, self.config.chroma
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
@@ -387,7 +349,9 @@ class Parts:
         return Tools(
             reader=reader,
             collection=edition,
-            chunker=chunker.through(answers) if isinstance(chunker, Asking) else chunker,
+            chunker=chunker.through(answers or DryRunAnswers(None, self.tokens.counts))
+            if isinstance(chunker, Asking)
+            else chunker,
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             describing=Describing(
                 source.name,
@@ -415,111 +379,3 @@ def embedder_recipes_of(journal: Journal) -> frozenset[str]:
     return frozenset(
         each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
     )
-
-
-# --- processes on other machines -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class OnNode:
-    """The part of a config that a process on another machine (a node) needs.
-
-    ``embedder``: the embedder's recipe. ``edition``: None to build only the embedder. ``origin``: see Reader.
-    ``near``: see ports.Connector.
-    """
-
-    config: Config
-    embedder: Fingerprint
-    edition: EditionName | None = None
-    origin: str = ""
-    near: bool = False
-
-    @property
-    def parts(self) -> Parts:
-        return Parts(self.config, frozenset({self.embedder}))
-
-
-def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
-    """Return the setup from which a process on a node builds these tools.
-
-    Return None if the chunking strategy asks a language model. Such documents are prepared in the daemon,
-    because they mostly wait for a server.
-    """
-    if isinstance(tools.chunker, Asking):
-        return None
-    source = next(each for each in parts.config.sources if each.name == feed.source)
-    near = getattr(build(source.connector), "near", False)
-    config = _for_nodes(parts.config, source)
-    task = OnNode(config, parts.embedder_recipe, feed.edition, tools.reader.origin, near)
-    key = combine(feed, tools.recipe(""), parts.config.max_records)
-    return Setup(key, pack(task), recipes_of(tools))
-
-
-def embedder_setup(parts: Parts) -> Setup:
-    """Return the setup from which a process on a node builds the embedder."""
-    recipe = parts.embedder_recipe
-    return Setup(recipe, pack(OnNode(_for_nodes(parts.config), recipe)), {MODEL: recipe})
-
-
-def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
-    """Return the config for nodes: without secrets, and without settings that a node does not need."""
-    chroma = config.chroma
-    return replace(
-        config,
-        chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas)
-        if isinstance(chroma, RemoteChroma)
-        else Embedded(),
-        embedding=replace(config.embedding, options=_without_secrets(config.embedding.options)),
-        sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
-        parsing=config.parsing.model_copy(update={"processes": 1}),
-        http=None,
-        search=Search(),
-        language_model=None,
-        warnings=(),
-        origin=Origin(),
-    )
-
-
-def _without_secrets(value: Any) -> Any:
-    """Return options with each secret replaced by a placeholder.
-
-    Fingerprints do not depend on secrets anyway.
-    """
-    if isinstance(value, SecretStr):
-        return SecretStr("removed")
-    if isinstance(value, BaseModel):
-        return value.model_copy(update={name: _without_secrets(inner) for name, inner in value})
-    if isinstance(value, dict):
-        return {name: _without_secrets(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_without_secrets, value))
-    return value
-
-
-def tools_of(packed_setup: bytes) -> Tools:
-    """Build the tools of one source, in a process on a node. The daemon fetches items and embeds texts for
-    them.
-
-    ``packed_setup``: what ``tools_setup`` packed.
-    """
-
-    def fetch(item: Item) -> Blob:
-        raise AssertionError(f"{item.uri} is read by the daemon")
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        raise AssertionError("texts are embedded elsewhere")
-
-    task: OnNode = unpack(packed_setup)
-    parts, (source,) = task.parts, task.config.sources
-    assert task.edition is not None
-    reader = parts.reader(source, fetch, task.origin, near=task.near, memory=None)
-    return parts.tools(source, task.edition, reader, embed, DryRunAnswers(None, parts.tokens.counts))
-
-
-def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
-    """Build the embedder, in a process on a node. Return the embedder and its recipe.
-
-    ``packed_setup``: what ``embedder_setup`` packed.
-    """
-    parts = unpack(packed_setup).parts
-    return parts.embedder, parts.embedder_recipe

@@ -13,17 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
-from ingestor.app.parts import (
-    Parts,
-    SourceRoots,
-    embedder_of,
-    embedder_recipes_of,
-    embedder_setup,
-    here,
-    tools_of,
-    tools_setup,
-)
-from ingestor.chroma.backend import Collections
+from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
+from ingestor.app.parts import Parts, embedder_recipes_of, here
+from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
@@ -47,7 +39,7 @@ from ingestor.rechunk.policy import EditionSetup
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import files, run_status
 from ingestor.state.cache import Parses, VectorCache
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, uuids_of
 from ingestor.state.files import (
     EVALUATION,
     cache_path,
@@ -84,8 +76,11 @@ class Ports:
     cache: Callable[[Path, int], VectorCache] = VectorCache
     memory: Callable[[VectorCache], Parses] = Parses
     words: Callable[[Path], LexicalFile] = LexicalFile
-    store: Callable[[Parts, Journal, bool], Store] = lambda parts, journal, serve: parts.collections(
-        journal, serve=serve
+    store: Callable[[Config, Journal, bool], Store] = lambda config, journal, serve: open_collections(
+        config.chroma,
+        Ownership(journal.owner, lambda: uuids_of(journal)),
+        chroma_log_path(config),
+        serve=serve,
     )
     pool: Callable[[int], Pool] = Pool
     ahead: int = AHEAD
@@ -97,8 +92,7 @@ class Running:
 
     ``answers``: asks language models. ``embedding``: embeds texts. ``collections``: Chroma. ``lexical``:
     keeps the lexical indexes. ``models``: by edition, the properties of its embedder that the collection
-    stores. ``roots``: the connectors of the sources. ``fleet``: processes on other machines; None if there
-    are none.
+    stores. ``fleet``: processes on other machines; None if there are none.
     """
 
     ports: Ports
@@ -113,7 +107,6 @@ class Running:
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model] = field(default_factory=dict)
-    roots: SourceRoots = field(default_factory=dict)
     fleet: Fleet | None = None
 
     @property
@@ -143,12 +136,12 @@ class Running:
         now = [self.parts.situation(self.journal, serves) for serves in config.collections]
         max_loss = {source.name: source.max_loss for source in config.sources}
         setups = self.swaps.arrange(now, config.rechunk, max_loss)
-        for name in self.roots.keys() - max_loss.keys():
-            del self.roots[name]
+        for name in self.parts.roots.keys() - max_loss.keys():
+            del self.parts.roots[name]
         made = [(setup, self.parts.by(setup.choices)) for setup in setups]
         sources = [source for setup, parts in made for source in self._sources(setup, parts)]
-        used = [parts.config.embedding for _, parts in made if parts is not None]
-        self.parts.models.keep(config.embedding, *used)
+        used = [config.embedding, *(parts.config.embedding for _, parts in made if parts is not None)]
+        self.parts.loaded[:] = [each for each in self.parts.loaded if each.choice in used]
         # after a rollback readers search a previous edition at once: its embedder must be loaded
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources if not source.only_loses}
@@ -167,7 +160,7 @@ class Running:
             words = "collection %s: plugins or model changed; only removals apply until a replacement is live"
             about = event("collection_unusable", collection=str(setup.serves))
             log.warning(words, setup.serves, extra=about)
-            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors, roots=self.roots)
+            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors)
             return [replace(source, only_loses=True) for source in sources]
         self.models[setup.edition] = parts.model
         setting = parts.config.embedding.options
@@ -183,7 +176,6 @@ class Running:
             embed,
             answers=self.answers,
             memory=self.memory,
-            roots=self.roots,
         )
         expecting = [replace(each, tools=replace(each.tools, expect=embed.expect)) for each in sources]
         if self.fleet is not None:
@@ -215,7 +207,7 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
         journal, cache = stack.enter_context(_state(config, ports))
         parts, memory = Parts(config, embedder_recipes_of(journal)), ports.memory(cache)
         models = dict[EditionName, Model]()
-        collections = retry_until_free(lambda: stack.enter_context(ports.store(parts, journal, serve)))
+        collections = retry_until_free(lambda: stack.enter_context(ports.store(config, journal, serve)))
         assert parts.embedder_recipe  # raises if the model is missing, before a worker or a source starts
         pool, embedding, answers, fleet = stack.enter_context(_preparation(parts, cache, ports))
         words = stack.enter_context(closing(ports.words(lexical_path(config))))
@@ -295,7 +287,7 @@ def _preparation(
         stack.callback(parts.isolation.close)
         cluster = stack.enter_context(connect(workers)) if workers.kind == "ray" else None
         stack.callback(pool.close)
-        for stop in (parts.isolation.stop, parts.text_budget.stop, answers.stop, embedding.stop):
+        for stop in (parts.isolation.stop, answers.stop, embedding.stop):
             stack.callback(stop)
         stack.callback(_end_chunking, parts.tokens)
         fleet = None

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ingestor.app.parts import Parts, SourceRoots, embedder_recipes_of
+from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config.models import Choice, Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Embedding, Embeddings
@@ -59,12 +59,11 @@ class EvaluationRequest:
 class Workplace:
     """Everything that an evaluation needs, opened.
 
-    ``tools``: parsers and chunker of each source. ``places``: open folder of each source.
+    ``tools``: parsers and chunker of each source.
     """
 
     collection: CollectionName
     parts: Parts
-    places: SourceRoots
     tools: Mapping[SourceName, Tools]
     sample: Sample
     embedding: Embedding
@@ -83,9 +82,8 @@ class Workplace:
         config = self.parts.config
         other = replace(config, sources=tuple(map(beside.read, config.sources)))
         parts, memory = replace(self.parts, config=other), Parses(self.cache, learns=False)
-        own, roots = self.collection, self.places
         sources = parts.sources(
-            own, _ANYWHERE, self.embedding, answers=self.answers, memory=memory, roots=roots
+            self.collection, _ANYWHERE, self.embedding, answers=self.answers, memory=memory
         )
         return read_again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
@@ -110,9 +108,8 @@ def open_workplace(config: Config, request: EvaluationRequest, progress: Progres
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        roots: SourceRoots = {}
         memory = Parses(cache, learns=False)
-        sources = parts.sources(collection, _ANYWHERE, embedding, answers=answers, memory=memory, roots=roots)
+        sources = parts.sources(collection, _ANYWHERE, embedding, answers=answers, memory=memory)
         named = {row.document for row in read_rows(questions)} - {""} if questions else set[str]()
         sample = take_sample(sources, request.sample, named, lambda k: progress(f"reading {k}"), request.seed)
         if not sample.documents:
@@ -121,7 +118,7 @@ def open_workplace(config: Config, request: EvaluationRequest, progress: Progres
                 f"no document of collection {collection!r} could be read, so nothing can be evaluated{why}"
             )
         tools = {source.name: source.tools for source in sources}
-        yield Workplace(collection, parts, roots, tools, sample, embedding, answers, cache, progress)
+        yield Workplace(collection, parts, tools, sample, embedding, answers, cache, progress)
 
 
 def read_questions(

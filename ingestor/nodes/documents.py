@@ -117,7 +117,6 @@ class OnNodes:
     def stop(self) -> None:
         """Raise Stopped in every thread that waits for a process or a node."""
         self._stopped.set()
-        self._budget.stop()
 
     def _run_to_end(self, task: Task, setup: Setup, tools: Tools) -> Done:
         """Have a process prepare a task, and return the outcome.

@@ -50,8 +50,8 @@ class Containers:
     ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened; if not, only
     mails and mailboxes are. ``unpack``: returns the members of a blob, or None if it has none
     (Isolation.unpack). Its attribute ``limits`` names the limits in force. ``is_simple``: see
-    ports.Structured. ``keeps_mails``: whether mails are kept from the listing until they are prepared, so
-    that few are downloaded twice.
+    ports.Structured. ``near``: see ports.Connector. Otherwise mails are kept from the listing until they are
+    prepared, so that few are downloaded twice.
     """
 
     fetch_item: Callable[[Item], Blob]
@@ -59,7 +59,7 @@ class Containers:
     unpack: Unpack
     clock: Callable[[], float] = time.monotonic
     is_simple: Callable[[Item], bool] = lambda item: False
-    keeps_mails: bool = False
+    near: bool = True
     _unpacked: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _mails: OrderedDict[tuple[str, str], Blob] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
@@ -104,7 +104,7 @@ class Containers:
             containers = [f"{key} cannot be opened now ({why})" for key, why in unread.items()]
             others = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
             reason = f"{containers[0]}{others}: known members keep their records" if containers else None
-            words = "; ".join(filter(None, (partial and str(partial), reason)))
+            words = "; ".join(filter(None, (str(partial or ""), reason)))
             raise PartialScan(words, (*(partial.unknown if partial else ()), *unread), more=more)
 
     def _open_until(
@@ -251,7 +251,7 @@ class Containers:
                     raise BadDocument(reason)
                 blob = self._blob(item)
                 self._unpacked[at] = self._unpack_blob(item, blob)
-                if self.keeps_mails and is_document(item.key):
+                if not self.near and is_document(item.key):
                     self._mails[at] = blob
                     while len(self._mails) > _MAILS or self._has_many_bytes():
                         self._mails.popitem(last=False)

@@ -16,7 +16,6 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from ingestor.core.errors import Stopped
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import Chunking, Vectors
 from ingestor.ports import Embed, Embedder, Stale, Transient
@@ -97,16 +96,11 @@ def divide(text: str, exceeds: ExceedsWindow) -> list[str]:
 
     A single code point is never divided, even if it does not fit.
     """
-    fitting, left = list[str](), [text]
-    while left:
-        first, *rest = left
-        if len(first) < 2 or not exceeds([first])[0]:
-            fitting.append(first)
-            left = rest
-        else:
-            at = _find_border(first)
-            left = [*filter(str.strip, (first[:at], first[at:])), *rest]
-    return fitting
+    if len(text) < 2 or not exceeds([text])[0]:
+        return [text]
+    at = _find_border(text)
+    halves = filter(str.strip, (text[:at], text[at:]))
+    return [part for half in halves for part in divide(half, exceeds)]
 
 
 def _find_border(text: str) -> int:
@@ -134,20 +128,19 @@ class TextBudget:
 
     def __init__(self, characters: int = TOGETHER, small: int = _SMALL) -> None:
         self._budget, self._small = characters, small
-        self._taken, self._stopped, self._changed = 0, False, Condition()
+        self._taken, self._changed = 0, Condition()
 
     @contextmanager
     def take(self, characters: int) -> Iterator[None]:
         """Wait until the budget has room for a document of this length, and occupy the room while the context
         runs.
 
-        A document larger than the whole budget is chunked alone. Raises Stopped after ``stop`` was called.
+        A document larger than the whole budget is chunked alone. At the end of the program, contexts raise
+        Stopped at their next request for vectors, so those who wait do so in turn.
         """
         size = 0 if characters <= self._small else min(characters, self._budget)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._taken + size <= self._budget)
-            if self._stopped:
-                raise Stopped
+            self._changed.wait_for(lambda: self._taken + size <= self._budget)
             self._taken += size
         try:
             yield
@@ -155,12 +148,6 @@ class TextBudget:
             with self._changed:
                 self._taken -= size
                 self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Raise Stopped in all threads that wait for the budget. Called when the program ends."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
 
 
 PATIENCE = 5.0  # seconds for the retries of all documents of one command together
@@ -178,10 +165,8 @@ def until_readable(read: Callable[[], T], until: float) -> T:
     while True:
         try:
             return read()
-        except Stale:
-            raise
-        except Transient:
-            if monotonic() > until:
+        except Transient as error:
+            if isinstance(error, Stale) or monotonic() > until:
                 raise
             sleep(_PAUSE)
 

@@ -3,13 +3,15 @@
 ``take`` runs on a worker and only reads. The scanner stores the differences in the journal by ``observe``.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ingestor.connectors.shared.keys import cover
 from ingestor.core.decisions import Changes, QueuePositions, Scope
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.listings import Action, KnownVersions, Listing, ListingComparison, Observe, Versions, pages
-from ingestor.model import INSIDE, Item, SourceName
+from ingestor.model import Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Trackable, Transient
@@ -18,6 +20,7 @@ from ingestor.state.reports import parsers_of
 from ingestor.state.sources import PageStore
 
 _PAGE = 500  # items compared at once
+_PARTS = 1000  # folders and files that one listing names at most
 
 Note = Callable[[Item], None]
 Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known versions -> items and members
@@ -92,18 +95,13 @@ def observe(
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
-    """Return the smallest part of a source to list that includes every key in ``dirty``.
+    """Return a small part of a source to list that includes every key in ``dirty``.
 
     Return the whole source if its connector cannot list a part.
     """
-    if "" in dirty or not isinstance(source.connector, Scoped):
+    if not isinstance(source.connector, Scoped):
         return Scope()
-    kept = list[str]()
-    # by parts of the path, so that a key follows the folder that contains it
-    for key in sorted(set(map(outside, dirty)), key=lambda key: key.split("/")):
-        if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):
-            kept.append(key)
-    return Scope(tuple(kept))
+    return Scope(tuple(cover(map(outside, dirty), _PARTS)))
 
 
 def take(
@@ -120,7 +118,10 @@ def take(
     unfinished = list[PartialScan]()
 
     def items() -> Iterator[Item]:
-        for part in _parts(connector, scope):
+        parts: Iterable[Iterator[Item]] = (connector.scan(),)
+        if isinstance(connector, Scoped) and not scope.whole:
+            parts = map(connector.scan_under, scope.under)
+        for part in parts:
             try:
                 for item in source.expand(part, shared):
                     note(item)
@@ -142,36 +143,23 @@ def take(
     return Listing(changes, seen, before, identity, trouble, any(error.more for error in unfinished))
 
 
-def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
-    if scope.whole:
-        return [connector.scan()]
-    assert isinstance(connector, Scoped)
-    return [connector.scan_under(under) for under in scope.under]
-
-
 def _identity(connector: Connector) -> str:
     return connector.identity() if isinstance(connector, Identified) else ""
 
 
 class KnownToAll:
-    """The versions of a source's items on which all editions agree, with the methods of ``Versions``.
+    """The versions of a source's items that all editions know, with the methods of ``Versions``.
 
-    A container has the version "" if editions know different versions of it, so that it is opened again. A
-    member has the version of the first edition that knows it.
+    A container of which editions know different versions is unknown, so that it is opened again.
     """
 
     def __init__(self, known: Sequence[KnownVersions]) -> None:
         self._known = known
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        return self._agree([one.of(keys) for one in self._known])
+        first, *others = (one.of(keys) for one in self._known)
+        return {key: seen for key, seen in first.items() if all(one.get(key) == seen for one in others)}
 
     def below(self, under: str) -> Mapping[str, str]:
-        return self._agree([one.below(under) for one in self._known])
-
-    def _agree(self, known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-        first = {key: version for one in reversed(known) for key, version in one.items()}
-        return {
-            key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""
-            for key, version in first.items()
-        }
+        """Return the version of each member in the first edition that knows the member."""
+        return dict(ChainMap(*(dict(one.below(under)) for one in self._known)))

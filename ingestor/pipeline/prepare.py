@@ -11,6 +11,7 @@ continues in engine/outcomes.py.
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from typing import Protocol
 
@@ -38,7 +39,6 @@ from ingestor.model import (
     RecordId,
     SourceName,
     Sums,
-    Vector,
     Vectors,
 )
 from ingestor.parsers.shared import detect
@@ -145,7 +145,7 @@ class Reader:
         return Fingerprint(combine(recipe, self.types))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tools:
     """Everything that turns the items of one source into records of one edition.
 
@@ -154,7 +154,7 @@ class Tools:
     ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
     model knows every token. ``text_budget``: a context in which a document of this length is chunked;
     entering it may wait. ``expect``: called before a document that needs vectors is parsed, so that the model
-    is loaded meanwhile. ``collective``: the chunker if its cuts depend on the whole collection, else None.
+    is loaded meanwhile.
     """
 
     reader: Reader
@@ -174,11 +174,12 @@ class Tools:
     text_budget: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
-    collective: Collective | None = field(init=False, repr=False, compare=False)
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
 
-    def __post_init__(self) -> None:  # here, since it takes long for a question about each document
-        object.__setattr__(self, "collective", self.chunker if isinstance(self.chunker, Collective) else None)
+    @cached_property  # the question takes long
+    def collective(self) -> Collective | None:
+        """Return the chunker if its cuts depend on the whole collection, else None."""
+        return self.chunker if isinstance(self.chunker, Collective) else None
 
     def recipe(self, parser: str) -> str:
         """Return the fingerprint of everything that decides the records of a document read by this parser.
@@ -261,17 +262,18 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     _, wrong = metadata.by_front_matter(tools.describing.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
     with tools.text_budget(len(document.text)), tools.times.measure("chunk"):
-        chunked = _chunk(job, document, tools)
-    if chunked.repeated:
-        repeated = quantity(chunked.repeated, "chunk")
-        lost = f"{repeated} left out: {limits.MOST_REPEATS} before them have the same text"
+        whole = _chunk(job, document, tools)
+        chunking = limits.without_repeats(whole)
+    if repeated := len(whole.chunks) - len(chunking.chunks):
+        words = quantity(repeated, "chunk")
+        lost = f"{words} left out: {limits.MOST_REPEATS} before them have the same text"
         document = replace(document, lost=(*document.lost, lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
-        statistic=tools.statistic if chunked.chunking.sums is not None else None,
-        sums=chunked.chunking.sums, interval=chunked.chunking.interval, shortfall=shortfall(document),
+        statistic=tools.statistic if chunking.sums is not None else None,
+        sums=chunking.sums, interval=chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
-    return _compose(entry, owner, receipt, document, chunked, tools)
+    return _compose(entry, owner, receipt, document, chunking, tools)
 
 
 def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
@@ -309,22 +311,7 @@ def _facts(item: Item, content: str) -> str:
     return combine(content, item.uri, item.size, item.modified, item.extra)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chunked:
-    """The chunks of a document, ready to be compared with the journal and embedded.
-
-    ``lines``: for each chunk the context lines to embed in front of it. ``texts``: the text to embed for each
-    chunk; empty if the chunker made the vectors. ``repeated``: number of chunks left out because too many
-    have the same text.
-    """
-
-    chunking: Chunking
-    lines: Sequence[Lines]
-    texts: Sequence[str]
-    repeated: int
-
-
-def _chunk(job: Job, document: Document, tools: Tools) -> _Chunked:
+def _chunk(job: Job, document: Document, tools: Tools) -> Chunking:
     """Chunk a document. Raises BadDocument if there are too many chunks, or if one is too long for Chroma.
 
     Other documents may change the collection's statistic while this one waits for its vectors. Then it is
@@ -344,11 +331,7 @@ def _chunk(job: Job, document: Document, tools: Tools) -> _Chunked:
             whole = tools.chunker.chunk(document, embed, others)
     _require_few(len(whole.chunks), entry, tools)
     metadata.require_short(whole.chunks, tools.describing.quotas)
-    chunking = limits.without_repeats(whole)
-    chunks = chunking.chunks
-    lines = contexts(document, chunks, tools.context)
-    texts = texts_to_embed(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
-    return _Chunked(chunking, lines, texts, len(whole.chunks) - len(chunks))
+    return whole
 
 
 def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
@@ -384,21 +367,21 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
 
 
 def _compose(
-    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunked: _Chunked, tools: Tools
+    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunking: Chunking, tools: Tools
 ) -> Prepared:
     """Compare chunks with the records of ``owner``, embed the new texts, and return the writes.
 
     ``owner``: the document itself, or the vanished document whose records it adopts.
     """
     assert entry.item is not None
-    chunking, texts = chunked.chunking, chunked.texts
-    chunks = chunking.chunks
+    chunks, lines = chunking.chunks, contexts(document, chunking.chunks, tools.context)
+    texts = texts_to_embed(chunks, lines, tools.exceeds_window) if chunking.vectors is None else []
     vector_keys = _vector_keys(texts, chunking, tools)
     keys = [Keys(text_digest(chunk.text), key) for chunk, key in zip(chunks, vector_keys, strict=True)]
     slots = core_slots.assign(owner.records, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
-        language.identify(document), entry.item, owner.document_id, chunks, ids, chunked.lines,
+        language.identify(document), entry.item, owner.document_id, chunks, ids, lines,
         tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing,
     )  # fmt: skip
@@ -409,13 +392,16 @@ def _compose(
     vectors = vectors_at(written, texts, chunking, tools)
     embedded = list(zip(written, vectors, strict=True))
     records = tuple(Record(ids[at], chunks[at].text, metas[at], vector) for at, vector in embedded)
-    made = dict(embedded if chunking.vectors is None else enumerate(chunking.vectors))
+    # a record that keeps its vector keeps its digest
+    digests = {known.slot: known.vector_digest for known in owner.records}
+    for at, vector in embedded if chunking.vectors is None else enumerate(chunking.vectors):
+        digests[slots[at]] = vector_digest(vector)
     touched = (*(slots[at] for at in (*written, *change.patch)), *change.delete)
     adopted = owner.row if owner.row != entry.row else None
     return Prepared(
         entry,
         Intent(entry.row, touched, adopted),
-        replace(receipt, records=_with_digests(wanted, owner.records, made)),
+        replace(receipt, records=tuple(replace(k, vector_digest=digests[k.slot]) for k in wanted)),
         owner.records,
         records,
         patches=tuple((ids[at], metas[at]) for at in change.patch),
@@ -423,19 +409,6 @@ def _compose(
         added=len(change.add),
         tokens=tools.vocabulary.sample([each.text for each in records]) if tools.vocabulary else (0, 0),
     )
-
-
-def _with_digests(
-    wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
-) -> tuple[Known, ...]:
-    """Return the records of a document with digests of their vectors, for the receipt.
-
-    ``wanted``, ``before``: the records after and before the write. ``made``: new vectors by position in
-    ``wanted``. A record that keeps its vector keeps its digest.
-    """
-    digests = {known.slot: known.vector_digest for known in before}
-    digests |= {wanted[at].slot: vector_digest(vector) for at, vector in made.items()}
-    return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
 
 
 def texts_to_embed(

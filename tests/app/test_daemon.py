@@ -46,7 +46,9 @@ class Running:
     collections: Any = field(default_factory=lambda: SimpleNamespace(connection=SimpleNamespace(restarts=0)))
 
     def __post_init__(self) -> None:
-        self.parts = SimpleNamespace(config=SimpleNamespace(name=self.config, rechunk=None))
+        self.parts = SimpleNamespace(
+            config=SimpleNamespace(name=self.config, rechunk=None, state=Path("state"))
+        )
         self.ports = SimpleNamespace(clock=time.time, ticks=time.monotonic, sleep=lambda seconds: None)
         self.lexical = SimpleNamespace(due=lambda: True, work=lambda: None)
         self.swaps = SimpleNamespace(advance=lambda *args: False)
@@ -93,21 +95,19 @@ def test_config_with_failing_plugin_keeps_old_one_in_force(
     loop = looped(running)
     loop._change_config(SimpleNamespace(name="new"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
-    assert (running.configured, kept, loop.running.config) == (["old"], ["new", "old"], "old")
+    assert (running.configured, kept, loop.running.config) == (["old"], [], "old")
     assert "the previous config stays in force" in caplog.text
     assert loop.config_state.refused == str(error)
     loop._change_config(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
     assert loop._step(watch=True)
-    assert (running.configured, loop.running.config) == (["old", "newer"], "newer")
+    assert (running.configured, kept, loop.running.config) == (["old", "newer"], ["newer"], "newer")
 
 
 def test_config_on_full_disk_is_applied_later(kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running("old", {"new": sqlite3.OperationalError("database or disk is full")})
-    running.parts.config.state = Path("state")
     loop = looped(running)
     monkeypatch.setattr(daemon, "TICK", 0.0)
-    loop._change_config(SimpleNamespace(name="new", state=Path("state")))  # type: ignore[arg-type]
-    loop.running.parts.config.state = Path("state")
+    loop._change_config(SimpleNamespace(name="new"))  # type: ignore[arg-type]
     assert not loop._step(watch=True)
     assert "database or disk is full" in loop.shown.state_error, "a scrape tells it though the disk is full"
     running.broken.clear()
@@ -129,9 +129,8 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
     monkeypatch.setattr(daemon.run_status, "write_live", lambda state, live: None)
     loop.watcher = lambda progress: seen.append(progress.done)
-    running.parts.config.state = None
 
-    def settled(live: Live) -> None:
+    def settled() -> None:
         seen.append("settled")
         loop.signals.stop = True
 

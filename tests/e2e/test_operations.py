@@ -177,7 +177,7 @@ def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogC
         ThreadPoolExecutor(1) as pool,
     ):
         person = pool.submit(go_through_it)
-        Loop(running, signals).run(lambda: None, lambda live: None)
+        Loop(running, signals).run(lambda: None, lambda: None)
         person.result()
     assert "the clock went back by 86" in caplog.text
 

@@ -172,7 +172,7 @@ class MailJournal(Journal):
     def restart(self) -> None:
         super().restart()
         self.containers = Containers(
-            self.world.fetch, True, unpack, is_simple=self.world.is_simple, keeps_mails=True
+            self.world.fetch, True, unpack, is_simple=self.world.is_simple, near=False
         )
         self.source = type(self.source)(
             self.source.name, self.source.collection, self.world, self.source.tools,

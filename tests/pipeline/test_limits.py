@@ -1,16 +1,16 @@
 """Limits of the pipeline: patience with unreadable items, and the text that is chunked at the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from threading import Event
 from time import monotonic
 
 import pytest
 
-from ingestor.core.errors import Stopped
 from ingestor.pipeline import limits
 from ingestor.pipeline.limits import TextBudget, until_readable
 from ingestor.ports import Stale, Transient
-from tests.waiting import LONG, wait
+from tests.waiting import LONG
 
 
 class Failing:
@@ -60,14 +60,7 @@ def test_large_documents_wait_and_small_ones_do_not() -> None:
 
 def test_document_larger_than_the_budget_is_chunked_alone() -> None:
     budget = TextBudget(1_000_000)
-    with budget.take(50_000_000), ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(_take, budget, 300_000)
-        wait(lambda: not waiting.done())
-        budget.stop()
-        with pytest.raises(Stopped):
-            waiting.result(LONG)
-
-
-def _take(budget: TextBudget, characters: int) -> None:
-    with budget.take(characters):
-        pass
+    with ThreadPoolExecutor(1) as threads, budget.take(50_000_000):
+        waiting = threads.submit(budget.take(300_000).__enter__)
+        assert not wait_for([waiting], 0.2).done
+    waiting.result(LONG)
