@@ -6,9 +6,8 @@ rows of the journal under the old name get the new one: documents, the state of 
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +19,7 @@ from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.state.cache import Parses
-from ingestor.state.editions import Request, Requests
+from ingestor.state.editions import Requests
 from ingestor.state.files import full_disk
 from ingestor.state.journal import Journal, sources_of
 from ingestor.state.sources import SourceRows
@@ -29,18 +28,9 @@ from ingestor.units import quantity
 log = logging.getLogger("ingestor")
 
 Renames = Mapping[SourceName, SourceName]  # the new name by the old one
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOrigin:
-    """The properties by which a renamed source is recognised.
-
-    ``origin``: a fingerprint of the connector and its options, without secrets and tuning; None if it was
-    never stored. ``collections``: the collections that have documents of the source.
-    """
-
-    origin: str | None
-    collections: frozenset[CollectionName]
+# Name, origin and collection of a source that has documents. The origin is a fingerprint of its connector and
+# options, without secrets and tuning; None if it was never stored.
+Place = tuple[SourceName, str | None, CollectionName]
 
 
 def origin(source: SourceConfig) -> Fingerprint:
@@ -48,28 +38,26 @@ def origin(source: SourceConfig) -> Fingerprint:
     return plugin_fingerprint(source.connector.plugin, source.connector.options)
 
 
-def find_renames(sources: Collection[SourceConfig], stored: Mapping[SourceName, SourceOrigin]) -> Renames:
+def find_renames(sources: Collection[SourceConfig], places: Sequence[Place]) -> Renames:
     """Find the sources of the config that had another name before. Return their new names by the old names.
 
-    ``stored``: the sources that have documents in the journal. If several have the same origin, the first one
+    ``places``: the sources that have documents in the journal. If several have the same origin, the first one
     counts. A new name must be free: no source of this name may have documents, unless that source is renamed,
     too. So two sources can swap their names.
     """
     origins = {source.name: origin(source) for source in sources}
-    left = {old: was for old, was in stored.items() if was.origin not in (None, origins.get(old))}
+    left = [each for each in places if each[1] not in (None, origins.get(each[0]))]
+    taken = {name for name, *_ in places} - {name for name, *_ in left}
     new_names: dict[SourceName, SourceName] = {}
     for source in sources:
-        new, now = source.name, origins[source.name]
-        if new in stored and new not in left:
-            continue
-        olds = (
-            old for old, was in left.items() if was.origin == now and source.collection in was.collections
-        )
-        if (old := next((old for old in olds if old not in new_names), None)) is not None:
-            new_names[old] = new
+        place = origins[source.name], source.collection
+        olds = (old for old, *was in left if tuple(was) == place and old not in new_names)
+        if source.name not in taken and (old := next(olds, None)) is not None:
+            new_names[old] = source.name
     # a name may be free only because of another rename, which this loop may undo: repeat until none is taken
-    while taken := [old for old, new in new_names.items() if new in stored and new not in new_names]:
-        for old in taken:
+    stored = {name for name, *_ in places}
+    while undone := [old for old, new in new_names.items() if new in stored and new not in new_names]:
+        for old in undone:
             del new_names[old]
     return new_names
 
@@ -79,23 +67,15 @@ def in_choices(choices: Choices, renames: Renames) -> Choices:
 
     ``renames``: new names by old.
     """
-    sources = choices["sources"]
-    kept = {name: made for name, made in sources.items() if name not in renames}
-    return {
-        **choices,
-        "sources": {**kept, **{new: sources[old] for old, new in renames.items() if old in sources}},
-    }
+    sources = choices["sources"].items()
+    kept = {name: made for name, made in sources if name not in renames}
+    return {**choices, "sources": kept | {renames[old]: made for old, made in sources if old in renames}}
 
 
 def source_renames(config: Config, journal: Journal) -> Renames:
     """Return new source names by old ones, for sources whose documents still have the old name in the
     journal."""
-    rows = SourceRows(journal).places()  # the source that was listed last comes first
-    stored = {
-        name: SourceOrigin(place, frozenset(serves for other, _, serves in rows if other == name))
-        for name, place, _ in rows
-    }
-    return find_renames(config.sources, stored)
+    return find_renames(config.sources, SourceRows(journal).places())
 
 
 def sources_not_in_config(config: Config, journal: Journal) -> list[SourceName]:
@@ -120,10 +100,10 @@ def settle_names(
 
     ``parses``: the cache of parsed documents. ``wanted``: returns the config's choices for a collection.
     """
-    renames = source_renames(config, journal)
-    for serves in config.collections if renames else ():  # before the sources lose their old names
-        keep_approvals(journal, serves, wanted(serves), renames)
-    hand_over(journal, renames, parses)
+    if renames := source_renames(config, journal):
+        for serves in config.collections:  # before the sources lose their old names
+            keep_approvals(journal, serves, wanted(serves), renames)
+        hand_over(journal, renames, parses)
     SourceRows(journal).note_origins({source.name: origin(source) for source in config.sources})
 
 
@@ -133,8 +113,7 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
 
     ``renames``: new names by old ones.
     """
-    if renames:
-        _rename(journal, renames)
+    _rename(journal, renames)
     for old, new in renames.items():
         keys = SourceRows(journal).keys(new)
         about = event("source_renamed", source=new, former=old, documents=len(keys))
@@ -150,10 +129,10 @@ def keep_approvals(journal: Journal, serves: CollectionName, wanted: Choices, re
     anew.
     """
     before = policy.fingerprint_of(in_choices(wanted, {new: old for old, new in renames.items()}))
-    kinds: tuple[Request, ...] = ("approved", "refused")
-    for kind in kinds:
-        if Requests(journal).get(kind, serves) == before:
-            Requests(journal).put(kind, serves, policy.fingerprint_of(wanted))
+    requests = Requests(journal)
+    for kind in ("approved", "refused"):
+        if requests.get(kind, serves) == before:
+            requests.put(kind, serves, policy.fingerprint_of(wanted))
 
 
 @contextmanager

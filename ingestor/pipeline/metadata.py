@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
-from itertools import chain
+from itertools import accumulate, chain
 
 from ingestor.config.models import FieldType, OwnMetadata
 from ingestor.config.quotas import UNBOUNDED, Quotas
@@ -99,18 +99,23 @@ def build(
     (``document.extra``), the front matter and the chunker (``chunk.extra``). If two of them give the same
     key, the later one wins. None of them replaces a standard key.
     """
-    own: Metadata = {"source_name": how.source, "strategy": how.strategy, "recipe": recipe}
-    whole = _values({**_of_document(document, item, document_id), "chunk_count": len(chunks), **own})
-    places = _places(outline(document), chunks, lined=keeps_lines(document.content_type))
-    given = by_path(how.own, item.key)
+    named: dict[str, Value] = {"source_name": how.source, "strategy": how.strategy, "recipe": recipe}
+    of_all = {**_of_document(document, item, document_id), "chunk_count": len(chunks), **named}
     front, _ = by_front_matter(how.own, document)
-    above = headers(document, chunks)
-    shared = _accept((*given.items(), *item.extra, *document.extra, *front.items()))
+    shared = _clean((*by_path(how.own, item.key).items(), *item.extra, *document.extra, *front.items()))
+    whole, outlined, above = _clean(of_all.items()), outline(document), headers(document, chunks)
+    lined = keeps_lines(document.content_type)
+    sections = list(map(outlined.section_of, chunks))
+    counts, seen = Counter(sections), Counter[int]()
     described = []
-    for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
+    for i, (chunk, section) in enumerate(zip(chunks, sections, strict=True)):
         near = ((_PREVIOUS, i - 1), (_NEXT, i + 1))
         related = {_SOURCE: document_id, **{kind: ids[at] for kind, at in near if 0 <= at < len(ids)}}
         single: dict[str, Value] = {
+            **_span(outlined, chunk, lined=lined),
+            **_section(outlined, chunk, section),
+            "section_chunk_index": seen[section],
+            "section_chunk_count": counts[section],
             "context": "\n".join(lines[i]) or None,
             "table_header": above[i] or None,
             "chunk_index": i,
@@ -118,8 +123,9 @@ def build(
             "content_hash": content_hashes[i],
             "relationships": json.dumps(related),
         }
-        every = {**shared, **_accept(chunk.extra), **whole, **_values({**place, **single})}
-        every["_node_content"] = _node(every, ids[i], related, lean=how.profile == "lean")
+        seen[section] += 1
+        every = {**shared, **_clean(chunk.extra), **whole, **_clean(single.items())}
+        every["_node_content"] = _node(every, ids[i], related, how)
         if how.profile != "full":
             kept = {k: value for k, value in every.items() if carries(how.profile, k) or k in how.own.keys}
             every = {**dict.fromkeys(KEYS), **kept}
@@ -165,36 +171,23 @@ def title_of(document: Document, item: Item) -> str:
     return document.title or name.removesuffix(suffix(name))
 
 
-def _places(lines: Outline, chunks: Sequence[Chunk], *, lined: bool) -> list[dict[str, Value]]:
-    """Return for each chunk the metadata about its span and its section.
-
-    ``lined``: whether the lines of the text are lines of the file, so that their numbers are useful. A
-    chunk's page is the page of its first visible character.
-    """
-    inside = [lines.section_of(chunk) for chunk in chunks]
-    counts = Counter(inside)
-    seen = Counter[int]()
-    places = []
-    for chunk, index in zip(chunks, inside, strict=True):
-        section = lines.sections[index]
-        touched = (lines.sections[each].titles for each in sorted(lines.shares_of(chunk)))
-        in_section: dict[str, Value] = {
-            "heading_path": section.path,
-            "headings": list(dict.fromkeys(chain.from_iterable(touched))) or None,
-            "section_title": section.title,
-            "section_number": section.number,
-            "section_chunk_index": seen[index],
-            "section_chunk_count": counts[index],
-        }
-        places.append(_span(lines, chunk, lined=lined) | in_section)
-        seen[index] += 1
-    return places
+def _section(lines: Outline, chunk: Chunk, index: int) -> dict[str, Value]:
+    """Return the metadata about a chunk's section. ``index``: the section's position in the outline."""
+    section = lines.sections[index]
+    touched = (lines.sections[each].titles for each in sorted(lines.shares_of(chunk)))
+    return {
+        "heading_path": section.path,
+        "headings": list(dict.fromkeys(chain.from_iterable(touched))) or None,
+        "section_title": section.title,
+        "section_number": section.number,
+    }
 
 
 def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     """Return the metadata about a chunk's position: offsets, lines, page, kinds of blocks, figure and symbol.
 
-    ``lined``: whether the lines of the text are lines of the file.
+    The page is that of the first visible character. ``lined``: whether the lines of the text are lines of the
+    file, so that their numbers are useful.
     """
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
@@ -213,13 +206,14 @@ def _span(lines: Outline, chunk: Chunk, *, lined: bool) -> dict[str, Value]:
     }
 
 
-def _node(metadata: Metadata, id_: str, related: Mapping[str, str], *, lean: bool) -> str | None:
-    """Return the JSON of a LlamaIndex node without its text; None if it is longer than _LONGEST characters.
+def _node(metadata: Metadata, id_: str, related: Mapping[str, str], how: Describing) -> str | None:
+    """Return the JSON of a LlamaIndex node without its text; None if it is longer than a value may be.
 
     The node has the keys by which a model cites the passage, and all keys that are not standard. A model
-    reads only the citing keys, before the text. Unless ``lean``, the node also has its span and the ids of
-    its neighbours.
+    reads only the citing keys, before the text. Except in the profile ``lean``, the node also has its span
+    and the ids of its neighbours.
     """
+    lean, most = how.profile == "lean", how.quotas.value_bytes
     carried = _IN_LEAN_NODES if lean else _IN_NODES
     shown = {
         key: value
@@ -235,7 +229,8 @@ def _node(metadata: Metadata, id_: str, related: Mapping[str, str], *, lean: boo
     if not lean:
         node |= {"start_char_idx": metadata["start_index"], "end_char_idx": metadata["end_index"]}
     packed = json.dumps(node, ensure_ascii=False)
-    return packed if len(packed) <= _LONGEST else None
+    too_long = len(packed) > _LONGEST or (most is not None and len(packed.encode()) > most)
+    return None if too_long else packed
 
 
 def _day(modified: float | None) -> str | None:
@@ -245,29 +240,20 @@ def _day(modified: float | None) -> str | None:
     return None
 
 
-def _accept(extra: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
-    """Return the keys that formats, sources and strategies add, without keys that Chroma refuses.
+def _clean(pairs: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
+    """Return metadata without keys that Chroma refuses, with values in the form in which Chroma returns them.
 
-    Values are converted to the form in which Chroma returns them.
+    Long values are truncated.
     """
-    return {
-        _text(key): _value(list(value) if isinstance(value, tuple) else value)
-        for key, value in extra
-        if key and not key.startswith(_REFUSED)
-    }
+    return {_text(key): _value(value) for key, value in pairs if key and not key.startswith(_REFUSED)}
 
 
-def _values(metadata: Metadata) -> dict[str, Value]:
-    """Return metadata with values in the form in which Chroma returns them. Long values are truncated."""
-    return {key: None if value is None else _value(value) for key, value in metadata.items()}
-
-
-def _value(value: Value) -> Value:
+def _value(value: Value | tuple[str, ...]) -> Value:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else str(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return list(map(_text, value[:_MOST]))
     if isinstance(value, float):
         # Chroma returns numbers of 16 and 17 digits inexactly, and -0.0 as 0.0.
@@ -374,42 +360,34 @@ LEFT_OUT = (
 def fit(metadata: Metadata, quotas: Quotas) -> Metadata:
     """Omit keys and truncate values until the metadata is within the server's quotas.
 
-    A standard key that is omitted becomes None, so that a patch removes it from the record.
+    An omitted key becomes None, so that a patch removes it from the record.
     """
     if quotas.metadata_keys is quotas.key_bytes is quotas.value_bytes is None:
         return metadata
     most = quotas.value_bytes
     kept = {
-        key: None
-        if key == "_node_content" and most is not None and len(str(value or "").encode()) > most
-        else _truncate(value, most)
+        key: value if most is None else _truncate(value, most)
         for key, value in metadata.items()
         if key in KEYS or quotas.key_bytes is None or len(key.encode()) <= quotas.key_bytes
     }
     present = [key for key, value in kept.items() if value is not None]
     excess = 0 if quotas.metadata_keys is None else max(0, len(present) - quotas.metadata_keys)
     others = sorted((key for key in present if key not in KEYS | NEEDED | set(LEFT_OUT)), reverse=True)
-    for key in [key for key in (*LEFT_OUT, *others) if key in present][:excess]:
-        del kept[key]
-    return {**dict.fromkeys(key for key in metadata if key in KEYS), **kept}
+    left_out = [key for key in (*LEFT_OUT, *others) if key in present][:excess]
+    return {**kept, **dict.fromkeys(left_out)}
 
 
-def _truncate(value: Value, most: int | None) -> Value:
+def _truncate(value: Value, most: int) -> Value:
     """Truncate a value to ``most`` bytes.
 
     A list keeps its first texts that have at most that many bytes together.
     """
-    if most is None or not isinstance(value, str | list):
-        return value
     if isinstance(value, str):
-        encoded = value.encode()
-        return value if len(encoded) <= most else encoded[:most].decode("utf-8", "ignore")
-    left, kept = most, []
-    for text in value:
-        if len(text.encode()) > left:
-            break
-        kept.append(text)
-        left -= len(text.encode())
+        return value.encode()[:most].decode("utf-8", "ignore")
+    if not isinstance(value, list):
+        return value
+    sizes = accumulate(len(text.encode()) for text in value)
+    kept = [text for text, size in zip(value, sizes, strict=True) if size <= most]
     return kept or [str(_truncate(value[0], most))]
 
 

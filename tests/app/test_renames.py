@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.handover import SourceOrigin, find_renames, hand_over, in_choices, keep_approvals, origin
+from ingestor.app.handover import find_renames, hand_over, in_choices, keep_approvals, origin
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
@@ -34,9 +34,9 @@ def source(name: str, path: str, collection: str = "docs") -> SourceConfig:
     return SourceConfig(SourceName(name), CollectionName(collection), connector, connector, (), 300.0, 0.5)
 
 
-def place(path: str | None, *collections: str) -> SourceOrigin:
-    names = frozenset(map(CollectionName, collections or ("docs",)))
-    return SourceOrigin(None if path is None else origin(source("", path)), names)
+def place(path: str | None, *collections: str) -> list[tuple[str | None, CollectionName]]:
+    found = None if path is None else origin(source("", path))
+    return [(found, CollectionName(name)) for name in collections or ("docs",)]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,12 @@ def place(path: str | None, *collections: str) -> SourceOrigin:
     ],
 )
 def test_source_at_known_place_counts_as_renamed(
-    config: list[SourceConfig], noted: dict[SourceName, SourceOrigin], renames: dict[str, str]
+    config: list[SourceConfig],
+    noted: dict[SourceName, list[tuple[str | None, CollectionName]]],
+    renames: dict[str, str],
 ) -> None:
-    assert find_renames(config, noted) == renames
+    places = [(name, *each) for name, found in noted.items() for each in found]
+    assert find_renames(config, places) == renames
 
 
 @pytest.fixture
