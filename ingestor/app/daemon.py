@@ -393,8 +393,8 @@ class Loop:
     def _count_unsettled(self) -> None:
         """Count the documents that are not up to date.
 
-        While documents are in flight, the last count may be kept for some seconds: counting a long backlog is
-        slow, and takes at most a twentieth of the time.
+        While documents are in flight, the last count is kept for a while. Counting a long backlog is slow, and
+        takes at most a twentieth of the time.
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():

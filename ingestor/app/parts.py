@@ -37,14 +37,12 @@ from ingestor.ports import (
     Adaptive,
     Asymmetric,
     Chunker,
-    Connector,
     Embed,
     Embedder,
     Loadable,
     NeedsHuman,
     Parser,
     Pinned,
-    Structured,
     Vocabulary,
 )
 from ingestor.rechunk.policy import (
@@ -103,14 +101,13 @@ def here(config: Config) -> Home:
 
 
 class SourceRoot(NamedTuple):
-    """The connector of a source, and the containers that its listings found.
+    """The connector of a source with the containers that its listings found.
 
-    While ``setting`` is equal, a changed config keeps both: the source is not listed again, so ``containers``
-    must still know the items of the last listing.
+    A changed config keeps them while ``setting`` is equal. The source is then not listed again, so they must
+    still know the items of the last listing.
     """
 
     setting: tuple[object, ...]
-    connector: Connector
     containers: Containers
 
 
@@ -276,18 +273,18 @@ class Parts:
         for source in self.config.sources:
             if source.collection != serves:
                 continue
-            root = self._root(source)
-            fetch, near, place = root.containers.fetch, root.containers.near, origin(source)
+            setting, containers = self._root(source)
+            fetch, near, place = containers.fetch, containers.near, origin(source)
             tools = self.tools(source, edition, fetch, embed, place, near, answers=answers, memory=memory)
             result.append(
                 Source(
                     name=source.name,
                     collection=edition,
-                    connector=root.connector,
+                    connector=containers.connector,
                     tools=tools,
                     max_loss=source.max_loss,
                     scan_every=source.scan_every,
-                    expand=root.containers.expand,
+                    expand=containers.expand,
                 )
             )
         return result
@@ -298,15 +295,8 @@ class Parts:
         known = self.roots.get(source.name)
         if known is not None and known.setting == setting:
             return known
-        connector: Connector = build(source.connector)
-        containers = Containers(
-            connector.fetch,
-            source.archives,
-            self.isolation.unpack,
-            is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
-            near=getattr(connector, "near", False),
-        )
-        self.roots[source.name] = fresh = SourceRoot(setting, connector, containers)
+        containers = Containers(build(source.connector), source.archives, self.isolation.unpack)
+        self.roots[source.name] = fresh = SourceRoot(setting, containers)
         return fresh
 
     def tools(

@@ -25,7 +25,7 @@ from ingestor.core.errors import describe
 from ingestor.core.fingerprint import combine
 from ingestor.core.listings import Versions
 from ingestor.model import HOLDER, INSIDE, Blob, Item
-from ingestor.ports import BadDocument, PartialScan, Stale, Transient
+from ingestor.ports import BadDocument, Connector, PartialScan, Stale, Structured, Transient
 from ingestor.sandbox.pool import Defect
 
 # Marks the version of an opened container. Raise the number if containers give other members than before, or
@@ -47,27 +47,31 @@ Unpack = Callable[[Blob, bool], Unpacked | None]  # bytes, and whether to open a
 class Containers:
     """Lists and fetches the members of a source's containers.
 
-    ``fetch_item``: fetches an item by the connector. ``archives``: whether archives are opened; if not, only
-    mails and mailboxes are. ``unpack``: returns the members of a blob, or None if it has none
-    (Isolation.unpack). Its attribute ``limits`` names the limits in force. ``is_simple``: see
-    ports.Structured. ``near``: see ports.Connector. Otherwise mails are kept from the listing until they are
+    ``archives``: whether archives are opened; if not, only mails and mailboxes are. ``unpack``: returns the
+    members of a blob, or None if it has none (Isolation.unpack). Its attribute ``limits`` names the limits in
+    force. Unless the connector is near (see ports.Connector), mails are kept from the listing until they are
     prepared, so that few are downloaded twice.
     """
 
-    fetch_item: Callable[[Item], Blob]
+    connector: Connector
     archives: bool
     unpack: Unpack
     clock: Callable[[], float] = time.monotonic
-    is_simple: Callable[[Item], bool] = lambda item: False
-    near: bool = True
     _unpacked: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _mails: OrderedDict[tuple[str, str], Blob] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)  # containers by key
     # By key the last version that was tried, and why it cannot be opened; None if it was opened.
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
+    _not_simple: set[str] = field(default_factory=set)  # keys about which the connector was wrong
     _tried: dict[str, tuple[float, str]] = field(default_factory=dict)  # by key: when last, and which version
+
+    @property
+    def near(self) -> bool:
+        return getattr(self.connector, "near", False)
+
+    def _is_simple(self, item: Item) -> bool:
+        return isinstance(self.connector, Structured) and self.connector.is_simple(item)
 
     def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
         """Yield the items of a listing, each container followed by its members.
@@ -90,7 +94,7 @@ class Containers:
                     continue
                 self._listed[item.key] = item
                 try:
-                    if (version := self._unopened(item, known)) is None:
+                    if (version := self._find_version(item, known)) is None:
                         fresh.append(item)
                     else:
                         yield from (replace(item, version=version), *_as_known(item, known))
@@ -134,7 +138,7 @@ class Containers:
                 yield from self._members(item, opened, known)
         return more
 
-    def _unopened(self, item: Item, known: Versions) -> str | None:
+    def _find_version(self, item: Item, known: Versions) -> str | None:
         """Return the version under which a container is listed without opening it; None if it must be opened.
 
         ``known``: the versions of the last listing.
@@ -146,7 +150,7 @@ class Containers:
         opens_now = self._verdicts.get(item.key) == (item.version, None)  # found while it was fetched
         if version == opened or (version == refused and not opens_now):
             return version
-        return opened if self.is_simple(item) else None
+        return opened if self._is_simple(item) else None
 
     def fetch(self, item: Item) -> Blob:
         """Return the blob of an item, or of a member of a container.
@@ -159,7 +163,7 @@ class Containers:
         if inside:
             return self._fetch_member(self._listed[key], INSIDE.join(inside), item)
         opens = may_hold(item.key, self.archives)
-        return self._fetch_container(item) if opens else self.fetch_item(item)
+        return self._fetch_container(item) if opens else self.connector.fetch(item)
 
     def _mark_refused(self, item: Item) -> str:
         """Return the version under which a container is listed that exceeds the present limits."""
@@ -197,14 +201,14 @@ class Containers:
         if not is_document(item.key):
             opened = self._open(plain)
             self._check_listed(item)
-            return self.fetch_item(plain) if opened is None else _HOLDER
+            return self.connector.fetch(plain) if opened is None else _HOLDER
         if reason := self._refusal(plain):
             raise BadDocument(reason)
         blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
             opened = self._unpack_blob(plain, blob)
             has_members = opened is not None and bool(opened.members)
-            if has_members and plain.key not in self._not_simple and self.is_simple(plain):
+            if has_members and plain.key not in self._not_simple and self._is_simple(plain):
                 self._not_simple.add(plain.key)
                 raise Stale(f"{plain.uri} has attachments, although the source listed none")
         self._check_listed(item)
@@ -264,7 +268,7 @@ class Containers:
         return len(self._mails) > 1 and sum(len(mail.data) for mail in self._mails.values()) > _MAIL_BYTES
 
     def _blob(self, item: Item) -> Blob:
-        return self._mails.get((item.key, item.version)) or self.fetch_item(item)
+        return self._mails.get((item.key, item.version)) or self.connector.fetch(item)
 
     def _unpack_blob(self, item: Item, blob: Blob) -> Unpacked | None:
         try:

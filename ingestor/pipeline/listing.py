@@ -118,10 +118,7 @@ def take(
     unfinished = list[PartialScan]()
 
     def items() -> Iterator[Item]:
-        parts: Iterable[Iterator[Item]] = (connector.scan(),)
-        if isinstance(connector, Scoped) and not scope.whole:
-            parts = map(connector.scan_under, scope.under)
-        for part in parts:
+        for part in _parts(connector, scope):
             try:
                 for item in source.expand(part, shared):
                     note(item)
@@ -141,6 +138,12 @@ def take(
     before = tuple(one.count() if scope.whole or each.vanished else 0 for one, each in pairs)
     trouble = "; ".join(map(str, unfinished)) or None
     return Listing(changes, seen, before, identity, trouble, any(error.more for error in unfinished))
+
+
+def _parts(connector: Connector, scope: Scope) -> Iterable[Iterator[Item]]:
+    if isinstance(connector, Scoped) and not scope.whole:
+        return map(connector.scan_under, scope.under)
+    return [connector.scan()]
 
 
 def _identity(connector: Connector) -> str:

@@ -81,6 +81,8 @@ def unpack(blob: Blob, archives: bool = True) -> Unpacked | None:
 class World:
     """A source in memory. ``fetched`` notes what was read; ``trouble`` is what reading a key raises."""
 
+    near = True
+
     files: dict[str, bytes] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
@@ -133,7 +135,7 @@ class Journal:
         self.world.put(key, data)
 
     def restart(self) -> None:
-        self.containers = Containers(self.world.fetch, self.archives, self.unpack, self.clock)
+        self.containers = Containers(self.world, self.archives, self.unpack, self.clock)
         self.source = Source(
             SourceName("s"), CollectionName("c"), self.world, None, expand=self.containers.expand,  # type: ignore[arg-type]
         )  # fmt: skip

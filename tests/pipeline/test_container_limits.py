@@ -232,7 +232,7 @@ def test_broken_containers_cost_no_more_than_sound_ones() -> None:
     assert len(unpacked.broken) == len(unpacked.members) == 10_000
     known = {f"a.zip/!/{number}.zip/!/b": "v" for number in range(10_000)}
     world = journal_of({"a.zip": {"b.md": "B"}}).world
-    containers = Containers(world.fetch, True, lambda blob, archives: unpacked)
+    containers = Containers(world, True, lambda blob, archives: unpacked)
     begun = time.process_time()
     assert len(list(containers.expand(world.scan(), VersionTable(known)))) == 20_001
     assert time.process_time() - begun < 5

@@ -9,9 +9,8 @@ import pytest
 
 from ingestor.model import Item
 from ingestor.pipeline import containers as module
-from ingestor.pipeline.containers import Containers
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
-from tests.pipeline.packed import Journal, World, journal_of, listed, mailed, tarred, unpack, zipped
+from tests.pipeline.packed import Journal, World, journal_of, listed, mailed, tarred, zipped
 
 
 def test_members_are_documents_with_a_place() -> None:
@@ -160,30 +159,17 @@ PLAIN = b"Subject: x\r\n\r\nWords.\r\n"
 class StructuredWorld(World):
     """``simple``: keys of items in which nothing is said to be."""
 
+    near = False
     simple: set[str] = field(default_factory=set)
 
     def is_simple(self, item: Item) -> bool:
         return item.key in self.simple
 
 
-class MailJournal(Journal):
-    world: StructuredWorld
-
-    def restart(self) -> None:
-        super().restart()
-        self.containers = Containers(
-            self.world.fetch, True, unpack, is_simple=self.world.is_simple, near=False
-        )
-        self.source = type(self.source)(
-            self.source.name, self.source.collection, self.world, self.source.tools,
-            expand=self.containers.expand,
-        )  # fmt: skip
-
-
 def test_mail_without_attachments_is_downloaded_once_for_its_preparation() -> None:
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", PLAIN)
-    journal = MailJournal(world)
+    journal = Journal(world)
     assert journal.list_again() == ({"a.eml"}, set())
     assert world.fetched == []
     assert journal.read("a.eml") == PLAIN
@@ -202,7 +188,7 @@ def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> Non
     names = [f"{number}.eml" for number in range(9)]
     for name in names:
         world.put(name, mailed({"a.md": f"A of {name}", "b.md": "B"}))
-    journal = MailJournal(world)
+    journal = Journal(world)
     journal.list_again()
     for name in names:
         assert b"Body" in journal.read(name)
@@ -214,7 +200,7 @@ def test_mails_with_attachments_are_read_once_for_listing_and_preparing() -> Non
 def test_attachments_denied_by_the_source_are_listed_again() -> None:
     world = StructuredWorld(simple={"a.eml"})
     world.put("a.eml", mailed({"b.md": "B"}))
-    journal = MailJournal(world)
+    journal = Journal(world)
     assert journal.list_again() == ({"a.eml"}, set())
     with pytest.raises(Stale, match="has attachments"):
         journal.read("a.eml")
@@ -238,7 +224,7 @@ def test_oldest_mails_are_downloaded_again(limit: str, value: int, monkeypatch: 
     names = [f"{number}.eml" for number in range(4)]
     for name in names:
         world.put(name, PLAIN)
-    journal = MailJournal(world)
+    journal = Journal(world)
     journal.list_again()
     for name in reversed(names):
         assert journal.read(name) == PLAIN
