@@ -393,7 +393,7 @@ class Loop:
     def _count_unsettled(self) -> None:
         """Count the documents that are not up to date.
 
-        While documents are in flight, the last count is kept for a while. Counting a long backlog is slow, and
+        While documents are in flight, the last count is kept for a while. Counting a long backlog is slow: it
         takes at most a twentieth of the time.
         """
         begun = self.running.ports.ticks()

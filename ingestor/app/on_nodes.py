@@ -6,11 +6,8 @@ daemon.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pydantic import BaseModel, SecretStr
-
-from ingestor.app.parts import Parts, build
+from ingestor.app.parts import Parts
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.entries import EditionName, Feed
@@ -27,15 +24,12 @@ from ingestor.ports import Embedder
 class OnNode:
     """The part of a config that a process on another machine (a node) needs.
 
-    ``embedder``: the embedder's recipe. ``edition``: None to build only the embedder. ``origin``: see Reader.
-    ``near``: see ports.Connector.
+    ``embedder``: the embedder's recipe. ``edition``: None to build only the embedder.
     """
 
     config: Config
     embedder: Fingerprint
     edition: EditionName | None = None
-    origin: str = ""
-    near: bool = False
 
     @property
     def parts(self) -> Parts:
@@ -51,9 +45,7 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
     if isinstance(tools.chunker, Asking):
         return None
     source = next(each for each in parts.config.sources if each.name == feed.source)
-    near = getattr(build(source.connector), "near", False)
-    config = _for_nodes(parts.config, source)
-    task = OnNode(config, parts.embedder_recipe, feed.edition, tools.reader.origin, near)
+    task = OnNode(_for_nodes(parts.config, source), parts.embedder_recipe, feed.edition)
     key = combine(feed, tools.recipe(""), parts.config.max_records)
     return Setup(key, pack(task), recipes_of(tools))
 
@@ -66,13 +58,14 @@ def embedder_setup(parts: Parts) -> Setup:
 
 def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
     """Return the config for nodes: without secrets, and without settings that a node does not need."""
-    chroma = config.chroma
+    chroma, options = config.chroma, config.embedding.options
     return replace(
         config,
         chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas)
         if isinstance(chroma, RemoteChroma)
         else Embedded(),
-        embedding=replace(config.embedding, options=_without_secrets(config.embedding.options)),
+        # JSON masks secrets; fingerprints do not depend on them
+        embedding=replace(config.embedding, options=options.model_validate_json(options.model_dump_json())),
         sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
         parsing=config.parsing.model_copy(update={"processes": 1}),
         http=None,
@@ -81,22 +74,6 @@ def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
         warnings=(),
         origin=Origin(),
     )
-
-
-def _without_secrets(value: Any) -> Any:
-    """Return options with each secret replaced by a placeholder.
-
-    Fingerprints do not depend on secrets anyway.
-    """
-    if isinstance(value, SecretStr):
-        return SecretStr("removed")
-    if isinstance(value, BaseModel):
-        return value.model_copy(update={name: _without_secrets(inner) for name, inner in value})
-    if isinstance(value, dict):
-        return {name: _without_secrets(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_without_secrets, value))
-    return value
 
 
 def tools_of(packed_setup: bytes) -> Tools:
@@ -115,7 +92,7 @@ def tools_of(packed_setup: bytes) -> Tools:
     task: OnNode = unpack(packed_setup)
     parts, (source,) = task.parts, task.config.sources
     assert task.edition is not None
-    return parts.tools(source, task.edition, fetch, embed, task.origin, task.near)
+    return parts.tools(source, task.edition, fetch, embed)
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:

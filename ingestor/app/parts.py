@@ -274,8 +274,8 @@ class Parts:
             if source.collection != serves:
                 continue
             setting, containers = self._root(source)
-            fetch, near, place = containers.fetch, containers.near, origin(source)
-            tools = self.tools(source, edition, fetch, embed, place, near, answers=answers, memory=memory)
+            near, place, fetch = containers.near, origin(source), containers.fetch
+            tools = self.tools(source, edition, fetch, embed, answers, memory, origin=place, near=near)
             result.append(
                 Source(
                     name=source.name,
@@ -305,17 +305,17 @@ class Parts:
         edition: EditionName,
         fetch: Fetch,
         embed: Embed,
-        origin: str,
-        near: bool,
-        *,
         answers: Answers | None = None,
         memory: Memory | None = None,
+        *,
+        origin: str = "",
+        near: bool = False,
     ) -> Tools:
         """Build the tools that make an edition's records from the documents of a source.
 
-        ``fetch``: fetches an item. ``embed``: returns vectors of texts. ``origin``: see Reader. ``near``: see
-        ports.Connector. ``answers``: asks language models; if None, none is asked. ``memory``: cache of
-        parsed documents; if None, every document is read again.
+        ``fetch``: fetches an item. ``embed``: returns vectors of texts. ``answers``: asks language models; if
+        None, none is asked. ``memory``: cache of parsed documents; if None, every document is read again.
+        ``origin``: see Reader. ``near``: see ports.Connector.
         """
         parsers = {choice.plugin.kind: choice for choice in parsers_of(source)}
         reader = Reader(

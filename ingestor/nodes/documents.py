@@ -105,9 +105,8 @@ class OnNodes:
             done = self._run_to_end(task, setup, tools)
         finally:
             budget.__exit__(None, None, None)
-        for kept in done.keep:
-            if tools.reader.memory is not None:
-                tools.reader.memory.keep(kept.source, kept.key, kept.stamp, kept.parsed)
+        if done.parsed is not None and job.entry.item is not None:
+            tools.reader.remember(job.entry.item, done.parsed)
         for stage, seconds in done.seconds:
             tools.times.add(stage, seconds)
         if job.exchange_sums is not None and done.prepared.receipt.sums is not None:
@@ -194,7 +193,8 @@ def _read(job: Job, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
     vanished = predecessor(entry, reading.content) if new else None
     job = replace(job, exchange_sums=None)  # only this process can call it
     if fetched:
-        return Task(job, blob=fetched[-1], predecessor=vanished)
+        keeps = reading.parser in tools.reader.costly
+        return Task(job, blob=fetched[-1], predecessor=vanished, keeps=keeps)
     recipe = tools.reader.recipes[reading.parser]
     parsed = Parsed(reading.content, reading.parser, recipe, reading.document())
     return Task(job, parsed=parsed, predecessor=vanished)

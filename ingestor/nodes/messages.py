@@ -15,7 +15,7 @@ from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry
 from ingestor.core.errors import Slow, Stopped
 from ingestor.engine.workers import as_exception
-from ingestor.model import Blob, SourceName
+from ingestor.model import Blob
 from ingestor.pipeline.prepare import Job, Prepared
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.registry import Group, Plugin, UnknownKind, find, kinds
@@ -29,12 +29,14 @@ class Task:
 
     ``blob``, ``parsed``: the content of the document, either as bytes or as parsed text; the other is None.
     ``predecessor``: entry of a vanished document with the same content, whose records can be reused.
+    ``keeps``: whether the daemon caches the parsed document.
     """
 
     job: Job
     blob: Blob | None = None
     parsed: Parsed | None = None
     predecessor: Entry | None = None
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +81,15 @@ class LogLine:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """A document parsed on a node, which the daemon adds to its cache.
-
-    ``stamp``: versions of the item and of the parser.
-    """
-
-    source: SourceName
-    key: str
-    stamp: str
-    parsed: Parsed
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """Outcome of a task that succeeded. ``keep``: parsed documents that the daemon caches.
+    """Outcome of a task that succeeded. ``parsed``: the parsed document, if the task ``keeps`` it.
 
     ``seconds``: time that each stage took.
     """
 
     prepared: Prepared
-    keep: Sequence[Keep] = ()
+    parsed: Parsed | None = None
     seconds: Sequence[tuple[str, float]] = ()
     lines: Sequence[LogLine] = ()
 

@@ -14,7 +14,6 @@ from ingestor.core.document_json import Parsed
 from ingestor.model import SourceName, Vectors
 from ingestor.nodes.messages import (
     Done,
-    Keep,
     LogLine,
     Mismatch,
     Started,
@@ -58,18 +57,18 @@ def prepare_document(
 
 
 def _prepare(task: Task, tools: Tools, ask: Callable[[bytes], bytes], lines: Sequence[LogLine]) -> Done:
-    times, kept = StageTimes(), list[Keep]()
+    times, memory = StageTimes(), _TaskMemory(task.parsed)
 
     def embed(texts: Sequence[str]) -> Vectors:
         vectors: Vectors = np.asarray(unpack(ask(pack(WantedVectors(list(texts))))), np.float32)
         return vectors
 
-    reader = replace(tools.reader, memory=_TaskMemory(task.parsed, kept))
+    reader = replace(tools.reader, memory=memory)
     if (blob := task.blob) is not None:
         reader = replace(reader, fetch=lambda item: blob)
     tools = replace(tools, embed=embed, times=times, reader=reader)
     prepared = prepare(task.job, tools, lambda edition, content: task.predecessor)
-    return Done(prepared, kept, tuple(times.seconds.items()), lines)
+    return Done(prepared, memory.fresh if task.keeps else None, tuple(times.seconds.items()), lines)
 
 
 def check_setups(tools_of: ToolsOf, setups: Sequence[Setup]) -> str | None:
@@ -128,16 +127,18 @@ class _Lines(logging.Handler):
 class _TaskMemory:
     """Stands for the daemon's cache of parsed documents during one task.
 
-    Reading returns the document of the task, if the daemon sent it parsed. New parsed documents are collected
-    in the outcome, for the daemon's cache.
+    Reading returns the document of the task, if the daemon sent it parsed. ``fresh``: the document, if this
+    process parsed it.
     """
 
-    def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
-        self._parsed, self._kept = parsed, kept
+    def __init__(self, parsed: Parsed | None) -> None:
+        self._parsed = parsed
+        self.fresh: Parsed | None = None
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
         del source, key, stamp
         return self._parsed
 
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
-        self._kept.append(Keep(source, key, stamp, parsed))
+        del source, key, stamp
+        self.fresh = parsed

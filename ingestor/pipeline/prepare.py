@@ -112,12 +112,15 @@ class Reader:
             document = self.parsers[parser].parse(blob)
             if blob.content_type == HOLDER:
                 document = replace(document, content_type=HOLDER)
-            if self.memory is not None and parser in self.costly:
-                parsed = Parsed(content, parser, self.recipes[parser], document)
-                self.memory.keep(self.source, item.key, self._stamp(item), parsed)
+            self.remember(item, Parsed(content, parser, self.recipes[parser], document))
             return document
 
         return Reading(content, parser, parse)
+
+    def remember(self, item: Item, parsed: Parsed) -> None:
+        """Cache a parsed document, if documents of its parser are cached."""
+        if self.memory is not None and parsed.parser in self.costly:
+            self.memory.keep(self.source, item.key, self._stamp(item), parsed)
 
     def _recall(self, item: Item) -> Parsed | None:
         """Return the cached parse of an item, or None.
