@@ -5,12 +5,12 @@ daemon.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingestor.app.parts import Parts
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
-from ingestor.core.entries import EditionName, Feed
+from ingestor.core.entries import Feed
 from ingestor.core.fingerprint import combine
 from ingestor.llm.client import Asking
 from ingestor.model import Blob, Fingerprint, Item, Vectors
@@ -18,22 +18,6 @@ from ingestor.nodes.messages import pack, unpack
 from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Embedder
-
-
-@dataclass(frozen=True)
-class OnNode:
-    """The part of a config that a process on another machine (a node) needs.
-
-    ``embedder``: the embedder's recipe. ``edition``: None to build only the embedder.
-    """
-
-    config: Config
-    embedder: Fingerprint
-    edition: EditionName | None = None
-
-    @property
-    def parts(self) -> Parts:
-        return Parts(self.config, frozenset({self.embedder}))
 
 
 def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
@@ -45,15 +29,14 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
     if isinstance(tools.chunker, Asking):
         return None
     source = next(each for each in parts.config.sources if each.name == feed.source)
-    task = OnNode(_for_nodes(parts.config, source), parts.embedder_recipe, feed.edition)
-    key = combine(feed, tools.recipe(""), parts.config.max_records)
-    return Setup(key, pack(task), recipes_of(tools))
+    packed = pack((_for_nodes(parts.config, source), parts.embedder_recipe, feed.edition))
+    return Setup(combine(feed, tools.recipe(""), parts.config.max_records), packed, recipes_of(tools))
 
 
 def embedder_setup(parts: Parts) -> Setup:
     """Return the setup from which a process on a node builds the embedder."""
     recipe = parts.embedder_recipe
-    return Setup(recipe, pack(OnNode(_for_nodes(parts.config), recipe)), {MODEL: recipe})
+    return Setup(recipe, pack((_for_nodes(parts.config), recipe)), {MODEL: recipe})
 
 
 def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
@@ -89,10 +72,8 @@ def tools_of(packed_setup: bytes) -> Tools:
     def embed(texts: Sequence[str]) -> Vectors:
         raise AssertionError("texts are embedded elsewhere")
 
-    task: OnNode = unpack(packed_setup)
-    parts, (source,) = task.parts, task.config.sources
-    assert task.edition is not None
-    return parts.tools(source, task.edition, fetch, embed)
+    config, recipe, edition = unpack(packed_setup)
+    return Parts(config, frozenset({recipe})).tools(config.sources[0], edition, fetch, embed)
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
@@ -100,5 +81,6 @@ def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
 
     ``packed_setup``: what ``embedder_setup`` packed.
     """
-    parts = unpack(packed_setup).parts
+    config, recipe = unpack(packed_setup)
+    parts = Parts(config, frozenset({recipe}))
     return parts.embedder, parts.embedder_recipe

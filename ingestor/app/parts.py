@@ -29,7 +29,7 @@ from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName,
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.language import ModelVocabulary, languages_of
-from ingestor.pipeline.limits import StageTimes, TextBudget, exceeds_window
+from ingestor.pipeline.limits import StageTimes, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Fetch, Memory, Reader, Tools
@@ -170,7 +170,6 @@ class Parts:
     roots: dict[SourceName, SourceRoot] = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
     times: StageTimes = field(default_factory=StageTimes)
-    text_budget: TextBudget = field(default_factory=TextBudget)
     isolation: Isolation = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -359,7 +358,6 @@ class Parts:
             max_records=self.config.max_records,
             languages=languages_of(model),
             vocabulary=vocabulary,
-            text_budget=self.text_budget.take,
             times=self.times,
         )
 

@@ -51,7 +51,6 @@ from ingestor.state.files import (
     retry_until_free,
 )
 from ingestor.state.journal import Journal, open_journal
-from ingestor.text.tokens import Tokens
 
 log = logging.getLogger("ingestor")
 
@@ -289,7 +288,7 @@ def _preparation(
         stack.callback(pool.close)
         for stop in (parts.isolation.stop, answers.stop, embedding.stop):
             stack.callback(stop)
-        stack.callback(_end_chunking, parts.tokens)
+        stack.callback(setattr, parts.tokens, "check", _stop)  # large documents end soon
         fleet = None
         if cluster is not None:
             waiting, background = pool.release_permit, pool.is_background
@@ -306,10 +305,5 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
     return lambda name: name.startswith(begins) or config.state / name in whole
 
 
-def _end_chunking(tokens: Tokens) -> None:
-    """Make chunkers raise Stopped at the next text whose tokens they count: large documents end soon."""
-
-    def stop() -> None:
-        raise Stopped
-
-    tokens.check = stop
+def _stop() -> None:
+    raise Stopped

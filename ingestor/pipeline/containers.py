@@ -35,8 +35,7 @@ _REFUSED = " refused "  # marks a container that cannot be opened; a digest of t
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept in memory
-_MAILS = 64  # downloaded mails kept in memory
-_MAIL_BYTES = 16 * 2**20  # of these mails; the last one is kept whatever its size
+_MAIL_BYTES = 16 * 2**20  # of downloaded mails in memory; the last one is kept whatever its size
 _OPENING = 5.0  # seconds for opening containers in one listing, in addition to the time that the rest takes
 _NEVER = (0.0, "")
 
@@ -170,10 +169,11 @@ class Containers:
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
         return f"{item.version}{_REFUSED}{limits[:16]}"
 
-    def _refusal(self, item: Item) -> str | None:
-        """Return why this version of a container could not be opened; None if it could, or was not tried."""
+    def _require_openable(self, item: Item) -> None:
+        """Raise BadDocument if this version of a container could not be opened before."""
         version, reason = self._verdicts.get(item.key, ("", None))
-        return reason if version == item.version else None
+        if version == item.version and reason is not None:
+            raise BadDocument(reason)
 
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
         """Yield the members of an opened container.
@@ -202,8 +202,7 @@ class Containers:
             opened = self._open(plain)
             self._check_listed(item)
             return self.connector.fetch(plain) if opened is None else _HOLDER
-        if reason := self._refusal(plain):
-            raise BadDocument(reason)
+        self._require_openable(plain)
         blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
             opened = self._unpack_blob(plain, blob)
@@ -251,21 +250,17 @@ class Containers:
         at = item.key, item.version
         with self._lock:
             if at not in self._unpacked:
-                if reason := self._refusal(item):
-                    raise BadDocument(reason)
+                self._require_openable(item)
                 blob = self._blob(item)
                 self._unpacked[at] = self._unpack_blob(item, blob)
                 if not self.near and is_document(item.key):
                     self._mails[at] = blob
-                    while len(self._mails) > _MAILS or self._has_many_bytes():
+                    while len(self._mails) > 1 and sum(map(_size, self._mails.values())) > _MAIL_BYTES:
                         self._mails.popitem(last=False)
                 while len(self._unpacked) > _KEPT:
                     self._unpacked.popitem(last=False)
             self._unpacked.move_to_end(at)
             return self._unpacked[at]
-
-    def _has_many_bytes(self) -> bool:
-        return len(self._mails) > 1 and sum(len(mail.data) for mail in self._mails.values()) > _MAIL_BYTES
 
     def _blob(self, item: Item) -> Blob:
         return self._mails.get((item.key, item.version)) or self.connector.fetch(item)
@@ -278,6 +273,10 @@ class Containers:
             raise
         self._verdicts[item.key] = item.version, None
         return opened
+
+
+def _size(blob: Blob) -> int:
+    return len(blob.data)
 
 
 def _unread(item: Item, why: str) -> Transient:

@@ -150,6 +150,8 @@ class TextBudget:
                 self._changed.notify_all()
 
 
+LARGE_TEXTS = TextBudget()  # of this process
+
 PATIENCE = 5.0  # seconds for the retries of all documents of one command together
 _PAUSE = 0.2  # seconds
 

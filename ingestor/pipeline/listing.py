@@ -140,9 +140,9 @@ def take(
     return Listing(changes, seen, before, identity, trouble, any(error.more for error in unfinished))
 
 
-def _parts(connector: Connector, scope: Scope) -> Iterable[Iterator[Item]]:
+def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
     if isinstance(connector, Scoped) and not scope.whole:
-        return map(connector.scan_under, scope.under)
+        return [connector.scan_under(under) for under in scope.under]
     return [connector.scan()]
 
 

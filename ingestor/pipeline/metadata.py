@@ -89,11 +89,13 @@ def build(
     content_hashes: Sequence[str],
     recipe: str,
     how: Describing,
+    front: Mapping[str, Value] | None = None,
 ) -> list[Metadata]:
     """Build the metadata of each chunk's record, in the order of the chunks.
 
     ``ids``, ``lines`` (context lines, see text/context.py), ``tokens`` and ``content_hashes`` have a value
-    for each chunk. A standard key without a value is None, so that a patch removes it from the record.
+    for each chunk. ``front``: the fields of the front matter that become metadata. A standard key without a
+    value is None, so that a patch removes it from the record.
 
     Further keys come from the config (``how.own``), the source (``item.extra``), the parser
     (``document.extra``), the front matter and the chunker (``chunk.extra``). If two of them give the same
@@ -101,8 +103,8 @@ def build(
     """
     named: dict[str, Value] = {"source_name": how.source, "strategy": how.strategy, "recipe": recipe}
     of_all = {**_of_document(document, item, document_id), "chunk_count": len(chunks), **named}
-    front, _ = by_front_matter(how.own, document)
-    shared = _clean((*by_path(how.own, item.key).items(), *item.extra, *document.extra, *front.items()))
+    own = by_path(how.own, item.key).items()
+    shared = _clean((*own, *item.extra, *document.extra, *(front or {}).items()))
     whole, outlined, above = _clean(of_all.items()), outline(document), headers(document, chunks)
     lined = keeps_lines(document.content_type)
     sections = list(map(outlined.section_of, chunks))
@@ -272,7 +274,7 @@ def _text(text: str) -> str:
 # ``front_matter`` names fields of Markdown files with their types. The more specific value wins: ``values``,
 # then patterns in their order, then values of source and format, then front matter.
 
-_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_BOOLEANS = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
 _NO_PATTERN = gitignore.rules(())
 _pattern = cache(lambda pattern: gitignore.rules([pattern]))
 
@@ -336,7 +338,7 @@ def _convert(texts: list[str], kind: FieldType) -> Value:
     if kind == "day":
         return day_of(text)
     if kind == "boolean":
-        return True if text.lower() in _TRUE else False if text.lower() in _FALSE else None
+        return _BOOLEANS.get(text.lower())
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError):

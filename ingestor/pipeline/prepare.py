@@ -9,7 +9,6 @@ continues in engine/outcomes.py.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
@@ -39,6 +38,7 @@ from ingestor.model import (
     RecordId,
     SourceName,
     Sums,
+    Value,
     Vectors,
 )
 from ingestor.parsers.shared import detect
@@ -155,9 +155,8 @@ class Tools:
     ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
     longer than the embedding model reads. ``max_records``: the most records that a document may have.
     ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
-    model knows every token. ``text_budget``: a context in which a document of this length is chunked;
-    entering it may wait. ``expect``: called before a document that needs vectors is parsed, so that the model
-    is loaded meanwhile.
+    model knows every token. ``expect``: called before a document that needs vectors is parsed, so that the
+    model is loaded meanwhile.
     """
 
     reader: Reader
@@ -174,7 +173,6 @@ class Tools:
     max_records: int = 100_000
     languages: ModelLanguages | None = None
     vocabulary: ModelVocabulary | None = None
-    text_budget: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -262,9 +260,9 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         tools.expect()
     with tools.times.measure("read"):
         document = reading.document()
-    _, wrong = metadata.by_front_matter(tools.describing.own, document)
+    front, wrong = metadata.by_front_matter(tools.describing.own, document)
     document = replace(document, lost=(*document.lost, *wrong))
-    with tools.text_budget(len(document.text)), tools.times.measure("chunk"):
+    with limits.LARGE_TEXTS.take(len(document.text)), tools.times.measure("chunk"):
         whole = _chunk(job, document, tools)
         chunking = limits.without_repeats(whole)
     if repeated := len(whole.chunks) - len(chunking.chunks):
@@ -276,7 +274,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         statistic=tools.statistic if chunking.sums is not None else None,
         sums=chunking.sums, interval=chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
-    return _compose(entry, owner, receipt, document, chunking, tools)
+    return _compose(entry, owner, receipt, document, front, chunking, tools)
 
 
 def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
@@ -370,7 +368,13 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
 
 
 def _compose(
-    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunking: Chunking, tools: Tools
+    entry: Entry,
+    owner: Entry,
+    receipt: Receipt,
+    document: Document,
+    front: Mapping[str, Value],
+    chunking: Chunking,
+    tools: Tools,
 ) -> Prepared:
     """Compare chunks with the records of ``owner``, embed the new texts, and return the writes.
 
@@ -386,7 +390,7 @@ def _compose(
     metas = metadata.build(
         language.identify(document), entry.item, owner.document_id, chunks, ids, lines,
         tokens=tools.count_tokens([chunk.text for chunk in chunks]),
-        content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing,
+        content_hashes=[key.text for key in keys], recipe=receipt.recipe, how=tools.describing, front=front,
     )  # fmt: skip
     rows = zip(slots, keys, metas, strict=True)
     wanted = tuple(Known(slot, key.text, key.vector, metadata_digest(meta)) for slot, key, meta in rows)
