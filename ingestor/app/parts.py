@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 
 from ingestor.app.handover import origin
 from ingestor.chunkers.by_type import build_chunker
@@ -100,17 +99,6 @@ def here(config: Config) -> Home:
     return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
 
 
-class SourceRoot(NamedTuple):
-    """The connector of a source with the containers that its listings found.
-
-    A changed config keeps them while ``setting`` is equal. The source is then not listed again, so they must
-    still know the items of the last listing.
-    """
-
-    setting: tuple[object, ...]
-    containers: Containers
-
-
 class ChosenEmbedder:
     """The configured embedder, loaded at its first use.
 
@@ -158,16 +146,16 @@ class Parts:
 
     ``dataclasses.replace`` with another config keeps the parts that do not depend on the change. ``made``:
     recipes of the embedders that made existing collections. ``no_service``: why the service port could not be
-    opened, or "". ``loaded``: all embedders of this process; each is loaded once. ``roots``: the connectors
-    of the sources, for all editions. ``isolation``: the confined processes that parse, and open archives and
-    mails. By default they are created with the config's limits.
+    opened, or "". ``loaded``: all embedders of this process; each is loaded once. ``roots``: for each source
+    its settings and its containers, shared by all editions. ``isolation``: the confined processes that parse,
+    and open archives and mails. By default they are created with the config's limits.
     """
 
     config: Config
     made: frozenset[str] = frozenset()
     no_service: str = ""
     loaded: list[ChosenEmbedder] = field(default_factory=list)
-    roots: dict[SourceName, SourceRoot] = field(default_factory=dict)
+    roots: dict[SourceName, tuple[object, Containers]] = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
     times: StageTimes = field(default_factory=StageTimes)
     isolation: Isolation = None  # type: ignore[assignment]
@@ -272,7 +260,7 @@ class Parts:
         for source in self.config.sources:
             if source.collection != serves:
                 continue
-            setting, containers = self._root(source)
+            containers = self._containers_of(source)
             near, place, fetch = containers.near, origin(source), containers.fetch
             tools = self.tools(source, edition, fetch, embed, answers, memory, origin=place, near=near)
             result.append(
@@ -288,15 +276,17 @@ class Parts:
             )
         return result
 
-    def _root(self, source: SourceConfig) -> SourceRoot:
-        """Return the connector of a source: the existing one, unless its settings changed."""
+    def _containers_of(self, source: SourceConfig) -> Containers:
+        """Return the connector of a source with its containers.
+
+        While the settings are equal, a changed config keeps them. The source is then not listed again, so
+        they must still know the items of the last listing.
+        """
         setting = (source.connector, source.archives, source.max_loss, source.scan_every)
-        known = self.roots.get(source.name)
-        if known is not None and known.setting == setting:
-            return known
-        containers = Containers(build(source.connector), source.archives, self.isolation.unpack)
-        self.roots[source.name] = fresh = SourceRoot(setting, containers)
-        return fresh
+        if (root := self.roots.get(source.name)) is None or root[0] != setting:
+            containers = Containers(build(source.connector), source.archives, self.isolation.unpack)
+            self.roots[source.name] = root = setting, containers
+        return root[1]
 
     def tools(
         self,
