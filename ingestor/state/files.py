@@ -195,10 +195,6 @@ class Lock:
         self._path = path
 
     @property
-    def is_held(self) -> bool:
-        return self._descriptor is not None
-
-    @property
     def is_lost(self) -> bool:
         """Return whether the lock file was removed or replaced, for example together with its folder."""
         if (descriptor := self._descriptor) is None:

@@ -239,15 +239,14 @@ class Withdrawals:
         documents waits for a retry.
         """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
-            self._counted.clear()
             return
-        with self._journal.transaction() as db:
-            query = """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
-                           SELECT 1 FROM documents WHERE documents.source = withdrawals.source
-                               AND attempts > 0 AND NOT quarantined))"""
-            db.executemany(query, [(source,) for source in sources])
-        kept = {source for source in {of for of, _ in self._counted} if self.of(source).documents}
-        self._counted = {document for document in self._counted if document[0] in kept}
+        query = f"""DELETE FROM withdrawals WHERE source IN ({marks(sources)}) AND (
+                        accepted OR kept IS NULL OR NOT EXISTS (
+                            SELECT 1 FROM documents WHERE documents.source = withdrawals.source
+                                AND attempts > 0 AND NOT quarantined))"""
+        self._journal.write(query, sources)
+        left = {source for (source,) in self._journal.select("SELECT source FROM withdrawals")}
+        self._counted = {document for document in self._counted if document[0] in left}
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
         """Return whether the records of an unreadable document may be removed.
