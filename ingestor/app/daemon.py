@@ -229,7 +229,8 @@ class Loop:
     _count_after: float = 0.0  # seconds by ``ticks`` before which they are not counted again
     _state_error: str = ""  # error of the state folder that was logged last
     _outdated: bool = False  # whether the engine must be configured again
-    _previous: Running | None = None  # under the earlier config, until the new one is applied
+    _next: Running | None = None  # under a changed config, until that is in force
+    _watch: bool = False  # whether connectors report changes
     _restarts: int = 0  # of Chroma, when its collections were examined last
     _meter: Meter = field(default_factory=Meter)
 
@@ -248,11 +249,11 @@ class Loop:
         """
         running, patience = self.running, PATIENCE if patience is None else patience
         engine = running.engine
-        running.configure(watch=False)
+        self._configure()
         engine.journal.hasten()
         done, deadline = None, NEVER
         while not self.signals.stop:
-            stepped = self._step(watch=False)
+            stepped = self._step()
             texts = running.embedding.counts().texts
             before, done = done, (dict(engine.writer.counts.tally()), texts, running.answers.calls)
             deadline = deadline if done == before else NEVER  # anything that succeeded is progress
@@ -280,11 +281,11 @@ class Loop:
         ``reloaded``: returns a new config if there is one, else None. ``settled``: called once, when there is
         nothing left to do for the first time.
         """
-        engine, rested = self.running.engine, False
+        engine, rested, self._watch = self.running.engine, False, True
         engine.journal.wait_until(self.now() + LONGEST_WAIT)
-        self.running.configure(watch=True)
+        self._configure()
         while not self.signals.stop:
-            stepped = self._step(watch=True)
+            stepped = self._step()
             self.running.collections.connection.tick()
             if stepped and not rested and engine.is_resting() and not engine.health.collections_paused():
                 rested = True
@@ -302,32 +303,30 @@ class Loop:
         After an error the old config stays in force.
         """
         try:
-            fresh = self.running.with_config(config)
+            self._next, self._outdated = self.running.with_config(config), True
         except Exception as error:  # noqa: BLE001 - of plugins, too
             self.config_state.refuse(error)
-            return
-        self._previous = self._previous or self.running
-        self.running, self._outdated = fresh, True
 
-    def _configure(self, *, watch: bool) -> None:
-        """Configure the engine by the config in force.
+    def _configure(self) -> None:
+        """Configure the engine by the changed config, and put that in force, or else by the config in force.
 
-        If the plugins of a new config fail, return to the earlier config. ``watch``: whether connectors
-        report changes.
+        If the plugins of the changed config fail, the other stays in force. After sqlite3.Error the next step
+        tries again.
         """
         try:
-            self.running.configure(watch=watch)
+            (self._next or self.running).configure(watch=self._watch)
         except sqlite3.Error:
             raise
         except Exception as error:
-            if self._previous is None:
+            if self._next is None:
                 raise
             self.config_state.refuse(error)
-            self.running, self._previous = self._previous, None
-            self.running.configure(watch=watch)
-        if self._previous is not None:
+            self._next = None
+            self.running.configure(watch=self._watch)
+        if self._next is not None:
+            self.running, self._next = self._next, None
             run_status.keep_config(self.running.parts.config, self.now())
-        self._previous, self._outdated = None, False
+        self._outdated = False
 
     def view(self, journal: JournalReader) -> DaemonView:
         """Return the functions by which the service port reads the daemon's figures.
@@ -411,7 +410,7 @@ class Loop:
             rate = embedded.tokens / max(embedded.seconds, 1e-6)
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
-    def _step(self, *, watch: bool) -> bool:
+    def _step(self) -> bool:
         """Run one step of the engine, of the lexical index and of the switch of editions.
 
         Return False after an error of the disk or the journal. The next step retries.
@@ -431,7 +430,7 @@ class Loop:
                 settings, engine.scanner.has_listed, engine.flight.editions()
             )
             if self._outdated:
-                self._configure(watch=watch)
+                self._configure()
             if self.now() - self.shown.at >= TICK:
                 self._require_state()
                 self._publish()

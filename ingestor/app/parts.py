@@ -99,40 +99,34 @@ def here(config: Config) -> Home:
     return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
 
 
+@dataclass(frozen=True)
 class ChosenEmbedder:
-    """The configured embedder, loaded at its first use.
+    """The configured embedder with its recipe.
 
-    An ``Adaptive`` embedder has alternatives. The alternative that made existing collections is chosen, else
-    the best one for this machine. ``made``: recipes of existing collections. Properties raise NeedsHuman if
-    the embedder cannot be loaded.
+    ``made``: recipes of existing collections. ``other_recipes``: recipes of the embedders that the same
+    config selects on other machines.
     """
 
-    def __init__(self, choice: Choice, made: frozenset[str]) -> None:
-        self.choice, self.made = choice, made
+    choice: Choice
+    made: frozenset[str]
+    embedder: Embedder
+    recipe: Fingerprint
+    other_recipes: frozenset[Fingerprint]
 
-    @cached_property
-    def embedder(self) -> Embedder:
-        own: Embedder = build(self.choice)
-        if not self.made or not isinstance(own, Adaptive):
-            return own
-        possible = (each for each, here in own.alternatives() if here)
-        return next((each for each in possible if self._recipe_of(each) in self.made), own)
 
-    @cached_property
-    def recipe(self) -> Fingerprint:
-        return self._recipe_of(self.embedder)
+def choose_embedder(choice: Choice, made: frozenset[str]) -> ChosenEmbedder:
+    """Build the configured embedder.
 
-    @cached_property
-    def other_recipes(self) -> frozenset[Fingerprint]:
-        """Return the recipes of the embedders that the same config selects on other machines."""
-        own = self.embedder
-        if not isinstance(own, Adaptive):
-            return frozenset()
-        return frozenset({self._recipe_of(each) for each, _ in own.alternatives()} - {self.recipe})
-
-    def _recipe_of(self, embedder: Embedder) -> Fingerprint:
-        identity = embedder.identity if isinstance(embedder, Pinned) else None
-        return embedder_fingerprint(self.choice.plugin, self.choice.options, identity)
+    An ``Adaptive`` embedder has alternatives. The alternative that made existing collections is chosen, else
+    the best one for this machine. ``made``: recipes of existing collections. Raises NeedsHuman if the
+    embedder cannot be loaded.
+    """
+    own: Embedder = build(choice)
+    possible = [(own, True), *(own.alternatives() if isinstance(own, Adaptive) else ())]
+    identities = [each.identity if isinstance(each, Pinned) else None for each, _ in possible]
+    recipes = [embedder_fingerprint(choice.plugin, choice.options, identity) for identity in identities]
+    at = next((n for n, (_, here) in enumerate(possible) if here and recipes[n] in made), 0)
+    return ChosenEmbedder(choice, made, possible[at][0], recipes[at], frozenset(recipes) - {recipes[at]})
 
 
 @lru_cache(1)  # the last one is kept, since loading a model takes seconds
@@ -172,7 +166,7 @@ class Parts:
         for known in self.loaded:
             if known.choice == choice and (not made or known.made == made or known.recipe in made):
                 return known
-        self.loaded.append(fresh := ChosenEmbedder(choice, made))
+        self.loaded.append(fresh := choose_embedder(choice, made))
         return fresh
 
     @property

@@ -201,9 +201,14 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
     Raises Locked (a NeedsHuman) if another process holds a lock. Raises NeedsHuman if the state, Chroma or
     the embedder cannot be used, and Transient if Chroma does not start.
     """
+    files.make(config.state, _is_ours(config))
+    if full := files.full_disk(config.state):
+        raise NeedsHuman(full)
     with ExitStack() as stack:
-        # first: the lock of the state keeps a second writer off Chroma
-        journal, cache = stack.enter_context(_state(config, ports))
+        stack.enter_context(hold(lock_path(config)))  # first: keeps a second writer off Chroma
+        run_status.keep_config(config, ports.clock())
+        journal = stack.enter_context(ports.journal(journal_path(config)))
+        cache = stack.enter_context(closing(ports.cache(cache_path(config), config.cache_size)))
         parts, memory = Parts(config, embedder_recipes_of(journal)), ports.memory(cache)
         models = dict[EditionName, Model]()
         collections = retry_until_free(lambda: stack.enter_context(ports.store(config, journal, serve)))
@@ -245,24 +250,6 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
             models=models,
             fleet=fleet,
         )
-
-
-@contextmanager
-def _state(config: Config, ports: Ports) -> Iterator[tuple[Journal, VectorCache]]:
-    """Lock the state folder, and open the journal and the cache in it.
-
-    The config in force is stored, too, for commands. Raises NeedsHuman if the disk is full.
-    """
-    files.make(config.state, _is_ours(config))
-    if full := files.full_disk(config.state):
-        raise NeedsHuman(full)
-    with hold(lock_path(config)):
-        run_status.keep_config(config, ports.clock())
-        with (
-            ports.journal(journal_path(config)) as journal,
-            closing(ports.cache(cache_path(config), config.cache_size)) as cache,
-        ):
-            yield journal, cache
 
 
 @contextmanager

@@ -229,11 +229,10 @@ class Containers:
             raise _unread(item, str(error)) from error
         member = opened.members.get(name) if opened else None
         if opened is None or member is None:
-            broken = opened.broken if opened else {}
-            for holder in _holders(name):
-                if holder in broken:
-                    raise _unread(item, broken[holder])
-            raise Stale(f"{item.uri} vanished since it was listed")
+            broken = (
+                [opened.broken[each] for each in _holders(name) if each in opened.broken] if opened else []
+            )
+            raise _unread(item, broken[0]) if broken else Stale(f"{item.uri} vanished since it was listed")
         if member.version != item.version.removesuffix(_OPENED):
             raise Stale(f"{item.uri} changed since it was listed")
         if name in opened.broken and not is_document(name):
@@ -255,7 +254,8 @@ class Containers:
                 self._unpacked[at] = self._unpack_blob(item, blob)
                 if not self.near and is_document(item.key):
                     self._mails[at] = blob
-                    while len(self._mails) > 1 and sum(map(_size, self._mails.values())) > _MAIL_BYTES:
+                    mails = self._mails.values()
+                    while len(mails) > 1 and sum(len(mail.data) for mail in mails) > _MAIL_BYTES:
                         self._mails.popitem(last=False)
                 while len(self._unpacked) > _KEPT:
                     self._unpacked.popitem(last=False)
@@ -273,10 +273,6 @@ class Containers:
             raise
         self._verdicts[item.key] = item.version, None
         return opened
-
-
-def _size(blob: Blob) -> int:
-    return len(blob.data)
 
 
 def _unread(item: Item, why: str) -> Transient:

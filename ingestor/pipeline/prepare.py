@@ -260,15 +260,14 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         tools.expect()
     with tools.times.measure("read"):
         document = reading.document()
-    front, wrong = metadata.by_front_matter(tools.describing.own, document)
-    document = replace(document, lost=(*document.lost, *wrong))
+    front, lost = metadata.by_front_matter(tools.describing.own, document)
     with limits.LARGE_TEXTS.take(len(document.text)), tools.times.measure("chunk"):
         whole = _chunk(job, document, tools)
         chunking = limits.without_repeats(whole)
     if repeated := len(whole.chunks) - len(chunking.chunks):
         words = quantity(repeated, "chunk")
-        lost = f"{words} left out: {limits.MOST_REPEATS} before them have the same text"
-        document = replace(document, lost=(*document.lost, lost))
+        lost.append(f"{words} left out: {limits.MOST_REPEATS} before them have the same text")
+    document = replace(document, lost=(*document.lost, *lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,

@@ -83,7 +83,7 @@ def test_collections_after_restart_of_chroma_are_examined() -> None:
     loop = looped(running)
     for restarts, checks in ((0, 0), (1, 1), (1, 1), (3, 2)):
         running.collections.connection.restarts = restarts
-        assert loop._step(watch=True)
+        assert loop._step()
         assert running.engine.checks == checks
 
 
@@ -94,12 +94,12 @@ def test_config_with_failing_plugin_keeps_old_one_in_force(
     running = Running("old", {"new": error})
     loop = looped(running)
     loop._change_config(SimpleNamespace(name="new"))  # type: ignore[arg-type]
-    assert loop._step(watch=True)
+    assert loop._step()
     assert (running.configured, kept, loop.running.config) == (["old"], [], "old")
     assert "the previous config stays in force" in caplog.text
     assert loop.config_state.refused == str(error)
     loop._change_config(SimpleNamespace(name="newer"))  # type: ignore[arg-type]
-    assert loop._step(watch=True)
+    assert loop._step()
     assert (running.configured, kept, loop.running.config) == (["old", "newer"], ["newer"], "newer")
 
 
@@ -108,10 +108,10 @@ def test_config_on_full_disk_is_applied_later(kept: list[str], monkeypatch: pyte
     loop = looped(running)
     monkeypatch.setattr(daemon, "TICK", 0.0)
     loop._change_config(SimpleNamespace(name="new"))  # type: ignore[arg-type]
-    assert not loop._step(watch=True)
+    assert not loop._step()
     assert "database or disk is full" in loop.shown.state_error, "a scrape tells it though the disk is full"
     running.broken.clear()
-    assert loop._step(watch=True)
+    assert loop._step()
     assert running.configured == ["new"]
 
 

@@ -274,7 +274,7 @@ class World:
         self.disturbed = True
         self.past = {row.held for row in states(self.journal).values() if row.held}
         self.loop._change_config(self.config())
-        self.loop._configure(watch=False)
+        self.loop._configure()
 
     def engine_step(self) -> None:
         """What a daemon does in a round, held to the laws."""
@@ -284,7 +284,7 @@ class World:
                 files.before = self.journal.indexed(source)
         try:
             with self.chaos.failing_reads():
-                stepped = self.loop._step(watch=False)
+                stepped = self.loop._step()
         except Crash:  # it may have come after the program noted that nothing is due
             table = Withdrawals(self.journal)
             self._settled(
