@@ -4,16 +4,15 @@ A ``Setup`` packs the part of the config that a node needs. Connectors, servers 
 daemon.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from ingestor.app.parts import Parts
+from ingestor.app.parts import Parts, refuse_call
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.entries import Feed
 from ingestor.core.fingerprint import combine
 from ingestor.llm.client import Asking
-from ingestor.model import Blob, Fingerprint, Item, Vectors
+from ingestor.model import Fingerprint
 from ingestor.nodes.messages import pack, unpack
 from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.pipeline.prepare import Tools
@@ -65,15 +64,9 @@ def tools_of(packed_setup: bytes) -> Tools:
 
     ``packed_setup``: what ``tools_setup`` packed.
     """
-
-    def fetch(item: Item) -> Blob:
-        raise AssertionError(f"{item.uri} is read by the daemon")
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        raise AssertionError("texts are embedded elsewhere")
-
     config, recipe, edition = unpack(packed_setup)
-    return Parts(config, frozenset({recipe})).tools(config.sources[0], edition, fetch, embed)
+    parts = Parts(config, frozenset({recipe}))
+    return parts.tools(config.sources[0], edition, refuse_call, refuse_call)
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:

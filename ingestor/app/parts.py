@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import NoReturn
 
 from ingestor.app.handover import origin
 from ingestor.chunkers.by_type import build_chunker
@@ -67,6 +68,11 @@ _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 def build(choice: Choice):  # type: ignore[no-untyped-def]
     """Build the connector, parser, chunker or embedder that a config chose, with its options."""
     return choice.plugin.build(choice.options)
+
+
+def refuse_call(*given: object) -> NoReturn:
+    """Raise AssertionError. Stands for functions that tools do not call here, such as one that embeds."""
+    raise AssertionError(f"called with {given}")
 
 
 def _isolation_of(choice: Choice) -> object:

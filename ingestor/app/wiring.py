@@ -7,14 +7,14 @@ so parts are closed in the reverse order of ``open_state``.
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
 from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
-from ingestor.app.parts import Parts, embedder_recipes_of, here
+from ingestor.app.parts import Parts, embedder_recipes_of, here, refuse_call
 from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.config.models import Config
 from ingestor.core.backend import Model
@@ -28,7 +28,7 @@ from ingestor.engine.workers import Pool
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.llm.answers import CachedAnswers
-from ingestor.model import Fingerprint, Vectors
+from ingestor.model import Fingerprint
 from ingestor.nodes.cluster import connect
 from ingestor.nodes.fleet import Fleet
 from ingestor.pipeline.listing import Source
@@ -159,7 +159,7 @@ class Running:
             words = "collection %s: plugins or model changed; only removals apply until a replacement is live"
             about = event("collection_unusable", collection=str(setup.serves))
             log.warning(words, setup.serves, extra=about)
-            sources = self.parts.sources(setup.serves, setup.edition, _no_vectors)
+            sources = self.parts.sources(setup.serves, setup.edition, refuse_call)
             return [replace(source, only_loses=True) for source in sources]
         self.models[setup.edition] = parts.model
         setting = parts.config.embedding.options
@@ -182,10 +182,6 @@ class Running:
                 if (on_nodes := tools_setup(parts, source.feed, source.tools)) is not None:
                     self.fleet.know(source.feed, source.tools, on_nodes)
         return expecting
-
-
-def _no_vectors(texts: Sequence[str]) -> Vectors:
-    raise AssertionError("an edition that only loses documents embeds nothing")
 
 
 REAL_PORTS = Ports()
