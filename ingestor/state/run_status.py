@@ -18,7 +18,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os.path import normpath
 from pathlib import Path
 
@@ -266,19 +266,18 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     try:
         config = load(path, env)
     except ConfigError as error:
-        running = _find_running(path, env, _values(path, env))
-        if running is None:
+        if (running := _find_running(path, env, _values(path, env))) is None:
             raise
-        return InForce(running[0], str(error), running[1])
-    running = _find_running(path, env, (str(config.state), _DEFAULT_STATE), config)
-    restart = keys_needing_restart(running[0], config) if running is not None else ()
+        return replace(running, error=str(error))
+    running = _find_running(path, env, (str(config.state), _DEFAULT_STATE), config.origin.text)
+    restart = () if running is None else keys_needing_restart(running.config, config)
     if running is None or not restart:
         return InForce(config)
     why = (
         f"the config file differs in {', '.join(restart)}, which takes effect at a restart; the rest of the "
         "change waits until then"
     )
-    return InForce(running[0], why, running[1], restart)
+    return replace(running, error=why, restart=restart)
 
 
 def config_file_in_use(state: Path) -> str | None:
@@ -290,25 +289,22 @@ def config_file_in_use(state: Path) -> str | None:
 
 
 def _find_running(
-    path: Path, env: Mapping[str, str], folders: Iterable[str], read_now: Config | None = None
-) -> tuple[Config, float] | None:
-    """Find the program that runs with this config file. Return its config, and the POSIX seconds at which it
-    took effect.
+    path: Path, env: Mapping[str, str], folders: Iterable[str], text: str | None = None
+) -> InForce | None:
+    """Return the config of the program that runs with this config file; None if no program does.
 
-    Return None if no program runs with it. ``folders``: paths, one of which may be that of the state folder.
-    ``read_now``: the config in the file, if it has no error. If the running program has the same
-    text, this config is returned, since checking a text takes most of the time.
+    ``folders``: paths, one of which may be that of the state folder. ``text``: the text of the file, if it
+    has no error; a program with this text is not returned.
     """
     for name in dict.fromkeys(folders):
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
             folder = Path(normpath(path.absolute().parent / Path(name).expanduser()))
             kept = _read_kept(folder / CONFIG_NAME)
-            if kept["file"] != str(path.absolute()) or not is_held(folder / "lock"):
+            if kept["file"] != str(path.absolute()) or kept["text"] == text or not is_held(folder / "lock"):
                 continue
-            same = read_now is not None and kept["text"] == read_now.origin.text
-            config = read_now if read_now is not None and same else check_text(path, kept["text"], env)
+            config = check_text(path, kept["text"], env)
             if config.state == folder:
-                return config, float(kept["since"])
+                return InForce(config, since=float(kept["since"]))
     return None
 
 
