@@ -47,7 +47,7 @@ from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal, fact
-from ingestor.state.reports import Reports, Unsettled
+from ingestor.state.reports import Reports, rows_due, size_due, size_gone, without_records
 from ingestor.state.sources import LastListing, SourceRows
 
 T = TypeVar("T")
@@ -171,14 +171,14 @@ class Sampling:
     documents: int = 2_000
     above: int = 20_000
 
-    def places(self, due: int) -> Collection[int]:
+    def places(self, due: int) -> Sequence[int]:
         """Return the positions in the queue of the documents to read. They are the same at each run.
 
         ``due``: how many documents are due.
         """
         if due <= max(self.above, self.documents):
             return range(due)
-        return frozenset(np.random.default_rng(0).choice(due, self.documents, replace=False).tolist())
+        return sorted(np.random.default_rng(0).choice(due, self.documents, replace=False).tolist())
 
 
 @dataclass(slots=True)
@@ -315,12 +315,13 @@ class Rehearsal:
         """
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
-        unsettled, read, size, asked = Unsettled(self.journal), Figures(), 0, self.dry_run
-        due, due_bytes = unsettled.due(source.feed)
+        read, size, asked, rows = Figures(), 0, self.dry_run, rows_due(self.journal, source.feed)
+        due, due_bytes = size_due(self.journal, source.feed)
         places = range(due) if self.sample is None else self.sample.places(due)
         begun, known = time.monotonic(), len(self.recorder.missing)
         before = asked.calls, asked.prompt_tokens, asked.cost
-        for number, entry in enumerate(unsettled.due_at(source.feed, places)):
+        for number, place in enumerate(places):
+            [entry] = self.journal.of_rows([rows[place]])
             self.note(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
             statistic = source.tools.statistic
@@ -360,7 +361,7 @@ class Rehearsal:
             self.sampled[source.name] = len(places), due
             scale = due / len(places)
         whole.add(read, scale, due_bytes / size if scale > 1 and size else scale)
-        for key, state, reason in unsettled.set_aside(source.feed):
+        for key, state, reason in without_records(self.journal, source.feed):
             whole.documents[state] += 1
             if state == "unsupported":
                 self.skipped.add(source.name, key, reason)
@@ -372,7 +373,7 @@ class Rehearsal:
     def _remove(self, name: SourceName) -> None:
         """Count the documents of a source that vanished and were not recognised under another name."""
         figures = self.by_source.setdefault(name, Figures())
-        figures.documents["removed"], dropped = Unsettled(self.journal).count_gone(name)
+        figures.documents["removed"], dropped = size_gone(self.journal, name)
         figures.records["dropped"] += dropped
 
 

@@ -36,7 +36,7 @@ from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, hold, lexical_path, lock_path
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, Unsettled
+from ingestor.state.reports import Reports, examples_unsettled, size_due, size_gone
 from ingestor.state.sources import LastListing
 from ingestor.units import quantity
 
@@ -139,9 +139,9 @@ def _verify(config: Config) -> Verification:
                 continue
             listing.store_feeds(copy, [source])
             listing.observe(copy, source, observations(scan))
-            due = Unsettled(copy)
-            counts["unsettled"] += due.due(source.feed)[0] + due.count_gone(source.name)[0]
-            examples += [f"{serves}: unsettled: {key}" for key in due.examples(source.feed, _EXAMPLES)]
+            counts["unsettled"] += size_due(copy, source.feed)[0] + size_gone(copy, source.name)[0]
+            unsettled = examples_unsettled(copy, source.feed, _EXAMPLES)
+            examples += [f"{serves}: unsettled: {key}" for key in unsettled]
             if scan.trouble is not None:
                 unseen[source.name] = scan.trouble
     fields: dict[str, Any] = {**counts, "broken": broken, "unseen": unseen, "examples": tuple(examples)}

@@ -6,7 +6,7 @@ and keep the last 20,000 rows.
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -347,59 +347,45 @@ def progress(counts: Iterable[Count], edition: str) -> tuple[int, int]:
 _OF = "source = ? AND collection = ?"
 
 
-class Unsettled:
-    """Queries about documents whose applied state differs from the desired state.
+def size_due(journal: Selecting, feed: Feed) -> tuple[int, int]:
+    """Return how many documents of a feed must be indexed, and their listed bytes."""
+    query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
+    [(documents, size)] = journal.select(query, feed)
+    return documents, size
 
-    Methods raise sqlite3.Error.
+
+def rows_due(journal: Selecting, feed: Feed) -> list[int]:
+    """Return the rows of the documents of a feed that must be indexed, in the order of the queue."""
+    where = f"{_OF} AND {PENDING} ORDER BY retry_at, id"
+    return [row for (row,) in journal.select(f"SELECT id FROM documents WHERE {where}", feed)]
+
+
+def size_gone(journal: Selecting, source: SourceName) -> tuple[int, int]:
+    """Return how many documents of a source are to be removed from live editions, and how many records they
+    have."""
+    query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
+                FROM documents WHERE source = ? AND {LIVE} AND {GONE}"""
+    [(documents, records)] = journal.select(query, (source,))
+    return documents, records
+
+
+def examples_unsettled(journal: Selecting, feed: Feed, number: int) -> list[str]:
+    """Return the keys of the first ``number`` documents of a feed that are to be removed or indexed.
+
+    If an attempt at the document failed, its key is followed by the reason.
     """
+    query = f"""SELECT key, reason FROM documents
+                WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
+                ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
+    rows = journal.select(query, (*feed, number))
+    return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
-    def due(self, feed: Feed) -> tuple[int, int]:
-        """Return how many documents of a feed must be indexed, and their listed bytes."""
-        query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
-        [(documents, size)] = self._journal.select(query, feed)
-        return documents, size
-
-    def due_at(self, feed: Feed, places: Container[int]) -> Iterator[Entry]:
-        """Yield the documents at some positions in the queue of a feed.
-
-        ``places``: the positions, counted from 0.
-        """
-        queue = f"SELECT retry_at, id FROM documents INDEXED BY unsettled WHERE {_OF} AND {PENDING}"
-        query = f"""{queue} AND retry_at = ? AND id > ? UNION ALL {queue} AND retry_at > ?
-                    ORDER BY retry_at, id LIMIT {_PAGE}"""
-        last, before = (-1.0, -1), 0
-        while page := self._journal.select(query, (*feed, *last, *feed, last[0])):
-            chosen = [row for place, (_, row) in enumerate(page, before) if place in places]
-            yield from self._journal.of_rows(chosen)
-            last, before = page[-1], before + len(page)
-
-    def count_gone(self, source: SourceName) -> tuple[int, int]:
-        """Return how many documents of a source are to be removed from live editions, and how many records
-        they have."""
-        query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
-                    FROM documents WHERE source = ? AND {LIVE} AND {GONE}"""
-        [(documents, records)] = self._journal.select(query, (source,))
-        return documents, records
-
-    def examples(self, feed: Feed, number: int) -> list[str]:
-        """Return the keys of the first ``number`` documents of a feed that are to be removed or indexed.
-
-        If an attempt at the document failed, its key is followed by the reason.
-        """
-        query = f"""SELECT key, reason FROM documents
-                    WHERE source = ? AND (({GONE} AND {LIVE}) OR (collection = ? AND {PENDING}))
-                    ORDER BY NOT {GONE}, retry_at, key LIMIT ?"""
-        rows = self._journal.select(query, (*feed, number))
-        return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
-
-    def set_aside(self, feed: Feed) -> list[tuple[str, State, str]]:
-        """Return key, state and reason of the documents of a feed that are quarantined or unsupported."""
-        query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
-                    WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
-        return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
+def without_records(journal: Selecting, feed: Feed) -> list[tuple[str, State, str]]:
+    """Return key, state and reason of the documents of a feed that are quarantined or unsupported."""
+    query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
+                WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
+    return journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
 def journal_records(journal: Journal, collection: EditionName) -> Iterator[tuple[int, DocumentId, Known]]:
