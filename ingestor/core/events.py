@@ -1,6 +1,9 @@
 """Names of log events; docs/log.md explains each with its fields. Pure."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
+
+from ingestor.units import quantity
 
 Event = Literal[
     "cache_trouble", "clock_put_back", "language_unknown", "ended", "in_step", "isolation", "library",
@@ -22,3 +25,8 @@ Event = Literal[
 def event(name: Event, **fields: Any) -> dict[str, Any]:
     """Return the ``extra`` argument of a log call for an event. Fields that are None are left out."""
     return {"event": name, **{key: value for key, value in fields.items() if value is not None}}
+
+
+def name_all(keys: Sequence[str]) -> str:
+    """Return words for a log line: the first document's key, and how many more documents there are."""
+    return keys[0] + (f" and {quantity(len(keys) - 1, 'more document')}" if len(keys) > 1 else "")

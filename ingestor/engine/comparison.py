@@ -6,7 +6,7 @@ more: search must find each record by its own vector, and the lexical index must
 record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from ingestor.core.fingerprint import combine, metadata_digest, round_to_half, t
 from ingestor.core.listings import KeySet, pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.lexical.check import Words
-from ingestor.model import Fingerprint, Known, Record, RecordId, Vector
+from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index
 from ingestor.state.cache import VectorCache
@@ -28,8 +28,6 @@ from ingestor.units import quantity
 
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 FEW_STALE = 0.1  # of the records; if more differ, all are written into a new collection
-
-Expected = dict[RecordId, tuple[int, Known]]  # the row of each record's document, and the journal's value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +96,15 @@ def compare(
     If it is None, only texts, vectors and metadata are compared. Raises the errors of the index.
     """
     findings, present = Findings(), [KeySet() for _ in shards]
+    embedder = Fingerprint(edition.embedder or "")
     for page in pages(journal_records(journal, edition.name), PAGE):
-        expected: dict[int, Expected] = {}
+        parts: list[dict[RecordId, tuple[int, Known]]] = [{} for _ in shards]
         for row, document_id, known in page:
-            part = expected.setdefault(shard_of(document_id, len(shards)), {})
-            part[record_id(document_id, known.slot)] = row, known
-        for number, wanted in sorted(expected.items()):
-            records = shards[number].read([*wanted], vectors=True)
-            present[number].update(record.id for record in records)
-            _compare_page(findings, wanted, records, shards[number], edition, closer)
-            for id_ in wanted.keys() - {record.id for record in records}:
-                row, known = wanted[id_]
-                findings.rows.add(row)
-                if not known.unsure:
-                    findings.missing.append(id_)
+            parts[shard_of(document_id, len(shards))][record_id(document_id, known.slot)] = row, known
+        for shard, ids, wanted in zip(shards, present, parts, strict=True):
+            records = shard.read([*wanted], vectors=True) if wanted else []
+            ids.update(record.id for record in records)
+            _compare_records(findings, wanted, records, shard, embedder, closer)
     for number, shard in enumerate(shards):
         if shard.count() > len(present[number]):  # only then the ids of all records are read
             findings.orphans[number] = sorted(map(RecordId, present[number].absent(shard.ids())))
@@ -138,30 +131,35 @@ def repair_differences(
         journal.doubt(collection, sorted(findings.rows))
 
 
-def _compare_page(
+def _compare_records(
     findings: Findings,
-    expected: Expected,
+    wanted: Mapping[RecordId, tuple[int, Known]],
     records: Sequence[Record],
-    index: Index,
-    edition: Edition,
+    shard: Index,
+    embedder: Fingerprint,
     closer: ThoroughCheck | None,
 ) -> None:
-    """Compare one page of records with the journal, and add the differences to ``findings``.
+    """Compare some records of a shard with the journal, and add the differences to ``findings``.
 
-    ``expected``: the journal's values by record id. ``records``: the same records as Chroma returned them.
+    ``wanted``: the row of each record's document, and the journal's value. ``records``: the same records as
+    Chroma returned them.
     """
     findings.checked += len(records)
-    reached, vectors, embedder = set[RecordId](expected), {}, Fingerprint(edition.embedder or "")
-    if closer is not None:
+    for id_ in wanted.keys() - {record.id for record in records}:
+        row, known = wanted[id_]
+        findings.rows.add(row)
+        findings.missing += [] if known.unsure else [id_]
+    reached, vectors = set(wanted), dict[Digest, Vector]()
+    if closer is not None and records:
         findings.words += closer.words.find_differing(records)
-        reached = reachable(index, records)
+        reached = reachable(shard, records)
         vectors = closer.cache.get(embedder, [text_digest(record.text) for record in records])
     for record in records:
-        row, known = expected[record.id]
+        row, known = wanted[record.id]
         digest = text_digest(record.text)
         made_of_text = not known.vector_digest and known.vector_key == combine(embedder, digest)
-        other_vector = made_of_text and digest in vectors and not are_alike(vectors[digest], record.vector)
-        if is_stale(record, known) or other_vector:
+        cached = vectors.get(digest) if made_of_text else None
+        if is_stale(record, known) or not (cached is None or are_alike(cached, record.vector)):
             findings.stale.append(record.id)
         elif known.meta_key != metadata_digest(record.metadata):
             findings.wrong_metadata.append(record.id)

@@ -235,19 +235,12 @@ class Embedding:
         while requests := self._wait():
             self._busy_since, before = monotonic(), self._counts.seconds
             self._answer(requests)
-            self._resize(self._counts.seconds - before)
+            if 0 < (seconds := self._counts.seconds - before) < ROUND_SECONDS:
+                self._next_round = min(2 * self._next_round, self._round_size)
+            elif seconds > 2 * ROUND_SECONDS:
+                self._next_round = max(self._next_round // 2, self._first_round)
             self._busy_since = None
         _refuse(self._queue, Stopped())
-
-    def _resize(self, seconds: float) -> None:
-        """Set how many texts the next round may have.
-
-        ``seconds``: how long the last round embedded documents.
-        """
-        if 0 < seconds < ROUND_SECONDS:
-            self._next_round = min(2 * self._next_round, self._round_size)
-        elif seconds > 2 * ROUND_SECONDS:
-            self._next_round = max(self._next_round // 2, self._first_round)
 
     def _wait(self) -> list[_Request]:
         """Wait for requests, and return those of the next round; an empty list when the program ends."""

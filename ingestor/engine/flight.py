@@ -31,7 +31,6 @@ LINGER = 0.5  # seconds that a prepared document waits for other documents to fi
 _REMEMBERED = 10_000  # documents that landed and whose attempts are remembered
 _AT_ONCE = 3  # failing versions of a document that are tried as soon as they are listed
 _RAREST = 30.0  # seconds between two attempts at a document that always changes
-_QUIET = 60.0  # seconds between two lines of the log about such a document
 
 
 class Phase(Enum):
@@ -64,32 +63,25 @@ class Attempts:
     ``cancelled``: whether work on the last version was cancelled. Then work on the next version is not. So
     readers get a version from time to time even if the document changes all the time. ``versions``: how many
     versions failed in a row. ``version``: the last of them. ``until``: POSIX seconds before which the
-    document is not tried again. ``logged``: POSIX seconds of the last log line about the document.
+    document is not tried again.
     """
 
     cancelled: bool = False
     version: str | None = None
     versions: int = 0
     until: float = 0.0
-    logged: float = 0.0
 
     def note_failure(self, entry: Entry, now: float) -> bool:
-        """Count a failed version. Return whether to log the failure.
+        """Count a failed version. Return whether it is the first failure, which is logged.
 
-        The first failure is logged, and later failures at most once a minute. If version after version fails
-        because the document changes while it is read, attempts become rarer.
+        If version after version fails because the document changes while it is read, attempts become rarer.
         """
-        version = entry.item.version if entry.item else ""
-        if self.version is None:
-            self.version, self.versions, self.logged = version, 1, now
-            return not entry.attempts
-        changed, self.version = self.version != version, version
-        self.versions += changed
+        version, first = entry.item.version if entry.item else "", self.version is None
+        self.versions += version != self.version
+        self.version = version
         if self.versions > _AT_ONCE:
             self.until = now + longest_wait(self.versions - _AT_ONCE, _RAREST)
-        logs = changed and has_passed(self.logged, _QUIET, now)
-        self.logged = now if logs else self.logged
-        return logs
+        return first and not entry.attempts
 
     def waits_until(self, now: float) -> float | None:
         """Return when the document is tried again, in POSIX seconds; None if it may be tried now."""
@@ -98,18 +90,7 @@ class Attempts:
 
     def forget_failures(self) -> None:
         """Forget failed versions, because a version could be prepared."""
-        self.version, self.versions, self.until, self.logged = None, 0, 0.0, 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """The rest of a large document's writes, which are sent slice by slice.
-
-    ``index``: the edition that is written. ``left``: each step of this iterator writes the next slice.
-    """
-
-    index: Index
-    left: Iterator[None]
+        self.version, self.versions, self.until = None, 0, 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +101,8 @@ class InFlight:
     ``quarantine_recipe``: the recipe to store if the parser refuses the document. It is set at the start,
     since the config may change meanwhile. ``cancelled``: the outcome will be discarded. ``sums``: what the
     document adds to ``statistic``. Other documents are cut with these sums before the journal has them.
+    ``slices``: the edition to which a large document is written, and an iterator whose steps write one slice
+    each.
     """
 
     entry: Entry
@@ -131,7 +114,7 @@ class InFlight:
     cancelled: bool = False
     sums: Sums | None = None
     prepared: Prepared | None = None
-    slices: Slices | None = None
+    slices: tuple[Index, Iterator[None]] | None = None
 
     @property
     def records(self) -> int:
@@ -231,10 +214,6 @@ class Flight:
         """Return the remembered attempts at the document of this row, or empty ``Attempts``."""
         return self._records[row].attempts if row in self._records else Attempts()
 
-    def is_preparing(self, edition: EditionName) -> bool:
-        """Return whether any document of this edition waits for a worker, or is being prepared by one."""
-        return any(each.entry.collection == edition for each in self.documents(*BEING_PREPARED))
-
     def editions(self) -> set[EditionName]:
         return {each.entry.collection for each in self.documents()}
 
@@ -329,18 +308,3 @@ class Flight:
         before: Any = 0 if document.sums is None else document.sums
         self._totals[key] = self._totals.get(key, 0) - before + (0 if sums is None else sums)
         document.sums = sums
-
-
-def cancel_overtaken(documents: Collection[InFlight], wanted: Mapping[int, str]) -> None:
-    """Cancel work on documents that were removed or changed since it began, or whose source was paused.
-
-    ``wanted``: the listed version of each document, by row. If a document changes all the time, the work on
-    every other version is finished (see Attempts.cancelled).
-    """
-    for document in documents:
-        entry, version = document.entry, wanted.get(document.entry.row)
-        changed = entry.item is None or version != entry.item.version
-        if version is None:
-            document.cancelled = True
-        elif changed and not document.attempts.cancelled:
-            document.attempts.cancelled = document.cancelled = True

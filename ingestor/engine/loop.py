@@ -17,7 +17,7 @@ from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight, cancel_overtaken
+from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
@@ -105,7 +105,8 @@ class Engine:
         self._queried = None, 0.0, 0.0
         store_feeds(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
-        self._background = {feed.edition for feed in self.sources if not self.scanner.is_first(feed)}
+        is_building = self.parts.collections.is_building
+        self._background = {feed.edition for feed in self.sources if is_building(feed.edition)}
         self.flow.configure(self.sources, self._background)
         self.health.configure(self.sources)
         self.check_collections()
@@ -199,10 +200,15 @@ class Engine:
     def _dispatch(self) -> None:
         """Begin due documents.
 
+        The journal is queried after a write to it, after an eighth of the begun documents ended, and after
+        some time in any case.
+
         Documents of editions that readers see come first, and may use all workers and all space in batches.
         Documents of editions in building get what is left.
         """
-        if not self._may_dispatch():
+        mark, at, few = self._queried
+        ended = len(self._begun()) <= few
+        if not (ended or mark != self.journal.mark() or has_passed(at, CANCEL_EVERY, self.clock())):
             return
         ready, full = self._ready(), self.writer.full()
         for without in (self._background, set[EditionName]()) if self._background else (self._background,):
@@ -215,16 +221,6 @@ class Engine:
                 self._start(entry)
         few = len(self._begun()) * 7 / 8  # the queue is read again once an eighth of the work has ended
         self._queried = self.journal.mark(), self.clock(), few
-
-    def _may_dispatch(self) -> bool:
-        """Return whether the journal must be queried for due documents now.
-
-        That is so after a write to the journal, after an eighth of the begun documents ended, and after some
-        time in any case.
-        """
-        mark, at, few = self._queried
-        ended = len(self._begun()) <= few
-        return ended or mark != self.journal.mark() or has_passed(at, CANCEL_EVERY, self.clock())
 
     def _begun(self) -> list[InFlight]:
         return [each for each in self.flight.documents(*BEING_PREPARED) if not each.drifted]
@@ -239,11 +235,21 @@ class Engine:
         return choose(queue, *moving, most, self._one_source, parts.in_flight_bytes)
 
     def _cancel(self) -> None:
-        """Cancel work on documents that were removed or changed, or whose source was paused."""
+        """Cancel work on documents that were removed or changed, or whose source was paused.
+
+        If a document changes all the time, the work on every other version is finished.
+        """
         at_work = [each for each in self.flight.documents(*BEING_PREPARED) if not each.cancelled]
         if at_work and has_passed(self._cancelled_at, CANCEL_EVERY, now := self.clock()):
             self._cancelled_at = now
-            cancel_overtaken(at_work, still_wanted(self.journal, [each.entry.row for each in at_work]))
+            wanted = still_wanted(self.journal, [each.entry.row for each in at_work])
+            for each in at_work:
+                entry, version = each.entry, wanted.get(each.entry.row)
+                changed = entry.item is None or version != entry.item.version
+                if version is None:
+                    each.cancelled = True
+                elif changed and not each.attempts.cancelled:
+                    each.attempts.cancelled = each.cancelled = True
 
     def _start(self, entry: Entry, *, drifted: bool = False) -> None:
         """Submit a document to the pool of workers. A document that keeps changing while it is read waits
@@ -362,7 +368,8 @@ class Engine:
                 background = edition in self._background
                 if background and not everything and self._yields():
                     continue
-                alone, begun = everything or not self.flight.is_preparing(edition), self.clock()
+                others, begun = self.flight.documents(*BEING_PREPARED), self.clock()
+                alone = everything or all(each.entry.collection != edition for each in others)
                 if self.writer.flush(edition, everything=alone) and background:
                     self._background_written_at = self.clock()
                     self._background_seconds = self._background_written_at - begun

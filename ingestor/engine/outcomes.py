@@ -256,7 +256,7 @@ class DocumentFlow:
         entry = document.entry
         source = self._sources.get(entry.feed)
         # losses of other editions are judged before the switch
-        if source is None or not self._scanner.is_first(entry.feed):
+        if source is None or entry.collection in self._background:
             return True
         if self.guard.passes(entry, failure, source.max_loss):
             return True

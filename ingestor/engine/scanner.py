@@ -13,9 +13,9 @@ from enum import Enum, auto
 from functools import partial
 
 from ingestor.core.decisions import NEVER, Clock, QueuePositions, Random, Scope
-from ingestor.core.entries import EditionName, Feed, SourceRow
+from ingestor.core.entries import EditionName, SourceRow
 from ingestor.core.errors import Stopped, delay, describe
-from ingestor.core.events import Event, event
+from ingestor.core.events import Event, event, name_all
 from ingestor.core.listings import Action, Conclude, Hold, Identify, ListAgain, Listing, Observe, reconcile
 from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import Hint, SourceName
@@ -25,7 +25,6 @@ from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
-from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -139,13 +138,6 @@ class Scanner:
         now = self._sources[name]
         fed, feeds = ({(one.collection, one.only_loses) for one in each} for each in (before, now))
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
-
-    def is_first(self, feed: Feed) -> bool:
-        """Return whether readers see this edition of a source first.
-
-        The documents that it loses decide about a hold.
-        """
-        return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:
         """Begin the listing of each source that is due to be listed."""
@@ -290,23 +282,26 @@ class Scanner:
         """
         source, observed = editions[0], False
         while watch.left:
-            action = watch.left[0]
-            if isinstance(action, Observe):
-                if observed:
+            now = self.clock()
+            match watch.left[0]:
+                case Observe() if observed:
                     watch.move(WatchPhase.APPLYING)
                     self.pool.post(watch)
                     return
-                fed, positions = editions[action.edition], watch.positions[action.edition]
-                listing.observe(self.journal, fed, [action], self.clock() + GRACE, positions)
-                observed = True
-            elif isinstance(action, Identify):
-                self.source_rows.identify(source.name, action.identity)
-            elif isinstance(action, Conclude):
-                self._conclude(editions, watch, result, action)
-            elif isinstance(action, ListAgain):
-                watch.dirty.update(action.under)
-            else:
-                self._hold(source, watch, action)
+                case Observe(edition) as action:
+                    positions, observed = watch.positions[edition], True
+                    listing.observe(self.journal, editions[edition], [action], now + GRACE, positions)
+                case Identify(identity):
+                    self.source_rows.identify(source.name, identity)
+                case ListAgain(under):
+                    watch.dirty.update(under)
+                case Conclude(documents):
+                    self._conclude(editions, watch, result, documents)
+                case Hold(loss, root):
+                    reason = f"{loss}; nothing is removed until `ingestor accept {source.name}`"
+                    self._log(source, watch, reason, "source_held")
+                    self.source_rows.hold(source.name, reason, loss=True, root=root)
+                    watch.next_scan = now + source.scan_every
             watch.left.popleft()
         watch.result, whole = None, result.scope.whole  # frees the pages of its changes
         if result.trouble is None:
@@ -315,23 +310,15 @@ class Scanner:
             self._retry_later(source, watch)
         watch.move(WatchPhase.IDLE)
 
-    def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, action: Conclude) -> None:
+    def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, documents: int) -> None:
         """Record that a complete listing is in the journal, and set the time of the next one."""
-        source = editions[0]
-        now, rows = self.clock(), self.source_rows
-        rows.note_listing(source.name, now, result.identity, action.documents, result.trouble)
+        source, now, trouble = editions[0], self.clock(), result.trouble
+        self.source_rows.note_listing(source.name, now, result.identity, documents, trouble)
         for each in editions:
             if not each.only_loses:
                 self._on_listed(each.collection)
         watch.next_scan, watch.is_listed = now + source.scan_every, True
-        self._log(source, watch, result.trouble, "source_failed")
-
-    def _hold(self, source: Source, watch: Watch, action: Hold) -> None:
-        """Hold a source whose listing lacks too many documents, until a person accepts the loss."""
-        reason = f"{action.reason}; nothing is removed until `ingestor accept {source.name}`"
-        self._log(source, watch, reason, "source_held")
-        self.source_rows.hold(source.name, reason, loss=True, root=action.root)
-        watch.next_scan = self.clock() + source.scan_every
+        self._log(source, watch, trouble, "source_failed")
 
     def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
         """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
@@ -359,11 +346,10 @@ class Scanner:
 
     def _log_stale(self, watch: Watch) -> None:
         """Log why a source is listed again, in one line for all its documents that changed meanwhile."""
-        first, more = watch.stale[0], len(watch.stale) - 1
-        documents = first + (f" and {quantity(more, 'more document')}" if more else "")
-        about = event("document_retried", source=watch.source, document=first, documents=more + 1)
+        stale = watch.stale
+        about = event("document_retried", source=watch.source, document=stale[0], documents=len(stale))
         words = "source %s: %s changed or vanished after the listing; listing it again"
-        log.info(words, watch.source, documents, extra=about)
+        log.info(words, watch.source, name_all(stale), extra=about)
         watch.stale = []
 
     def _retry_later(self, source: Source, watch: Watch) -> None:

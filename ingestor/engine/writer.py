@@ -26,12 +26,12 @@ from ingestor.chroma.index import unreachable
 from ingestor.core.backend import Home, generation_of, judge, stamp
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
-from ingestor.core.events import event
+from ingestor.core.events import event, name_all
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
 from ingestor.engine.edition_store import renew
-from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue, Slices
+from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
 from ingestor.model import Metadata, Record
@@ -145,11 +145,11 @@ class Writer:
         self.counts.records["dropped"] += deleted
         for entry in removed:
             self.counts.note_write(entry.source, "removed", self._clock())
-        shown, some = self._collections.serves(collection), removed or gone[:1]
+        shown, keys = self._collections.serves(collection), [entry.key for entry in removed or gone[:1]]
         numbers = {"documents": len(removed), "dropped": deleted}
-        about = event("documents_removed", collection=shown, document=some[0].key, **numbers)
+        about = event("documents_removed", collection=shown, document=keys[0], **numbers)
         done, records = "removed" if removed else "is being removed", quantity(deleted, "record")
-        log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(some), done, records, extra=about)
+        log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(keys), done, records, extra=about)
         if deleted >= MANY:
             self.health.mark(collection)
 
@@ -174,27 +174,31 @@ class Writer:
             batch = self._choose_wanted(queue, batch)
         else:
             first.move(Phase.PREPARED)
-            if slices.index is not index or not (first.prepared and self._of_today([first.prepared])):
+            if slices[0] is not index or not (first.prepared and self._of_today([first.prepared])):
                 return
         if batch:
-            self._send(collection, index, batch, slices)
+            self._send(collection, index, batch, slices and slices[1])
 
     def _send(
-        self, collection: EditionName, index: Index, batch: Sequence[InFlight], slices: Slices | None = None
+        self,
+        collection: EditionName,
+        index: Index,
+        batch: Sequence[InFlight],
+        left: Iterator[None] | None = None,
     ) -> None:
         """Write documents. If Chroma refuses a batch, write each document alone, so that only the bad one
         fails.
 
-        ``slices``: the rest of a large document. If slices are left afterwards, its phase is WRITING.
+        ``left``: the other slices of a large document. If slices are left afterwards, its phase is WRITING.
         """
         writes, home = [each.prepared for each in batch if each.prepared], self._collections.home
         recipe = self._flow.current_recipe
-        slices = slices or Slices(index, write(self._journal, index, writes, recipe, home))
+        left = left or write(self._journal, index, writes, recipe, home)
         try:
-            for _ in slices.left:
+            for _ in left:
                 if batch[0].large:
                     batch[0].move(Phase.WRITING)
-                    batch[0].slices = slices
+                    batch[0].slices = index, left
                     return
         except TROUBLES:
             raise
@@ -242,12 +246,6 @@ class Writer:
         _report(self._collections.serves(collection), batch, logging.DEBUG if building else logging.INFO)
 
 
-def name_all(entries: Sequence[Entry]) -> str:
-    """Return words for a log line: the first document's key, and how many more documents there are."""
-    more = len(entries) - 1
-    return entries[0].key + (f" and {quantity(more, 'more document')}" if more else "")
-
-
 def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
     """Log a written batch, leaving out documents whose records did not change."""
     touched = [prepared for prepared in batch if prepared.intent.slots]
@@ -260,7 +258,7 @@ def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
     }
     words = zip(numbers.values(), ("written", "patched", "dropped"), strict=True)
     changes = ", ".join(f"{quantity(number, 'record')} {done}" for number, done in words if number)
-    first, documents = touched[0].entry, name_all([prepared.entry for prepared in touched])
+    first, documents = touched[0].entry, name_all([prepared.entry.key for prepared in touched])
     facts = {"source": first.source, "collection": collection, "document": first.key, **numbers}
     about = event("documents_written", documents=len(touched), **facts)
     log.log(level, "%s: %s: %s", collection, documents, changes or "no record changed", extra=about)

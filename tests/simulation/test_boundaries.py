@@ -158,7 +158,7 @@ def test_broken_variants_are_detected(name: str, tmp_path: Path) -> None:
     detect(BROKEN[name], tmp_path)
 
 
-def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
+def test_document_that_always_changes_is_tried_rarely_and_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A watcher sees each of its changes; when it rests, it is indexed."""
@@ -175,7 +175,7 @@ def test_document_that_always_changes_is_tried_rarely_and_logged_once_a_minute(
             world.now += 1.0
             world.engine_step()
     assert 10 < tries.count("a.txt") < 25, "300 s, and every 30 s but at first"
-    assert 3 <= caplog.text.count("source files: a.txt changed") <= 6
+    assert 1 <= caplog.text.count("source files: a.txt changed") <= 2
     assert "beta 249" in {record.text for record in world.readers.seen()}
     world.files.restless.clear()
     run(world, 40)

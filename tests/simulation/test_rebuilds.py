@@ -15,7 +15,6 @@ from ingestor.engine import flight, health, loop
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
-from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Lane
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman
@@ -220,7 +219,7 @@ BROKEN: Variants = {
         loop, "NEVER", 0.0, {PROMPT}, change_during_a_rebuild,
     ),
     "editions share the workers alike": (
-        Scanner, "is_first", lambda self, feed: True, {PROMPT}, change_during_a_rebuild,
+        EditionStore, "is_building", lambda self, name: False, {PROMPT}, change_during_a_rebuild,
     ),
     "workers take a rebuild's documents in the order of their beginning": (
         loop, "Lane", _one_queue, {PROMPT}, change_during_a_rebuild,
