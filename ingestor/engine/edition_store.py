@@ -155,7 +155,6 @@ class EditionStore:
         self._journal, self._chroma, self._words, self._model = journal, chroma, words, model
         self.home, self._editions = home, Editions(journal)
         self._open: dict[EditionName, EditionIndex] = {}
-        self._opened_before = set[Uuids]()  # UUIDs of the shards of editions that this process opened
         self._names_match = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: EditionName) -> EditionIndex:
@@ -289,9 +288,8 @@ class EditionStore:
             index = self._connect(edition, model)
         elif others is None or others:
             self.doubt(name, others)
-        # without a generation its metadata was replaced by a client, or its first shard is new
-        harmless = generation_of(facts) is None and (others or index.uuids in self._opened_before)
-        compared = others is not None and verdict == "restored" and not harmless
+        first_is_new = bool(others) and generation_of(facts) is None
+        compared = others is not None and verdict == "restored" and not first_is_new
         if compared:
             words = "collection %s: a backup of Chroma or the journal was restored; comparing records"
             log.warning(words, edition.serves, extra=event("collection_compared", collection=edition.serves))
@@ -305,7 +303,6 @@ class EditionStore:
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._editions.note(replace(now, generations=expected))
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
-        self._opened_before.add(index.uuids)
         return index
 
     def _delete_unnoted(self, edition: Edition, model: Model) -> None:

@@ -286,7 +286,7 @@ class Embedding:
                 answers = iter(check_vectors(embed(texts), texts, self.embedder.dimensions))
         except BaseException as panic:  # noqa: BLE001 - raised in the callers; this thread continues
             error = as_exception(panic)
-            if len(requests) == 1 or not self._is_up(error):
+            if len(requests) == 1 or isinstance(error, Transient | NeedsHuman | Stopped):
                 _refuse(requests, error)
             else:
                 for request in requests:
@@ -298,17 +298,6 @@ class Embedding:
                 request.answer.set_exception(errors[0])
             else:
                 request.answer.set_result(answer)
-
-    def _is_up(self, error: Exception) -> bool:
-        """Return whether a single bad text may have caused the error: the embedder still embeds a harmless
-        text."""
-        if isinstance(error, Transient | NeedsHuman | Stopped):
-            return False
-        try:
-            self.embedder.embed([HARMLESS])
-        except BaseException:  # noqa: BLE001 - the callers get the first error
-            return False
-        return True
 
     def _embed_documents(self, texts: Sequence[str], first: _Request) -> list[Any]:
         """Return for each text a vector, or an error if the embedder refuses the text.

@@ -49,7 +49,7 @@ MOVES: Mapping[Phase, Collection[Phase]] = {
     Phase.BEGUN: (Phase.PREPARING, Phase.IDLE),  # idle: cancelled before a worker began
     Phase.PREPARING: (Phase.WAITING, Phase.PREPARED, Phase.IDLE),  # idle: failed, cancelled or too slow
     Phase.WAITING: (Phase.PREPARING,),
-    Phase.PREPARED: (Phase.WRITING, Phase.PREPARED, Phase.IDLE),  # prepared: refused, to be withdrawn
+    Phase.PREPARED: (Phase.WRITING, Phase.IDLE),
     Phase.WRITING: (Phase.PREPARED,),  # while the next slice is written, and after an error
 }
 BEING_PREPARED = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
@@ -180,8 +180,7 @@ class Queue:
 
 
 class Flight:
-    """All documents in flight, and the documents whose earlier attempts are remembered, by row of the
-    journal.
+    """All documents in flight by row of the journal, and earlier attempts at documents that landed.
 
     ``queues``: by edition, the prepared documents that wait to be written. These queues could be computed
     from all documents, and so could the totals of sums. But the cost of a step must not grow with the number
@@ -189,7 +188,8 @@ class Flight:
     """
 
     def __init__(self) -> None:
-        self._records: dict[int, InFlight] = {}
+        self._documents: dict[int, InFlight] = {}
+        self._attempts: dict[int, Attempts] = {}
         self.queues: dict[EditionName, Queue] = {}
         self._totals: dict[tuple[EditionName, str | None], Sums] = {}  # by edition and statistic
         self._counting = Lock()
@@ -199,20 +199,18 @@ class Flight:
 
         Any thread may call.
         """
-        phases = phases or (*BEING_PREPARED, *BEING_WRITTEN)
-        return [each for each in list(self._records.values()) if each.phase in phases]
+        return [each for each in list(self._documents.values()) if not phases or each.phase in phases]
 
     def rows(self) -> set[int]:
-        return {row for row, each in self._records.items() if each.phase is not Phase.IDLE}
+        return set(self._documents)
 
     def get(self, row: int) -> InFlight | None:
         """Return the document with this row of the journal; None if it is not in flight."""
-        known = self._records.get(row)
-        return None if known is None or known.phase is Phase.IDLE else known
+        return self._documents.get(row)
 
     def attempts(self, row: int) -> Attempts:
         """Return the remembered attempts at the document of this row, or empty ``Attempts``."""
-        return self._records[row].attempts if row in self._records else Attempts()
+        return self._attempts.get(row) or Attempts()
 
     def editions(self) -> set[EditionName]:
         return {each.entry.collection for each in self.documents()}
@@ -223,15 +221,11 @@ class Flight:
         Call this right before it is submitted: nothing may fail in between.
         """
         document.move(Phase.BEGUN)
-        self._records[document.entry.row] = document
+        self._documents[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:
-        """Queue the writes of a prepared document.
-
-        They replace writes that Chroma refused, if there were any.
-        """
+        """Queue the writes of a prepared document."""
         document.move(Phase.PREPARED)
-        self._leave(document)
         document.prepared = prepared
         queue = self.queues.setdefault(document.entry.collection, Queue())
         queue.since = queue.since if queue.documents else now
@@ -244,39 +238,27 @@ class Flight:
         waiting = self.queues[document.entry.collection].documents
         waiting[document.entry.row] = waiting.pop(document.entry.row)
 
-    def change_row(self, document: InFlight, entry: Entry) -> None:
-        """Note that a refused document got another row of the journal.
-
-        The document had adopted the row of its former name before Chroma refused it.
-        """
-        waiting, before = self.queues[document.entry.collection].documents, document.entry.row
-        document.entry = entry
-        waiting[entry.row] = waiting.pop(before)
-        self._records[entry.row] = self._records.pop(before)
-
     def land(self, document: InFlight) -> None:
         """Take a document out of the documents in flight: it is up to date, or will be tried again.
 
-        Do nothing if that happened already.
+        Its prepared writes are discarded. Do nothing if that happened already.
         """
         if document.phase is Phase.IDLE:
             return
+        row, queue = document.entry.row, self.queues.get(document.entry.collection)
+        if queue is not None and queue.documents.pop(row, None) is not None:
+            queue.records -= document.records
         document.move(Phase.IDLE)
-        self._leave(document)
+        document.prepared = document.slices = None
         if document.sums is not None:
             with self._counting:
                 self._count(document, None)
-        if document.attempts == Attempts():
-            self._records.pop(document.entry.row, None)
-        elif len(self._records) > _REMEMBERED:
-            self._records = {row: each for row, each in self._records.items() if each.phase is not Phase.IDLE}
-
-    def _leave(self, document: InFlight) -> None:
-        """Remove a document from its queue, and discard the writes that were prepared for it."""
-        queue = self.queues.get(document.entry.collection, Queue())
-        if queue.documents.pop(document.entry.row, None) is not None:
-            queue.records -= document.records
-            document.prepared = document.slices = None
+        self._documents.pop(row, None)
+        self._attempts.pop(row, None)
+        if document.attempts != Attempts():
+            self._attempts[row] = document.attempts
+            if len(self._attempts) > _REMEMBERED:
+                self._attempts.pop(next(iter(self._attempts)))
 
     def sums_of_others(self, journal: Journal, document: InFlight, own: Sums | None = None) -> Sums | None:
         """Return the statistic's sums over all documents read so far, without this one; None if none was

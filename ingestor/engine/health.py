@@ -170,12 +170,11 @@ class CollectionHealth:
         The pause grows with each failure, and is at least as long as the server asks for.
         """
         health, shown, reason = self.of[collection], self._collections.serves(collection), str(error)
+        unexpected = None if isinstance(error, Transient | sqlite3.OperationalError) else error
         if isinstance(error, sqlite3.OperationalError):
             reason = f"the journal cannot be written: {error}"
-        elif not isinstance(error, Transient):
+        elif unexpected is not None:
             reason = f"{type(error).__name__}: {error}"
-            about = event("collection_failed", collection=shown)
-            log.exception("collection %s: unexpected error while writing, will retry", shown, extra=about)
         # before the wait begins: this may restart Chroma, which takes time
         self._collections.note_failure(collection, error)
         wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
@@ -184,7 +183,8 @@ class CollectionHealth:
         health.not_before = self._clock() + max(wait, asked)
         if reason != health.trouble:
             about = event("collection_failed", collection=shown, reason=reason)
-            log.warning("collection %s: write failed, will retry: %s", shown, reason, extra=about)
+            words = "collection %s: write failed, will retry: %s"
+            log.warning(words, shown, reason, exc_info=unexpected, extra=about)
         health.trouble = reason
 
     def _rebuild(self, collection: EditionName, error: Torn | Gone) -> None:

@@ -23,7 +23,7 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.errors import LONGEST, Slow, delay, kind_of, shorten
 from ingestor.core.events import Event, event
-from ingestor.engine.flight import Flight, InFlight
+from ingestor.engine.flight import Flight, InFlight, Phase
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
@@ -168,18 +168,22 @@ class DocumentFlow:
     def refuse(self, document: InFlight, error: Exception) -> None:
         """Handle a document that Chroma refused: quarantine it or retry it later.
 
-        Its row is read from the journal again, since the journal changed it before the write.
+        Its row is read from the journal again, since the journal changed it before the write. A document that
+        adopted the row of its former name goes on under that row.
         """
         assert document.prepared is not None
         receipt = document.prepared.receipt
         entry, other = self._journal.entry(receipt.row), self._flight.get(receipt.row)
+        self._flight.land(document)
+        # the version that was listed meanwhile is not to blame, and work on the former name may not be over
         if entry is None or entry.item is None or entry.item.version != receipt.version:
-            self._flight.land(document)  # the version that was listed meanwhile is not to blame
-        elif other not in (None, document):
-            self._flight.land(document)  # work on the former name is not over: refused again after it
-        else:
-            self._flight.change_row(document, entry)
-            self._fail(document, error, "".join(traceback.format_exception(error)))
+            return
+        if other in (None, document):
+            recipe, attempts = document.quarantine_recipe, document.attempts
+            refused = InFlight(entry, quarantine_recipe=recipe, attempts=attempts)
+            self._flight.begin(refused)
+            refused.move(Phase.PREPARING)
+            self._fail(refused, error, "".join(traceback.format_exception(error)))
 
     def _fail(self, document: InFlight, error: Exception, trace: str) -> None:
         """Quarantine a document that could not be prepared or written, or retry it later.

@@ -323,24 +323,25 @@ class Scanner:
     def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
         """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
         reason, held = describe(error), isinstance(error, NeedsHuman)
-        self._log(source, watch, reason, "source_held" if held else "source_failed")
         if held:
+            self._log(source, watch, reason, "source_held")
             self.source_rows.hold(source.name, reason)
         else:
+            expected = isinstance(error, Transient)
+            self._log(source, watch, reason, "source_failed", None if expected else trace)
             self.source_rows.note_trouble(source.name, reason)
-            if not isinstance(error, Transient):
-                about = event("source_failed", source=str(source.name), trace=trace)
-                log.error("source %s: unexpected error while listing, will retry", source.name, extra=about)
         self._retry_later(source, watch)
         watch.move(WatchPhase.FAILED)
 
-    def _log(self, source: Source, watch: Watch, problem: str | None, name: Event) -> None:
+    def _log(
+        self, source: Source, watch: Watch, problem: str | None, name: Event, trace: str | None = None
+    ) -> None:
         """Log the problem of a source when it appears, and log that it is over when it is gone."""
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
         elif problem != watch.problem:
-            about = event(name, source=str(source.name), reason=problem)
+            about = event(name, source=str(source.name), reason=problem, trace=trace)
             log.warning("source %s: %s", source.name, problem, extra=about)
         watch.problem = problem
 

@@ -17,6 +17,7 @@ generation.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
@@ -98,15 +99,14 @@ class Writer:
         if self._clock() < health.not_before:
             return False
         for batch in queue.batches(background=self._collections.is_building(collection)):
-            writes = [each.prepared for each in batch]
             if self._clock() < health.not_before:  # the batch before paused the collection
                 break
             if self.health.attempt(collection, partial(self._write, collection, queue, batch)):
-                for document, prepared in zip(batch, writes, strict=True):
+                for document in batch:
                     if document.phase is Phase.WRITING:
                         self._flight.rotate(document)
                     else:
-                        self._land(document, prepared)
+                        self._flight.land(document)
         return True
 
     def remove(self, entries: Sequence[Entry]) -> None:
@@ -152,14 +152,6 @@ class Writer:
         log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(keys), done, records, extra=about)
         if deleted >= MANY:
             self.health.mark(collection)
-
-    def _land(self, document: InFlight, prepared: Prepared | None) -> None:
-        """End the work on a written document, unless new writes for it were queued meanwhile.
-
-        Such new writes withdraw a document that Chroma refused.
-        """
-        if document.prepared is prepared:
-            self._flight.land(document)
 
     def _write(self, collection: EditionName, queue: Queue, batch: Sequence[InFlight]) -> None:
         """Write a batch of small documents, or the next slice of one large document.
@@ -236,32 +228,27 @@ class Writer:
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Count and log written documents. If many records were replaced, have the collection examined."""
         self.health.resume(collection)
-        if sum(len(p.records) - p.added + len(p.deletes) for p in batch) >= MANY:
-            self.health.mark(collection)
-        building = self._collections.is_building(collection)
+        building, done = self._collections.is_building(collection), Counter[str]()
         for prepared in batch:
-            self.counts.records.update(count_records(prepared))
+            done.update(count_records(prepared))
             action = action_of(prepared, building=building)
             self.counts.note_write(prepared.entry.source, action, self._clock())
-        _report(self._collections.serves(collection), batch, logging.DEBUG if building else logging.INFO)
-
-
-def _report(collection: str, batch: Sequence[Prepared], level: int) -> None:
-    """Log a written batch, leaving out documents whose records did not change."""
-    touched = [prepared for prepared in batch if prepared.intent.slots]
-    if not touched:
-        return
-    numbers = {
-        "records": sum(len(prepared.records) for prepared in touched),
-        "patched": sum(len(prepared.patches) for prepared in touched),
-        "dropped": sum(len(prepared.deletes) for prepared in touched),
-    }
-    words = zip(numbers.values(), ("written", "patched", "dropped"), strict=True)
-    changes = ", ".join(f"{quantity(number, 'record')} {done}" for number, done in words if number)
-    first, documents = touched[0].entry, name_all([prepared.entry.key for prepared in touched])
-    facts = {"source": first.source, "collection": collection, "document": first.key, **numbers}
-    about = event("documents_written", documents=len(touched), **facts)
-    log.log(level, "%s: %s: %s", collection, documents, changes or "no record changed", extra=about)
+        self.counts.records.update(done)
+        if done["replaced"] + done["dropped"] >= MANY:
+            self.health.mark(collection)
+        if touched := [each.entry for each in batch if each.intent.slots]:
+            shown, keys = self._collections.serves(collection), [entry.key for entry in touched]
+            numbers = {"records": done["added"] + done["replaced"], "patched": done["patched"]}
+            about = event(
+                "documents_written", source=touched[0].source, collection=shown, document=keys[0],
+                documents=len(keys), dropped=done["dropped"], **numbers,
+            )  # fmt: skip
+            deeds = {"written": numbers["records"], "patched": done["patched"], "dropped": done["dropped"]}
+            changes = ", ".join(
+                f"{quantity(number, 'record')} {deed}" for deed, number in deeds.items() if number
+            )
+            level = logging.DEBUG if building else logging.INFO
+            log.log(level, "%s: %s: %s", shown, name_all(keys), changes or "no record changed", extra=about)
 
 
 # --- the protocol ---------------------------------------------------------------------------------------

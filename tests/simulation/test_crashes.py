@@ -17,7 +17,7 @@ from ingestor.core.fingerprint import fingerprint
 from ingestor.core.listings import Observe, reconcile
 from ingestor.engine import edition_store, flight, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.flight import InFlight
+from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.writer import Writer
@@ -57,6 +57,7 @@ from tests.simulation.laws import (
 
 _FLUSH, _START = Writer.flush, Engine._start
 _AFTER_FAILURE, _DELTA, _PARTS = decisions.after_failure, slots.delta, listing._parts
+_REFUSE = DocumentFlow.refuse
 _WAKE_AT, _WRITE, _WRITE_FAILURE = Writer.wake_at, writer.write, tables.write_failure
 
 
@@ -137,9 +138,19 @@ def _blame_what_is_wanted(db, row, version, failure):
 
 def _refuse_whatever_is_listed(self, document, error):
     entry = self._journal.entry(document.prepared.receipt.row)
+    self._flight.land(document)
     if entry is not None:
-        self._flight.change_row(document, entry)
-        self._fail(document, error, "")
+        refused = InFlight(entry)
+        self._flight.begin(refused)
+        refused.move(Phase.PREPARING)
+        self._fail(refused, error, "")
+
+
+def _land_refused(self, document, error):
+    row = document.prepared.receipt.row
+    _REFUSE(self, document, error)
+    if (refused := self._flight.get(row)) is not None:
+        self._flight.land(refused)
 
 
 def _sleep_while_paused(self, later):
@@ -162,7 +173,7 @@ def _begun_before_submitted(self: Engine, entry: Entry, *, drifted: bool = False
 def _landed_together(self: Writer, edition: EditionName, *, everything: bool = False) -> None:
     written = list[InFlight]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Writer, "_land", lambda self, document, prepared: written.append(document))
+        patch.setattr(self._flight, "land", written.append)
         _FLUSH(self, edition, everything=everything)
     for document in written:
         self._flight.land(document)
@@ -255,8 +266,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str], str]] = {  # the last: a histor
     ),
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}, "refuse"),
     "a refused document lands before its withdrawal": (
-        Writer, "_land", lambda self, document, prepared: self._flight.land(document),
-        {REST}, "refuse",
+        DocumentFlow, "refuse", _land_refused, {REST}, "refuse",
     ),
     "a refusal holds for whatever version is wanted": (
         tables, "write_failure", _blame_what_is_wanted, {BLAMED}, "edit what is unreadable",
