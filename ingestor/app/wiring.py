@@ -162,13 +162,12 @@ class Running:
             sources = self.parts.sources(setup.serves, setup.edition, refuse_call)
             return [replace(source, only_loses=True) for source in sources]
         self.models[setup.edition] = parts.model
-        setting = parts.config.embedding.options
 
         def embedder() -> Embedder:
             own = parts.embedder
             return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
 
-        embed = self.embedding.of(parts.embedder_recipe, embedder, setting)
+        embed = self.embedding.of(parts.embedder_recipe, embedder)
         sources = parts.sources(
             setup.serves,
             setup.edition,

@@ -232,7 +232,14 @@ class Embedding:
     # --- the thread that runs the model --------------------------------------------------------------
 
     def _serve(self) -> None:
-        while requests := self._wait():
+        while True:
+            with self._changed:
+                if not self._queue:
+                    self._next_round = self._first_round
+                self._changed.wait_for(lambda: self._queue or self._stopped.is_set())
+                if self._stopped.is_set():
+                    return _refuse(self._queue, Stopped())
+                requests = self._take()
             self._busy_since, before = monotonic(), self._counts.seconds
             self._answer(requests)
             if 0 < (seconds := self._counts.seconds - before) < ROUND_SECONDS:
@@ -240,15 +247,6 @@ class Embedding:
             elif seconds > 2 * ROUND_SECONDS:
                 self._next_round = max(self._next_round // 2, self._first_round)
             self._busy_since = None
-        _refuse(self._queue, Stopped())
-
-    def _wait(self) -> list[_Request]:
-        """Wait for requests, and return those of the next round; an empty list when the program ends."""
-        with self._changed:
-            if not self._queue:
-                self._next_round = self._first_round
-            self._changed.wait_for(lambda: self._queue or self._stopped.is_set())
-            return [] if self._stopped.is_set() else self._take()
 
     def _take(self, under_way: _Request | None = None) -> list[_Request]:
         """Remove the next requests from the queue, all of one rank and at most a round of texts, and return
@@ -370,26 +368,21 @@ class Embeddings:
     def __init__(self, cache: VectorCache, count_tokens: CountTokens, waiting: Waiting = nullcontext) -> None:
         self._cache, self._count_tokens, self._waiting = cache, count_tokens, waiting
         self._by_recipe: dict[Fingerprint, Embedding] = {}
-        self._settings: dict[Fingerprint, object] = {}
-        self._requested = set[Fingerprint]()  # by ``of`` since the last ``keep``
         self._closed = Counts()
 
-    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder], setting: object = None) -> Embedding:
+    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
         """Return the ``Embedding`` of an embedder with this recipe, and create it if it does not exist.
 
-        ``embedder``: builds the embedder. ``setting``: the embedder's options. If they changed, the
-        ``Embedding`` of a server is replaced, since the key of the server may have changed. That happens at
-        most once between two calls of ``keep``, so that all callers in between get the same object.
+        ``embedder``: builds the embedder, or returns one that was built. An existing ``Embedding`` of a
+        server continues with this embedder, since the key of the server may have changed.
         """
-        known, requested = self._by_recipe.get(recipe), recipe in self._requested
-        self._requested.add(recipe)
-        other = not requested and self._settings.get(recipe) != setting
-        if known is None or (other and isinstance(known.embedder, Remote)):
-            self._close(self._by_recipe.keys() & {recipe})
-            self._settings[recipe] = setting
-            made = Embedding(embedder(), recipe, self._cache, self._count_tokens, self._waiting)
-            self._by_recipe[recipe] = made
-        return self._by_recipe[recipe]
+        known = self._by_recipe.get(recipe)
+        if known is None:
+            known = Embedding(embedder(), recipe, self._cache, self._count_tokens, self._waiting)
+            self._by_recipe[recipe] = known
+        elif isinstance(known.embedder, Remote):
+            known.embedder = embedder()
+        return known
 
     def open_stream(self, recipe: str) -> Embedding | None:
         """Return the ``Embedding`` of an embedder by its recipe; None if it was not created.
@@ -403,11 +396,7 @@ class Embeddings:
 
         Call this after a config was applied.
         """
-        self._requested.clear()
-        self._close(self._by_recipe.keys() - recipes)
-
-    def _close(self, recipes: Collection[Fingerprint]) -> None:
-        for recipe in recipes:
+        for recipe in self._by_recipe.keys() - recipes:
             closed = self._by_recipe.pop(recipe)
             closed.close()
             self._closed += closed.counts()

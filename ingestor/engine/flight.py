@@ -30,7 +30,7 @@ BACKGROUND_BATCH = 200  # records, in an edition that readers do not see: remova
 LINGER = 0.5  # seconds that a prepared document waits for other documents to fill the batch
 _REMEMBERED = 10_000  # documents that landed and whose attempts are remembered
 _AT_ONCE = 3  # failing versions of a document that are tried as soon as they are listed
-_RAREST = 30.0  # seconds between two attempts at a document that always changes
+RAREST = 30.0  # seconds between two attempts at a document that always changes
 
 
 class Phase(Enum):
@@ -53,7 +53,6 @@ MOVES: Mapping[Phase, Collection[Phase]] = {
     Phase.WRITING: (Phase.PREPARED,),  # while the next slice is written, and after an error
 }
 BEING_PREPARED = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
-BEING_WRITTEN = Phase.PREPARED, Phase.WRITING
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class Attempts:
     ``cancelled``: whether work on the last version was cancelled. Then work on the next version is not. So
     readers get a version from time to time even if the document changes all the time. ``versions``: how many
     versions failed in a row. ``version``: the last of them. ``until``: POSIX seconds before which the
-    document is not tried again.
+    document is not tried again. If it is more than RAREST ahead, the clock was put back since.
     """
 
     cancelled: bool = False
@@ -80,13 +79,8 @@ class Attempts:
         self.versions += version != self.version
         self.version = version
         if self.versions > _AT_ONCE:
-            self.until = now + longest_wait(self.versions - _AT_ONCE, _RAREST)
+            self.until = now + longest_wait(self.versions - _AT_ONCE, RAREST)
         return first and not entry.attempts
-
-    def waits_until(self, now: float) -> float | None:
-        """Return when the document is tried again, in POSIX seconds; None if it may be tried now."""
-        # a time further ahead was set before the clock was put back
-        return self.until if now < self.until <= now + _RAREST else None
 
     def forget_failures(self) -> None:
         """Forget failed versions, because a version could be prepared."""
@@ -166,6 +160,10 @@ class Queue:
         """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
+    def rotate(self, document: InFlight) -> None:
+        """Move a large document to the end, so that large documents are written a slice each in turn."""
+        self.documents[document.entry.row] = self.documents.pop(document.entry.row)
+
     def batches(self, *, background: bool) -> list[list[InFlight]]:
         """Return what is written next: documents that fill a batch, and the first large document.
 
@@ -232,12 +230,6 @@ class Flight:
         queue.documents[document.entry.row] = document
         queue.records += document.records
 
-    def rotate(self, document: InFlight) -> None:
-        """Move a large document to the end of its queue, so that large documents are written a slice each in
-        turn."""
-        waiting = self.queues[document.entry.collection].documents
-        waiting[document.entry.row] = waiting.pop(document.entry.row)
-
     def land(self, document: InFlight) -> None:
         """Take a document out of the documents in flight: it is up to date, or will be tried again.
 
@@ -252,7 +244,8 @@ class Flight:
         document.prepared = document.slices = None
         if document.sums is not None:
             with self._counting:
-                self._count(document, None)
+                self._totals[document.entry.collection, document.statistic] -= document.sums
+                document.sums = None
         self._documents.pop(row, None)
         self._attempts.pop(row, None)
         if document.attempts != Attempts():
@@ -275,18 +268,13 @@ class Flight:
         entry, statistic = document.entry, document.statistic
         assert statistic is not None
         settled = entry.sums if entry.statistic == statistic else None
-        stored = journal.total(entry.collection, statistic)
+        stored, key = journal.total(entry.collection, statistic), (entry.collection, statistic)
         with self._counting:
             if own is not None and settled is None:
-                self._count(document, own)
-            in_flight = self._totals.get((entry.collection, statistic))
+                before: Any = 0 if document.sums is None else document.sums
+                self._totals[key] = self._totals.get(key, 0) - before + own
+                document.sums = own
+            in_flight = self._totals.get(key)
             own = settled if document.sums is None else document.sums
         read = [sums for sums in (stored, in_flight) if sums is not None]
         return reduce(add, read) - (0 if own is None else own) if read else None
-
-    def _count(self, document: InFlight, sums: Sums | None) -> None:
-        """Count the sums of a document in flight in place of those that were counted before."""
-        key = document.entry.collection, document.statistic
-        before: Any = 0 if document.sums is None else document.sums
-        self._totals[key] = self._totals.get(key, 0) - before + (0 if sums is None else sums)
-        document.sums = sums

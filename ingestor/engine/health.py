@@ -104,13 +104,11 @@ class CollectionHealth:
         after a successful examination.
         """
         for collection, health in list(self.of.items()):
-            if not health.marked or self._clock() < health.not_before:
-                continue
-            # an edition out of force is not examined: another one may have its name in Chroma by now
-            if not self._collections.is_in_force(collection):
-                health.marked = False
-                continue
-            health.marked = not self.attempt(collection, partial(self._check, collection, busy))
+            if health.marked and self._clock() >= health.not_before:
+                # an edition out of force is not examined: another one may have its name in Chroma by now
+                check = partial(self._check, collection, busy)
+                in_force = self._collections.is_in_force(collection)
+                health.marked = in_force and not self.attempt(collection, check)
 
     def _check(self, collection: EditionName, busy: Collection[EditionName]) -> None:
         self._collections.check(collection)
@@ -177,7 +175,7 @@ class CollectionHealth:
             reason = f"{type(error).__name__}: {error}"
         # before the wait begins: this may restart Chroma, which takes time
         self._collections.note_failure(collection, error)
-        wait = min(delay(health.attempts, self._random()), LONGEST_PAUSE)
+        wait = delay(health.attempts, self._random(), LONGEST_PAUSE)
         asked = min(error.wait, LONGEST_ASKED) if isinstance(error, Later) else 0.05
         health.attempts += 1
         health.not_before = self._clock() + max(wait, asked)

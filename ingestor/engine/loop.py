@@ -17,7 +17,7 @@ from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import BATCH, BEING_PREPARED, Flight, InFlight
+from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, Flight, InFlight
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
@@ -66,7 +66,7 @@ class Engine:
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts, self.journal, self.pool, self.clock = parts, parts.journal, parts.pool, parts.clock
-        self.forget, self.preparing, self.times = parts.forget, parts.preparing, parts.times
+        self.preparing, self.times = parts.preparing, parts.times
         self.source_rows, self.backlog = SourceRows(parts.journal), Backlog(parts.journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
@@ -116,8 +116,8 @@ class Engine:
 
         Call this when Chroma was restarted or the config changed.
         """
-        for edition in dict.fromkeys(feed.edition for feed in self.sources):
-            self.health.mark(edition)
+        for feed in self.sources:
+            self.health.mark(feed.edition)
 
     def step(self, timeout: float) -> None:
         """Process the outcomes of finished work, then list sources, prepare documents and write what is
@@ -257,9 +257,9 @@ class Engine:
 
         ``drifted``: the document is up to date, and is only chunked again.
         """
-        attempts = self.flight.attempts(entry.row)
-        if (until := attempts.waits_until(self.clock())) is not None and entry.item:
-            later = Failure(RESTLESS, entry.attempts + 1, until, quarantined=False)
+        attempts, now = self.flight.attempts(entry.row), self.clock()
+        if now < attempts.until <= now + RAREST and entry.item:
+            later = Failure(RESTLESS, entry.attempts + 1, attempts.until, quarantined=False)
             self.journal.fail(entry.row, entry.item.version, later)
             return
         source = self.sources[entry.feed]
@@ -300,7 +300,7 @@ class Engine:
             gone = self._removable(ready, BATCH, until, unknown=quiet)
             self._removed_at = -CANCEL_EVERY if gone else self.clock()  # the next step removes the next ones
         for entry in gone:  # before the removal: after a crash nothing would trigger it
-            self.forget(entry.source, entry.key)
+            self.parts.forget(entry.source, entry.key)
         self.writer.remove(gone)
         most = max(self.parts.ahead, self.parts.workers)
         if quiet and not gone and 2 * len(drifting) <= most:

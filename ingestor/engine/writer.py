@@ -90,8 +90,7 @@ class Writer:
     def flush(self, collection: EditionName, *, everything: bool = False) -> bool:
         """Write a batch and a slice of a large document, if the batch is full or has waited long enough.
 
-        Return whether anything was to be written. ``everything``: write the batch in any case. Each document
-        lands as soon as it is written, since a later write of the same step may raise sqlite3.Error.
+        Return whether anything was to be written. ``everything``: write the batch in any case.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
         if not (queue.is_ripe(self._clock()) or (everything and queue.documents)):
@@ -104,7 +103,7 @@ class Writer:
             if self.health.attempt(collection, partial(self._write, collection, queue, batch)):
                 for document in batch:
                     if document.phase is Phase.WRITING:
-                        self._flight.rotate(document)
+                        queue.rotate(document)
                     else:
                         self._flight.land(document)
         return True
@@ -114,10 +113,7 @@ class Writer:
 
         Each call deletes up to SLICE records of a collection.
         """
-        paused = self.health.collections_paused()
         for collection in dict.fromkeys(entry.collection for entry in entries):
-            if collection in paused:
-                continue
             gone = [entry for entry in entries if entry.collection == collection]
             self.health.attempt(collection, partial(self._remove, collection, gone))
 

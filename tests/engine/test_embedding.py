@@ -468,25 +468,19 @@ def test_vectors_that_break_the_protocol_are_not_kept(cache: VectorCache) -> Non
 def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
     one, two = Server(plain), Server(plain)
     with closing(Embeddings(cache, one.count)) as streams:
-        first = streams.of(RECIPE, lambda: one, "old key")
+        first = streams.of(RECIPE, lambda: one)
         first(["a"])
-        streams.keep({RECIPE})
-        assert streams.of(RECIPE, lambda: one, "old key") is first
-        streams.keep({RECIPE})
-        second = streams.of(RECIPE, lambda: two, "new key")
-        assert second is not first
-        second(["b"])
+        assert streams.of(RECIPE, lambda: two) is first
+        first(["b"])
         assert (streams.counts().texts, streams.counts().tokens) == (2, 40)
-    assert "b" in two.asked
+    assert (one.asked, two.asked) == ([HARMLESS, "a"], [HARMLESS, "b"])
 
 
-def test_two_collections_of_one_recipe_share_the_stream_to_its_server(cache: VectorCache) -> None:
-    """Each has an embedder of its own, and perhaps the settings of another day."""
-    with closing(Embeddings(cache, Server(plain).count)) as streams:
-        for _ in range(3):  # configs
-            both = [streams.of(RECIPE, lambda: Server(plain), setting) for setting in ("new", "old")]
-            streams.keep({RECIPE})
-            assert both[0] is both[1]
-            for embed in both:
-                embed(["a"])
-        assert streams.of(RECIPE, lambda: Server(plain), "new") is both[0]
+def test_local_model_stays_loaded_under_another_config(cache: VectorCache) -> None:
+    model = Model(good)
+    with closing(Embeddings(cache, model.count)) as streams:
+        first = streams.of(RECIPE, lambda: model)
+        assert streams.of(RECIPE, lambda: Model(good)) is first
+        assert first.embedder is model
+        streams.keep(())
+        assert streams.of(RECIPE, lambda: model) is not first

@@ -10,7 +10,6 @@ from ingestor.core.entries import Intent, Receipt
 from ingestor.engine import flight
 from ingestor.engine.flight import (
     BEING_PREPARED,
-    BEING_WRITTEN,
     LINGER,
     MOVES,
     Flight,
@@ -22,6 +21,7 @@ from ingestor.model import RecordId
 from ingestor.pipeline.prepare import Prepared
 from ingestor.state.journal import Journal
 from tests.engine.worlds import DOCS, begun, end, entry_of, lines, world_of
+from tests.simulation.ports.workers import BEING_WRITTEN
 
 FORBIDDEN = [(before, to) for before, to in product(Phase, Phase) if to not in MOVES[before]]
 

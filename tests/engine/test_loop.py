@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine.flight import BEING_WRITTEN, InFlight, Phase
+from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.model import Blob, Item, RecordId
 from ingestor.ports import Transient
@@ -21,7 +21,7 @@ from tests.engine.worlds import end, run, settled_world, withhold, world_of
 from tests.memory_index import MemoryIndex
 from tests.simulation.laws import ASKED, LawBroken
 from tests.simulation.ports.files import UNREADABLE, UNWRITABLE
-from tests.simulation.ports.workers import done
+from tests.simulation.ports.workers import BEING_WRITTEN, done
 from tests.simulation.world import FILES, World
 
 LETTERS = {name: f"line {name}" for name in "abc"}

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ingestor.engine import flight, writer
-from ingestor.engine.flight import BEING_PREPARED, BEING_WRITTEN
+from ingestor.engine.flight import BEING_PREPARED
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.state.sources import LastListing, SourceRows
 from tests.engine.worlds import end, settled_world, with_records, withhold, world_of
 from tests.memory_index import MemoryIndex
+from tests.simulation.ports.workers import BEING_WRITTEN
 from tests.simulation.world import FILES
 from tests.waiting import wait
 

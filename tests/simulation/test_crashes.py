@@ -12,7 +12,7 @@ from ingestor.app import parts
 from ingestor.chroma.shards import Shards
 from ingestor.core import decisions, listings, slots
 from ingestor.core.decisions import NEVER
-from ingestor.core.entries import EditionName, Entry
+from ingestor.core.entries import Entry
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.listings import Observe, reconcile
 from ingestor.engine import edition_store, flight, scanner, writer
@@ -55,7 +55,7 @@ from tests.simulation.laws import (
     UNWANTED,
 )
 
-_FLUSH, _START = Writer.flush, Engine._start
+_START = Engine._start
 _AFTER_FAILURE, _DELTA, _PARTS = decisions.after_failure, slots.delta, listing._parts
 _REFUSE = DocumentFlow.refuse
 _WAKE_AT, _WRITE, _WRITE_FAILURE = Writer.wake_at, writer.write, tables.write_failure
@@ -140,7 +140,7 @@ def _refuse_whatever_is_listed(self, document, error):
     entry = self._journal.entry(document.prepared.receipt.row)
     self._flight.land(document)
     if entry is not None:
-        refused = InFlight(entry)
+        refused = InFlight(entry, quarantine_recipe=document.quarantine_recipe)
         self._flight.begin(refused)
         refused.move(Phase.PREPARING)
         self._fail(refused, error, "")
@@ -168,15 +168,6 @@ def _count_vanished_too(self, feed):
 def _begun_before_submitted(self: Engine, entry: Entry, *, drifted: bool = False) -> None:
     self.flight.begin(InFlight(entry, drifted))
     _START(self, entry, drifted=drifted)
-
-
-def _landed_together(self: Writer, edition: EditionName, *, everything: bool = False) -> None:
-    written = list[InFlight]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(self._flight, "land", written.append)
-        _FLUSH(self, edition, everything=everything)
-    for document in written:
-        self._flight.land(document)
 
 
 def _upsert_only(index, records, *, replaces):
@@ -286,9 +277,6 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str], str]] = {  # the last: a histor
     ),
     "search for replaced records is left out": (
         writer, "_upsert", _upsert_only, {FOUND}, "write beside a replaced record",
-    ),
-    "a batch lands only after all others": (
-        Writer, "flush", _landed_together, {REST}, "fail each read",
     ),
 }  # fmt: skip
 

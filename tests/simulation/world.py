@@ -21,7 +21,7 @@ from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.core.errors import LONGEST
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine import flight, writer
-from ingestor.engine.flight import BEING_WRITTEN, InFlight, Phase
+from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import WatchPhase
 from ingestor.engine.workers import Outcome
@@ -46,7 +46,7 @@ from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.plugins import Forgetful, Remembered
-from tests.simulation.ports.workers import AtOnce, Stepwise
+from tests.simulation.ports.workers import BEING_WRITTEN, AtOnce, Stepwise
 from tests.simulation.restores import Backups
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")

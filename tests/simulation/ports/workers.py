@@ -14,6 +14,8 @@ from tests.simulation.ports.files import Files
 
 Work = Callable[[], object]
 
+BEING_WRITTEN = Phase.PREPARED, Phase.WRITING
+
 
 class Inline:
     """A pool without threads: work is done when it is handed in.
