@@ -226,12 +226,11 @@ class EditionStore:
 
         ``shards``: numbers of the shards whose records are marked; None for all.
         """
-        of = self._editions.of_name(name).shards
-        if shards is None or of == 1:
-            self._journal.doubt(name)
-            return
-        documents = self._editions.documents(name)
-        self._journal.doubt(name, [row for row, document in documents if shard_of(document, of) in shards])
+        of, rows = self._editions.of_name(name).shards, None
+        if shards is not None and of > 1:
+            documents = self._editions.documents(name)
+            rows = [row for row, document in documents if shard_of(document, of) in shards]
+        self._journal.doubt(name, rows)
 
     def disown(self, name: EditionName) -> None:
         """Note that another program has the edition's name in Chroma, and forget the UUIDs of our

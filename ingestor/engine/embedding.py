@@ -146,7 +146,9 @@ class Embedding:
             return np.zeros((0, self.embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         wanted = dict(zip(digests, texts, strict=True))
-        vectors = self._find_cached(wanted)
+        vectors = dict[Digest, Vector]()
+        for part in pages(wanted, ROUND):
+            vectors |= self._cache.get(self._recipe, part)
         missing = [digest for digest in wanted if digest not in vectors]
         with self._changed:
             self._counts.cached += len(vectors)
@@ -207,10 +209,6 @@ class Embedding:
         """Stop, and wait up to a minute until the running round has ended."""
         self.stop()
         self._thread.join(timeout=60)
-
-    def _find_cached(self, wanted: Iterable[Digest]) -> dict[Digest, Vector]:
-        parts = (self._cache.get(self._recipe, part) for part in pages(wanted, ROUND))
-        return {digest: vector for part in parts for digest, vector in part.items()}
 
     def _put(
         self,
@@ -305,7 +303,7 @@ class Embedding:
         """
         digests = [text_digest(text) for text in texts]
         wanted = dict(zip(digests, texts, strict=True))
-        answers: dict[Digest, Any] = dict(self._find_cached(wanted))
+        answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, [*wanted]))
         missing = [digest for digest in wanted if digest not in answers]
         if not self._loaded and (missing or not texts):
             self._load([*texts, HARMLESS][0])

@@ -225,11 +225,9 @@ class DocumentFlow:
         Neither is held if a background edition replaces this one: the model of the old edition need not exist
         any more.
         """
-        feeds = (feed for feed in self._sources if feed.source == entry.source)
-        replaced = any(feed.edition in self._background for feed in feeds)
         if entry.collection in self._background:
             self._health.hold(entry.collection, reason)
-        elif replaced:
+        elif any(feed.source == entry.source and feed.edition in self._background for feed in self._sources):
             words = "%s (%s): %s; waits for the new collection"
             log_document(logging.WARNING, "document_retried", words, entry, reason)
         else:
@@ -257,8 +255,7 @@ class DocumentFlow:
         If too many documents of its source became unreadable, a person must accept the loss first. The
         document is then retried later, and False is returned.
         """
-        entry = document.entry
-        source = self._sources.get(entry.feed)
+        entry, source = document.entry, self._sources.get(document.entry.feed)
         # losses of other editions are judged before the switch
         if source is None or entry.collection in self._background:
             return True
