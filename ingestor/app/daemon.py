@@ -333,7 +333,7 @@ class Loop:
 
         Other threads call them.
         """
-        config, connection = self.running.parts.config, self.running.collections.connection
+        config = self.running.parts.config
         folders = {"state": config.state, "chroma": getattr(config.chroma, "path", None)}
         return DaemonView(
             journal=journal,
@@ -344,14 +344,12 @@ class Loop:
             intervals=lambda: {
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
-            chroma_answers=connection.answers,
-            chroma_loads=connection.is_loading,
-            chroma_restarts=lambda: connection.restarts,
+            chroma=self.running.collections.connection,
             collection=self.running.collections.for_readers,
             lexical=LexicalReaders(lexical_path(config)),
             count_tokens=self.running.parts.tokens.counts,
-            counts=lambda: self.running.engine.writer.counts,
-            stages=lambda: self.running.engine.times.seconds,
+            counts=self.running.engine.writer.counts,
+            stages=self.running.engine.times.seconds,
             folders={name: folder for name, folder in folders.items() if folder is not None},
             reranker=lambda: self.running.parts.reranker,
             checks=lambda: run_status.read_checks(self.running.parts.config.state),

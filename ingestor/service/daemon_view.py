@@ -1,9 +1,10 @@
 """View of the daemon for the service port: what the port may read. Any thread may call every function."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestor.chroma.connection import ChromaConnection
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.outcomes import WorkCounts
 from ingestor.lexical.file import LexicalReaders
@@ -22,11 +23,8 @@ class DaemonView:
     last had nothing to do. ``idle``: seconds since the last step of the engine's loop. ``intervals``: seconds
     between two listings, by source.
 
-    ``chroma_answers``: returns whether Chroma answers within the given seconds. ``chroma_loads``: returns
-    whether Chroma is still loading one of the collections with the given UUIDs, and waits for the given
-    seconds at most. ``chroma_restarts``: number of times our Chroma server was restarted since the daemon's
-    start. ``collection``: opens a collection for reading; its arguments are the UUIDs of the collection's
-    shards.
+    ``chroma``: whether Chroma answers and loads, and how often it was restarted. ``collection``: opens a
+    collection for reading; its arguments are the UUIDs of the collection's shards.
 
     ``lexical``: opens the lexical index for reading. ``counts``: numbers of writes and failures since the
     daemon's start. ``stages``: seconds that threads spent in each stage of preparing documents. ``folders``:
@@ -39,14 +37,12 @@ class DaemonView:
     stretch: Callable[[], SyncProgress]
     idle: Callable[[], float]
     intervals: Callable[[], Mapping[str, float]]
-    chroma_answers: Callable[[float], bool]
-    chroma_loads: Callable[[Iterable[str], float], bool]
-    chroma_restarts: Callable[[], int]
+    chroma: ChromaConnection
     collection: Callable[[Sequence[str]], Store]
     lexical: LexicalReaders
     count_tokens: Count
-    counts: Callable[[], WorkCounts]
-    stages: Callable[[], Mapping[str, float]]
+    counts: WorkCounts
+    stages: Mapping[str, float]
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]
     checks: Callable[[], list[CheckResult]]

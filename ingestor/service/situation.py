@@ -123,7 +123,7 @@ def obstacles(situation: Situation) -> list[str]:
 
 def gather(daemon: DaemonView) -> Situation:
     """Gather all numbers and states of the daemon as they are now. Raises sqlite3.Error."""
-    reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts()
+    reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts
     work = WorkCounts(copy(now.changes), copy(now.failures), copy(now.retries), copy(now.successes))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
     counts = reports.counts()
@@ -131,7 +131,7 @@ def gather(daemon: DaemonView) -> Situation:
     served = {edition.serves for edition in editions.values()}
     staging = [edition for edition in editions.values() if edition.role == "staging"]
     live_uuids = [uuid for one in editions.values() if one.role == "live" for uuid in one.uuids]
-    up = daemon.chroma_answers(CHROMA_PATIENCE)
+    up = daemon.chroma.answers(CHROMA_PATIENCE)
     return Situation(
         at=time(),
         idle=daemon.idle(),
@@ -147,12 +147,12 @@ def gather(daemon: DaemonView) -> Situation:
         reasons=reasons(daemon.journal, "quarantined"),
         swaps={str(edition.serves): progress(counts, edition.name) for edition in staging},
         chroma_up=up,
-        chroma_loads=daemon.chroma_loads(live_uuids, CHROMA_PATIENCE),
-        chroma_restarts=daemon.chroma_restarts(),
+        chroma_loads=daemon.chroma.is_loading(live_uuids, CHROMA_PATIENCE),
+        chroma_restarts=daemon.chroma.restarts,
         collections=_collections(daemon, editions.values(), live.unwritable, up),
         sizes=_sizes(daemon.folders),
         dead=_dead(daemon),
-        stages=dict(daemon.stages()),
+        stages=dict(daemon.stages),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
         checks=[each for each in daemon.checks() if each.collection in served],
     )

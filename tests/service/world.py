@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -80,11 +81,15 @@ class Daemon:
         return DaemonView(
             self.reader, self.embeddings, lambda: self.live, lambda: self.stretch, lambda: self.idle,
             lambda: {"docs": 60.0},
-            lambda patience: self.up, self.loads, lambda: 0, self.collection, self.lexical,
-            lambda texts: [len(text.split()) for text in texts], lambda: self.counts,
-            lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
+            self.chroma, self.collection, self.lexical,
+            lambda texts: [len(text.split()) for text in texts], self.counts,
+            {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
             lambda: run_status.read_checks(self.folder),
         )  # fmt: skip
+
+    @property
+    def chroma(self) -> Any:
+        return SimpleNamespace(answers=lambda patience: self.up, is_loading=self.loads, restarts=0)
 
     def loads(self, uuids: Iterable[str], patience: float) -> bool:
         return not self.unloaded.isdisjoint(uuids)
