@@ -60,9 +60,9 @@ class Containers:
     _mails: OrderedDict[tuple[str, str], Blob] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)  # containers by key
-    # By key the last version that was tried, and why it cannot be opened; None if it was opened.
+    # By key the last version that was tried, and why it cannot be opened; None if it was opened, and "" if it
+    # has members although the connector denied that: then the next listing opens it.
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    _not_simple: set[str] = field(default_factory=set)  # keys about which the connector was wrong
     _tried: dict[str, tuple[float, str]] = field(default_factory=dict)  # by key: when last, and which version
 
     @property
@@ -132,7 +132,6 @@ class Containers:
             except (Transient, OSError, Defect) as error:
                 unread[item.key] = describe(error)
             else:
-                self._not_simple.discard(item.key)
                 yield replace(item, version=item.version + _OPENED)
                 yield from self._members(item, opened, known)
         return more
@@ -142,11 +141,12 @@ class Containers:
 
         ``known``: the versions of the last listing.
         """
-        if item.key in self._not_simple:
+        tried, reason = self._verdicts.get(item.key, ("", None))
+        if tried == item.version and reason == "":
             return None
         opened, refused = item.version + _OPENED, self._mark_refused(item)
         version = known.of([item.key]).get(item.key)
-        opens_now = self._verdicts.get(item.key) == (item.version, None)  # found while it was fetched
+        opens_now = tried == item.version and reason is None  # found while it was fetched
         if version == opened or (version == refused and not opens_now):
             return version
         return opened if self._is_simple(item) else None
@@ -172,7 +172,7 @@ class Containers:
     def _require_openable(self, item: Item) -> None:
         """Raise BadDocument if this version of a container could not be opened before."""
         version, reason = self._verdicts.get(item.key, ("", None))
-        if version == item.version and reason is not None:
+        if version == item.version and reason:
             raise BadDocument(reason)
 
     def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
@@ -206,9 +206,8 @@ class Containers:
         blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
             opened = self._unpack_blob(plain, blob)
-            has_members = opened is not None and bool(opened.members)
-            if has_members and plain.key not in self._not_simple and self._is_simple(plain):
-                self._not_simple.add(plain.key)
+            if opened is not None and opened.members and self._is_simple(plain):
+                self._verdicts[plain.key] = plain.version, ""
                 raise Stale(f"{plain.uri} has attachments, although the source listed none")
         self._check_listed(item)
         return blob
