@@ -83,6 +83,7 @@ def _copied(collections: Collections) -> Collections:
             CrashingIndex(
                 MemoryIndex(dict(index.inner.records), dict(index.inner.noted)),
                 index.chaos,
+                index.copies,
                 deepcopy(index.settings),
             ),
             uuid,

@@ -1,6 +1,5 @@
 """Chroma: collections that outlive the process, and writes that die, fail or lie."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -23,10 +22,14 @@ FEW = 5  # records of a deleted edition that a step deletes
 
 @dataclass
 class CrashingIndex:
-    """Dies before, within and after a write, and at times raises although it wrote."""
+    """Dies before, within and after a write, and at times raises although it wrote.
+
+    ``copies``: how many records of all collections have a text.
+    """
 
     inner: MemoryIndex
     chaos: Chaos
+    copies: Callable[[str], int]
     settings: dict[str, Any] = field(default_factory=dict)  # as Chroma's JSON has them
     torn: bool = False
     away: bool = False  # its disk takes no writes just now
@@ -61,8 +64,8 @@ class CrashingIndex:
         self._apply("upsert", self.inner.upsert, records)
         self.hidden.difference_update(ids)
         if moved:  # the first of the others was reached from these alone; its twin would be as good
-            texts = Counter(record.text for record in known.values())
-            self.hidden.update([r.id for r in records if r.id not in moved and texts[r.text] == 1][:1])
+            alone = (r.id for r in records if r.id not in moved and self.copies(r.text) == 1)
+            self.hidden.update(islice(alone, 1))
 
     def patch(self, metadata: Sequence) -> None:
         self._apply("patch", self.inner.patch, metadata)
@@ -114,13 +117,17 @@ class Shelves:
         self.chaos.request("open")
         if name not in self.collections:
             settings = deepcopy(new_configuration(model.reader))
-            index = CrashingIndex(MemoryIndex(), self.chaos, settings)
+            index = CrashingIndex(MemoryIndex(), self.chaos, self._copies, settings)
             self.collections[name] = index, f"uuid-{next(self.serial)}"
             self.chaos.point("after create")
         self._restore(name, model)
         index, uuid = self.collections[name]
         self.models[uuid] = model
         return index, uuid
+
+    def _copies(self, text: str) -> int:
+        indexes = (index.inner for index, _ in self.collections.values())
+        return sum(record.text == text for index in indexes for record in index.records.values())
 
     def _restore(self, name: str, model: Model) -> None:
         settings = self.collections[name][0].settings
