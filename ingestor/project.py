@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -135,8 +136,9 @@ class Project:
 
         config = self._config()
         bounds = Sampling() if sample is None else Sampling(sample, sample)
+        bounds = Sampling(above=sys.maxsize) if everything else bounds
         with _explain_errors():
-            plan = make_plan(config, None if everything else bounds, progress or (lambda how_far: None))
+            plan = make_plan(config, bounds, progress or (lambda how_far: None))
             restart = in_force(self.path, self._env).restart
             file = config_file_in_use(config.state) if plan.running else None
         elsewhere = file if file not in (None, str(self.path.absolute())) else None
@@ -158,7 +160,7 @@ class Project:
         """
         from ingestor.app.daemon import Loop, Signals
         from ingestor.app.wiring import open_state
-        from ingestor.queries.status import documents_not_in_config, report_sync
+        from ingestor.queries.status import report_sync
 
         config = self._config()
         begun, signals = time.monotonic(), Signals(stop)
@@ -167,10 +169,8 @@ class Project:
             signals.handle() if handle_signals else nullcontext(),
             open_state(config, serve=False) as running,
         ):
-            loop, before = Loop(running, signals, progress), documents_not_in_config(running)
-            loop.sync(patience)
-            seconds = time.monotonic() - begun
-            return report_sync(running, seconds, before, interrupted=signals.stop)
+            Loop(running, signals, progress).sync(patience)
+            return report_sync(running, time.monotonic() - begun, interrupted=signals.stop)
 
     def run(
         self,
@@ -304,9 +304,10 @@ class Project:
 
     def unsearchable(self) -> int:
         """Return how many documents have a last change that cannot be found by a search yet."""
-        from ingestor.queries.reading import unsearchable
+        from ingestor.state.reports import Reports
 
-        return unsearchable(self._in_force().config)
+        with journal_of(self._in_force().config) as journal:
+            return Reports(journal).due()[0]
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return at most ``number`` example queries that a collection can answer, taken from its headings."""

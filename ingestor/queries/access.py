@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from pydantic import SecretStr
 
 from ingestor.chroma.processes import accepts
 from ingestor.config.models import Config
-from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised, local_address
+from ingestor.config.servers import RemoteChroma, Supervised, local_address
 from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import IngestorError, NeedsHuman, Transient
@@ -83,10 +82,10 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
-        place = (as_served(config) if running else config).chroma
+        place = _served(config) if running else config.chroma
         log = files.chroma_log_path(config) if config.state.is_dir() else Path(os.devnull)
-        if running or isinstance(place, RemoteChroma):
-            check_answers(place)
+        if isinstance(place, RemoteChroma) or (running and isinstance(place, Supervised)):
+            _require_answer(place)
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
         return stack.enter_context(open_collections(place, owner, log, attach=running))
 
@@ -94,41 +93,39 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
         yield files.retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
 
 
-def check_answers(chroma: Chroma) -> None:
+def _require_answer(chroma: RemoteChroma | Supervised) -> None:
     """Raise Transient if Chroma accepts connections but does not answer a heartbeat.
 
     This check takes seconds. Without it, a request would wait for a minute before it fails.
     """
     from ingestor.chroma.client import Client
 
-    if isinstance(chroma, Embedded):
-        return
     ssl = isinstance(chroma, RemoteChroma) and chroma.ssl
     with Client(local_address(chroma.host), chroma.port, ssl=ssl, timeout=HEARTBEAT) as client:
         if client.hangs():
-            place = f"{chroma.host}:{chroma.port}"
             raise Transient(
-                f"Chroma at {place} hangs: no answer to a heartbeat in {HEARTBEAT:g} s; "
+                f"Chroma at {chroma.host}:{chroma.port} hangs: no answer to a heartbeat in {HEARTBEAT:g} s; "
                 "restart it if that lasts"
             )
 
 
-def as_served(config: Config) -> Config:
-    """Return the config with the address and token of Chroma's server that a daemon or sync runs now.
+def _served(config: Config) -> RemoteChroma | Supervised:
+    """Return Chroma with the address and token of the server that a daemon or sync runs now.
 
     They are read from the lock file of Chroma's folder. Raises Locked if that server does not listen at the
     moment.
     """
     from ingestor.chroma.folder import LOCK
 
-    chroma, who = config.chroma, f"process {' '.join(files.read_note(lock_path(config))[:1])}"
+    chroma, note = config.chroma, files.read_note(lock_path(config))
     if isinstance(chroma, RemoteChroma):
-        return config
-    match files.read_note(lock_path(config)), files.read_note(chroma.path / LOCK):
+        return chroma
+    match note, files.read_note(chroma.path / LOCK):
         case [pid, *_], [holder, host, port, secret] if pid == holder:
             if accepts(local_address(host), int(port), HEARTBEAT):
-                here = {"host": host, "port": int(port), "token": SecretStr(secret)}
-                return replace(config, chroma=Supervised(path=chroma.path).model_copy(update=here))
+                served = {"host": host, "port": int(port), "token": SecretStr(secret)}
+                return Supervised(path=chroma.path).model_copy(update=served)
+    who = f"process {' '.join(note[:1])}"
     raise Locked(f"Chroma is not up: {who}, which runs it, is starting or stopping it; try again in a moment")
 
 

@@ -44,11 +44,11 @@ class CollectionChange:
     """
 
     collection: CollectionName
-    changes: tuple[Change, ...] = ()
-    metadata: Change | None = None
-    swap: bool = False
-    chunks: int = 0
-    waits: str | None = None
+    changes: tuple[Change, ...]
+    metadata: Change | None
+    swap: bool
+    chunks: int
+    waits: str | None
 
 
 def outlook(parts: Parts, journal: Journal) -> dict[EditionName, CollectionChange]:
@@ -177,5 +177,7 @@ def resume_sources(config: Config, source: str | None) -> list[str]:
 def _names(config: Config, wanted: str | None) -> list[SourceName]:
     """Return the named source, or all sources of the config if None. Raises BadRequest if it is unknown."""
     names = [source.name for source in config.sources]
-    require_known("source", names[0] if wanted is None else wanted, names)
-    return names if wanted is None else [SourceName(wanted)]
+    if wanted is None:
+        return names
+    require_known("source", wanted, names)
+    return [SourceName(wanted)]

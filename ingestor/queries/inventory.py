@@ -1,6 +1,6 @@
 """Lists all collections in Chroma, whoever owns them, and deletes or adopts a collection for a person."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -53,8 +53,8 @@ class CollectionInfo:
 
 def list_collections(config: Config) -> list[CollectionInfo]:
     """Return every collection in Chroma, whoever owns it, sorted by name."""
-    with _open(config) as (journal, collections):
-        return _infos(config, journal, collections)
+    with _open(config) as (_, _, infos):
+        return [*infos.values()]
 
 
 def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
@@ -63,8 +63,9 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 
     Return the deleted collection. Raises BadRequest if the collection must not be deleted.
     """
-    with _open(config) as (journal, collections):
-        info = _find_named(_infos(config, journal, collections), name)
+    with _open(config) as (journal, collections, infos):
+        require_known("collection", name, infos)
+        info = infos[name]
         ours = info.owner == "this ingestor"
         if why := _why_kept(info, config) if ours else None if not_ours else _refuse_foreign(info):
             raise BadRequest(why)
@@ -84,20 +85,19 @@ def adopt(config: Config, name: str) -> CollectionInfo:
     another ingestor wrote it.
     """
     require_known("collection", name, _names(config))
-    with _open(config) as (journal, collections):
-        infos = _infos(config, journal, collections)
-        info = _find_named(infos, name)
+    with _open(config) as (journal, collections, infos):
+        require_known("collection", name, infos)
+        info = infos[name]
         if info.elsewhere is not None:
-            for each in infos:
+            for each in infos.values():
                 if each.elsewhere == info.elsewhere:
                     collections.index(each.uuid).note({HOME: pack(here(config))})
-            Requests(journal).arrange()
-            return info
-        if info.owner == "this ingestor":
+        elif info.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} already belongs to this ingestor")
-        if info.owner == "not ingestor":
+        elif info.owner == "not ingestor":
             raise BadRequest(_refuse_foreign(info))
-        collections.delete_any(info.uuid)
+        else:
+            collections.delete_any(info.uuid)
         Requests(journal).arrange()  # a daemon lists all sources again, and finds the name free
         return info
 
@@ -135,19 +135,14 @@ def _refuse_foreign(info: CollectionInfo) -> str:
     )
 
 
-def _find_named(infos: Sequence[CollectionInfo], name: str) -> CollectionInfo:
-    require_known("collection", name, (one.name for one in infos))
-    return next(one for one in infos if one.name == name)
-
-
-def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
-    """Describe every collection in Chroma for a person."""
+def _infos(config: Config, journal: Journal, collections: Collections) -> dict[str, CollectionInfo]:
+    """Describe every collection in Chroma for a person, by name."""
     shards = {
         uuid: (edition, number)
         for edition in Editions(journal).all()
         for number, (uuid, _) in enumerate(edition.in_chroma)
     }
-    infos = list[CollectionInfo]()
+    infos = dict[str, CollectionInfo]()
     for collection, mark in collections.describe_all():  # mark: of the state that wrote it
         ours, uuid, home = mark == journal.owner, str(collection.id), home_of(collection.metadata or {})
         edition, number = shards.get(uuid, (None, 0)) if ours else (None, 0)
@@ -167,22 +162,20 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> list[C
             trouble = str(error)
         fed = edition.serves in config.collections if edition else collection.name in _names(config)
         away = ours and home is not None and not here(config).is_home_of(home)
-        infos.append(
-            CollectionInfo(
-                name=collection.name,
-                owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
-                state=mark,
-                role=_ROLES.get(edition.role) if edition else None,
-                in_config=fed,
-                documents=documents,
-                records=records,
-                strategies=strategies,
-                model=model,
-                dimensions=collection.dimension,
-                trouble=trouble,
-                uuid=uuid,
-                elsewhere=str(home) if away else None,
-            )
+        infos[collection.name] = CollectionInfo(
+            name=collection.name,
+            owner="this ingestor" if ours else "another ingestor" if mark else "not ingestor",
+            state=mark,
+            role=_ROLES.get(edition.role) if edition else None,
+            in_config=fed,
+            documents=documents,
+            records=records,
+            strategies=strategies,
+            model=model,
+            dimensions=collection.dimension,
+            trouble=trouble,
+            uuid=uuid,
+            elsewhere=str(home) if away else None,
         )
     return infos
 
@@ -194,10 +187,10 @@ def _names(config: Config) -> list[str]:
 
 
 @contextmanager
-def _open(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Open the journal and Chroma. If the state is new or lost, no collection is ours."""
+def _open(config: Config) -> Iterator[tuple[Journal, Collections, dict[str, CollectionInfo]]]:
+    """Open the journal and Chroma, and describe the collections. In a new or lost state none is ours."""
     with journal_of(config, or_blank=True) as journal, collections_of(config, journal) as collections:
-        yield journal, collections
+        yield journal, collections, _infos(config, journal, collections)
 
 
 def unusable(config: Config, journal: Journal) -> dict[str, str]:

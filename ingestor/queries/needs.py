@@ -1,7 +1,7 @@
 """Estimates what new records need: disk, Chroma's memory, time, and the price of Chroma Cloud. Pure."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _PAGE = 4096  # bytes of a page of SQLite
 _LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in chroma/backend.py
@@ -33,12 +33,12 @@ class Needs:
     for a month, by ``chroma.prices``.
     """
 
-    disk: Disk = field(default_factory=lambda: Disk(0, 0, 0))
-    memory: int = 0
-    read_seconds: float = 0.0
-    write_seconds: float = 0.0
-    written: float = 0.0
-    stored: float = 0.0
+    disk: Disk
+    memory: int
+    read_seconds: float
+    write_seconds: float
+    written: float
+    stored: float
 
     def on(self, machines: int, embed_seconds: float | None) -> float:
         """Estimate the duration in seconds on this number of machines like this one.

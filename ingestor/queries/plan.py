@@ -26,6 +26,7 @@ from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.listings import Hold, Observe, reconcile
+from ingestor.engine.flight import Flight, InFlight
 from ingestor.engine.outcomes import action_of, count_records
 from ingestor.llm.answers import DryRunAnswers
 from ingestor.model import Chunking, Document, Fingerprint, SourceName, Sums, Vectors
@@ -64,9 +65,9 @@ class EmbeddingPlan:
     ``exact``: False for an estimate.
     """
 
-    texts: int = 0
-    tokens: int = 0
-    exact: bool = True
+    texts: int
+    tokens: int
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +77,34 @@ class AskingPlan:
     ``cost``: the price of the prompts.
     """
 
-    calls: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
+    calls: int
+    prompt_tokens: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
     """The effects, time, cost and disk space of a sync. The fields are keys of ``ingestor plan --json``."""
 
-    documents: DocumentCounts = field(default_factory=DocumentCounts)
-    records: RecordCounts = field(default_factory=RecordCounts)
-    cuts_known: bool = True  # False: the counts of records are estimates
-    embed: EmbeddingPlan = EmbeddingPlan()
-    ask: AskingPlan = AskingPlan()
-    sources: Mapping[str, DocumentCounts] = field(default_factory=dict)  # by source that could be listed
-    changes: tuple[CollectionChange, ...] = ()
-    leaving: tuple[str, ...] = ()  # sources that left the config and whose documents stay
-    renamed: Mapping[str, str] = field(default_factory=dict)  # new names of sources by old ones
-    cost: float = 0.0  # price of embedding, if the config has one
-    needs: Needs = field(default_factory=Needs)  # estimated needs of the new records
-    sampled: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by source: documents read, and due
-    tokens_per_second: float | None = None
-    seconds: float | None = None  # duration of embedding; None if no rate is known
-    problems: tuple[tuple[str, str], ...] = ()  # document or source, with the reason
-    skipped: tuple[Skipped, ...] = ()
-    unseen: Mapping[str, str] = field(default_factory=dict)  # sources without a complete listing, and why
-    unusable: Mapping[str, str] = field(default_factory=dict)  # collections that cannot be written, and why
-    running: bool = False  # whether a daemon or a sync runs
+    documents: DocumentCounts
+    records: RecordCounts
+    cuts_known: bool  # False: the counts of records are estimates
+    embed: EmbeddingPlan
+    ask: AskingPlan
+    sources: Mapping[str, DocumentCounts]  # by source that could be listed
+    changes: tuple[CollectionChange, ...]
+    leaving: tuple[str, ...]  # sources that left the config and whose documents stay
+    renamed: Mapping[str, str]  # new names of sources by old ones
+    cost: float  # price of embedding, if the config has one
+    needs: Needs  # estimated needs of the new records
+    sampled: Mapping[str, tuple[int, int]]  # by source: documents read, and due
+    tokens_per_second: float | None
+    seconds: float | None  # duration of embedding; None if no rate is known
+    problems: tuple[tuple[str, str], ...]  # document or source, with the reason
+    skipped: tuple[Skipped, ...]
+    unseen: Mapping[str, str]  # sources without a complete listing, and why
+    unusable: Mapping[str, str]  # collections that cannot be written, and why
+    running: bool  # whether a daemon or a sync runs
     follows: str | None = None  # config file of the running program, if it is another one
     restart: tuple[str, ...] = ()  # changed keys that need a restart, before which no key takes effect
 
@@ -129,13 +130,11 @@ class Recorder:
         self.blind = self.guessed = False
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        if not texts:
-            return np.zeros((0, self._dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         known = self._cache.get(self._recipe, digests) if self._cache is not None else {}
         missing = {str(d): text for d, text in zip(digests, texts, strict=True) if d not in known}
         self.missing.update(missing)
-        self.guessed |= self.blind
+        self.guessed |= self.blind and bool(texts)
         self.blind |= bool(missing)
         guesses = dict(zip(missing, self._guess(list(missing.values())), strict=True)) if missing else {}
         vectors = [known[d] if d in known else guesses[str(d)] for d in digests]
@@ -218,8 +217,8 @@ class Rehearsal:
 
     ``run`` computes the fields after ``reduced``. ``journal``: the copy, which is changed. Sources must embed
     by ``recorder``, and ask language models by ``dry_run``. ``replaced``: by live edition, the edition that
-    is built to replace it. ``sample``: how many documents to read; None for all that are due. ``note``:
-    called with the progress in words. ``reduced``: live editions from which documents are only removed.
+    is built to replace it. ``note``: called with the progress in words. ``reduced``: live editions from which
+    documents are only removed.
 
     ``cuts_known``: False if chunks depend on vectors or answers that are not cached, or on a statistic of the
     collection, which every change moves. ``exact``: whether the texts to embed are known exactly. It may be
@@ -231,7 +230,7 @@ class Rehearsal:
     dry_run: DryRunAnswers
     count_tokens: Callable[[Sequence[str]], list[int]]
     replaced: Mapping[EditionName, EditionName] = field(default_factory=dict)
-    sample: Sampling | None = None
+    sample: Sampling = Sampling()
     note: Callable[[str], None] = lambda progress: None
     reduced: Collection[EditionName] = ()
 
@@ -317,7 +316,7 @@ class Rehearsal:
         tools = replace(source.tools, chunker=chunker)
         read, size, asked, rows = Figures(), 0, self.dry_run, rows_due(self.journal, source.feed)
         due, due_bytes = size_due(self.journal, source.feed)
-        places = range(due) if self.sample is None else self.sample.places(due)
+        places = self.sample.places(due)
         begun, known = time.monotonic(), len(self.recorder.missing)
         before = asked.calls, asked.prompt_tokens, asked.cost
         for number, place in enumerate(places):
@@ -325,11 +324,9 @@ class Rehearsal:
             self.note(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
             statistic = source.tools.statistic
-            others = None if statistic is None else self.journal.total(entry.collection, statistic)
-            if others is not None and entry.sums is not None and entry.statistic == statistic:
-                others = others - entry.sums  # the chunker needs the sums without this document
-            job = Job(entry, others)
-            find_former = partial(predecessor, self.journal, source.is_moved)
+            document = InFlight(entry, statistic=statistic)
+            others = None if statistic is None else Flight().sums_of_others(self.journal, document)
+            job, find_former = Job(entry, others), partial(predecessor, self.journal, source.is_moved)
             try:
                 prepared = until_readable(partial(prepare, job, tools, find_former), self.until)
             except NeedsHuman:
@@ -377,11 +374,10 @@ class Rehearsal:
         figures.records["dropped"] += dropped
 
 
-def make_plan(config: Config, sample: Sampling | None, note: Callable[[str], None]) -> SyncPlan:
+def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> SyncPlan:
     """Find out what a sync would do. Only reads sources, journal and Chroma; not even a journal is created.
 
-    ``sample``: how many documents of large sources are read; None for all that are due. ``note``: called with
-    the progress in words.
+    ``note``: called with the progress in words.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_of(config, or_blank=True) as now, rehearse(config, now) as journal:
@@ -457,8 +453,6 @@ def look_alikes(dimensions: int) -> Embed:
     model: docs/commands.md has the figures for all-MiniLM-L6-v2.
     """
     plugin = find("embedders", "hashing")
-    unchecked = plugin.options.model_construct(
-        dimensions=dimensions
-    )  # a model may exceed the option's bounds
-    embed: Embed = plugin.build(unchecked).embed
+    # A model may have more dimensions than the option allows.
+    embed: Embed = plugin.build(plugin.options.model_construct(dimensions=dimensions)).embed
     return embed

@@ -23,12 +23,18 @@ from ingestor.core.entries import Edition, Entry
 from ingestor.core.escape import line, raw
 from ingestor.model import INSIDE, CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.queries import access
-from ingestor.queries.access import BadRequest, collections_of, journal_of, require_known
+from ingestor.queries.access import (
+    BadRequest,
+    collections_of,
+    is_running,
+    journal_of,
+    live_editions,
+    require_known,
+)
 from ingestor.rechunk.policy import changes, metadata_change, profile_of
 from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
-from ingestor.state.files import Locked, lexical_path
+from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal, sources_of
 from ingestor.state.reports import Event, Listed, Reports, all_keys, find_named, id_of, last_events
 from ingestor.units import quantity
@@ -63,13 +69,11 @@ def search(config: Config, question: Question, searching: Searching | None = Non
     except ValueError as error:
         raise BadRequest(str(error)) from error
     with journal_of(config) as journal, ExitStack() as stack:
-        known = [str(edition.serves) for edition in access.live_editions(journal)]
+        known = [str(edition.serves) for edition in live_editions(journal)]
         names = names_of(question.collection, known)
         for name in [str(question.collection)] if names is None else names:
             require_known("collection", name, known)
-        if config.http is not None and access.is_running(config):
-            with suppress(Locked, NeedsHuman):  # Chroma is starting, or runs inside the daemon: ask it
-                access.check_answers(access.as_served(config).chroma)
+        if config.http is not None and is_running(config):
             answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
@@ -80,12 +84,6 @@ def search(config: Config, question: Question, searching: Searching | None = Non
         start = time.monotonic()
         answers = {name: here.answer(replace(question, collection=name)) for name in names}
         return fuse_answers(question, answers, {}, Tokens().counts, time.monotonic() - start)
-
-
-def unsearchable(config: Config) -> int:
-    """Return how many documents have a last change that cannot be found by a search yet."""
-    with journal_of(config) as journal:
-        return Reports(journal).due()[0]
 
 
 class Searching:

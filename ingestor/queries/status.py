@@ -93,25 +93,25 @@ class CollectionStatus:
 class Status:
     """Status of the program with all sources and collections."""
 
-    running: bool = False
-    started: float | None = None  # POSIX seconds; None if nothing runs
-    chroma: str = ""
-    config_error: str | None = None  # why an older config is in force instead of the config file
-    config_restart: tuple[str, ...] = ()  # changed keys of the config file that wait for a restart
-    config_since: float | None = None  # POSIX seconds: when the config in force took effect
-    sources: Mapping[str, SourceStatus] = field(default_factory=dict)
-    collections: Mapping[str, CollectionStatus] = field(default_factory=dict)
-    failures: tuple[FailedDocument, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    short: tuple[Short, ...] = ()  # empty and incomplete documents
-    embedded_texts: int = 0  # in this run, or the last one
-    embedded_tokens: int = 0
-    embedding_cost: float = 0.0  # where the config has a price
-    texts_per_second: float | None = None  # per second of embedding
-    tokens_per_second: float | None = None
-    no_service: str = ""  # why the running daemon has no service port although the config wants one
-    guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
-    isolation: str = ""  # how parsers are confined, in this run or the last one that parsed a document
+    running: bool
+    started: float | None  # POSIX seconds; None if nothing runs
+    chroma: str
+    config_error: str | None  # why an older config is in force instead of the config file
+    config_restart: tuple[str, ...]  # changed keys of the config file that wait for a restart
+    config_since: float | None  # POSIX seconds: when the config in force took effect
+    sources: Mapping[str, SourceStatus]
+    collections: Mapping[str, CollectionStatus]
+    failures: tuple[FailedDocument, ...]
+    skipped: tuple[Skipped, ...]
+    short: tuple[Short, ...]  # empty and incomplete documents
+    embedded_texts: int  # in this run, or the last one
+    embedded_tokens: int
+    embedding_cost: float  # where the config has a price
+    texts_per_second: float | None  # per second of embedding
+    tokens_per_second: float | None
+    no_service: str  # why the running daemon has no service port although the config wants one
+    guard: str  # how the port of our Chroma server is guarded; "" if none runs
+    isolation: str  # how parsers are confined, in this run or the last one that parsed a document
 
     @property
     def sound(self) -> bool:
@@ -181,7 +181,6 @@ def _sources(
     """Return the status of each source that is in the config or has documents."""
     unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
     renames, notices = source_renames(config, journal), Notices(journal)
-    languages, tokens = notices.all("language"), notices.all("tokens")
     configured = dict.fromkeys(str(source.name) for source in config.sources)
     former = {str(new): str(old) for old, new in renames.items()}
     numbers = defaultdict[str, Counter[str]](Counter)
@@ -209,8 +208,8 @@ def _sources(
             last_scan=row.last_scan,
             held=row.held or Withdrawals(journal).of(name).kept,
             trouble=row.trouble,
-            language=languages.get(name),
-            tokens=tokens.get(name),
+            language=notices.get("language", name),
+            tokens=notices.get("tokens", name),
             paused=row.paused,
             in_flight=live.in_flight.get(called, 0),
             listing=live.listing.get(called),
@@ -302,9 +301,9 @@ class EmbeddedTexts:
     ``cost``: by the config's price.
     """
 
-    texts: int = 0
-    tokens: int = 0
-    cost: float = 0.0
+    texts: int
+    tokens: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,31 +313,31 @@ class Asked:
     ``cost``: by the config's prices.
     """
 
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
     """The report of a sync. The fields are keys of ``ingestor sync --json`` (see docs/commands.md)."""
 
-    documents: DocumentCounts = DocumentCounts()
-    records: RecordCounts = RecordCounts()
-    embedded: EmbeddedTexts = EmbeddedTexts()
-    asked: Asked = Asked()
-    seconds: float = 0.0
-    problems: tuple[FailedDocument, ...] = ()
-    waits: Mapping[str, str] = field(default_factory=dict)
-    short: tuple[Short, ...] = ()
-    unsupported: Mapping[str, int] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
-    paused: tuple[str, ...] = ()
-    unusable: Mapping[str, str] = field(default_factory=dict)
-    unseen: Mapping[str, str] = field(default_factory=dict)
-    unconfigured: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    interrupted: bool = False
+    documents: DocumentCounts
+    records: RecordCounts
+    embedded: EmbeddedTexts
+    asked: Asked
+    seconds: float
+    problems: tuple[FailedDocument, ...]
+    waits: Mapping[str, str]
+    short: tuple[Short, ...]
+    unsupported: Mapping[str, int]
+    held: Mapping[str, str]
+    paused: tuple[str, ...]
+    unusable: Mapping[str, str]
+    unseen: Mapping[str, str]
+    unconfigured: Mapping[str, Mapping[str, int]]
+    interrupted: bool
 
     @property
     def complete(self) -> bool:
@@ -350,28 +349,20 @@ class SyncReport:
         return not (self.held or self.unseen or self.unusable or left or self.interrupted)
 
 
-def documents_not_in_config(running: Running) -> dict[SourceName, int]:
-    """Return the number of documents of each source that has documents but left the config."""
-    gone = sources_not_in_config(running.parts.config, running.journal)
-    counts = {name: Reports(running.journal).number(name) for name in gone}
-    return {name: number for name, number in counts.items() if number}
-
-
-def report_sync(
-    running: Running, seconds: float, before: Mapping[SourceName, int], *, interrupted: bool = False
-) -> SyncReport:
+def report_sync(running: Running, seconds: float, *, interrupted: bool = False) -> SyncReport:
     """Report what a sync did.
 
-    ``seconds``: its duration. ``before``: the result of ``documents_not_in_config`` when it began.
-    ``interrupted``: whether it was stopped before its end.
+    ``seconds``: its duration. ``interrupted``: whether it was stopped before its end.
     """
     tally, journal = running.engine.writer.counts.tally(), running.journal
     embedded = running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    after, reports = documents_not_in_config(running), Reports(journal)
+    reports, done = Reports(journal), running.engine.writer.counts.changes
+    gone = [str(name) for name in sources_not_in_config(running.parts.config, journal)]
+    gone += [source for source, kind in done if kind == "removed" and source not in (*rows, *gone)]
+    unconfigured = {name: {"removed": done[name, "removed"], "kept": reports.number(name)} for name in gone}
     states, withdrawn = _states(running, rows), Withdrawals(journal)
     held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
-    names = running.parts.config.collections
     skipped = Counter[str]()
     for kind in reports.count_skipped():
         skipped[kind.kind] += kind.documents
@@ -392,17 +383,14 @@ def report_sync(
         asked=Asked(**running.answers.counts()),
         seconds=round(seconds, 3),
         problems=_failures(journal),
-        waits={str(name): why for name in names if (why := Notices(journal).get("waits", name))},
+        waits=Notices(journal).all("waits"),
         short=tuple(reports.short()),
         unsupported=dict(skipped.most_common()),
         held={name: why for name, why in held.items() if why is not None},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
         unusable=running.engine.health.troubles(),
         unseen=_unseen(running, rows),
-        unconfigured={
-            name: {"removed": max(0, number - after.get(name, 0)), "kept": after.get(name, 0)}
-            for name, number in before.items()
-        },
+        unconfigured={name: numbers for name, numbers in unconfigured.items() if any(numbers.values())},
         interrupted=interrupted,
     )
 

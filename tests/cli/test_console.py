@@ -10,10 +10,23 @@ import pytest
 from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
 from ingestor.cli.output.overview import show_plan, show_status
 from ingestor.cli.usage import CONFIG
-from ingestor.queries.plan import EmbeddingPlan, SyncPlan
+from ingestor.queries.needs import Disk, Needs
+from ingestor.queries.plan import AskingPlan, EmbeddingPlan, SyncPlan
 from ingestor.queries.status import CollectionStatus, DocumentCounts, RecordCounts, SourceStatus, Status
 from ingestor.queries.verification import Verification
 from ingestor.state.reports import Listed, Skipped
+
+NO_WORK = SyncPlan(
+    documents=DocumentCounts(), records=RecordCounts(), cuts_known=True,
+    embed=EmbeddingPlan(0, 0, exact=True), ask=AskingPlan(0, 0, 0.0), sources={}, changes=(), leaving=(), renamed={}, cost=0.0,
+    needs=Needs(Disk(0, 0, 0), 0, 0.0, 0.0, 0.0, 0.0), sampled={}, tokens_per_second=None, seconds=None,
+    problems=(), skipped=(), unseen={}, unusable={}, running=False,
+)  # fmt: skip
+STOPPED = Status(
+    running=False, started=None, chroma="", config_error=None, config_restart=(), config_since=None,
+    sources={}, collections={}, failures=(), skipped=(), short=(),
+    embedded_texts=0, embedded_tokens=0, embedding_cost=0.0, texts_per_second=None, tokens_per_second=None, no_service="", guard="", isolation="",
+)  # fmt: skip
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
@@ -64,7 +77,8 @@ def test_table_on_narrow_terminal_is_not_cut(
 
 def test_plan_with_work_shows_counts_and_command(capsys: pytest.CaptureFixture[str]) -> None:
     counts = DocumentCounts(added=2, moved=1, unchanged=1200)
-    plan = SyncPlan(
+    plan = replace(
+        NO_WORK,
         documents=counts,
         records=RecordCounts(added=7, patched=3),
         cuts_known=False,
@@ -90,7 +104,7 @@ def test_plan_with_work_shows_counts_and_command(capsys: pytest.CaptureFixture[s
 
 def test_plan_without_work_reports_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     counts = DocumentCounts(unchanged=3)
-    show_plan(SyncPlan(documents=counts, sources={"docs": counts}), False, CONFIG)
+    show_plan(replace(NO_WORK, documents=counts, sources={"docs": counts}), False, CONFIG)
     assert said(capsys).splitlines()[-1] == "Nothing to do."
 
 
@@ -171,7 +185,8 @@ NOW = 1_800_000_000.0
 
 
 def test_status_of_healthy_daemon_has_no_trouble(capsys: pytest.CaptureFixture[str]) -> None:
-    status = Status(
+    status = replace(
+        STOPPED,
         running=True,
         started=NOW - 7200,
         chroma="http://127.0.0.1:8000",
@@ -197,13 +212,15 @@ def test_status_of_healthy_daemon_has_no_trouble(capsys: pytest.CaptureFixture[s
 
 
 def test_status_without_service_port_names_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    status = Status(running=True, no_service="127.0.0.1:8001 is taken by another program")
+    status = replace(STOPPED, running=True, no_service="127.0.0.1:8001 is taken by another program")
     assert "service port: none (127.0.0.1:8001 is taken by another program)" in status_shown(status, capsys)
 
 
 def test_status_of_stopped_daemon_with_work_names_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    status = Status(
-        sources={"docs": SourceStatus(due=2, last_scan=NOW)}, collections={"docs": CollectionStatus()}
+    status = replace(
+        STOPPED,
+        sources={"docs": SourceStatus(due=2, last_scan=NOW)},
+        collections={"docs": CollectionStatus()},
     )
     head, then, *_ = status_shown(status, capsys, Path("my.yaml")).splitlines()
     assert head == "not running; 2 documents to do"
@@ -212,7 +229,7 @@ def test_status_of_stopped_daemon_with_work_names_commands(capsys: pytest.Captur
 
 def test_status_shows_embedding_and_guard_below_tables(capsys: pytest.CaptureFixture[str]) -> None:
     skipped = (Skipped("docs", ".png", 1, "looks like an image"),)
-    status = Status(guard="host and origin checks", isolation="landlock", skipped=skipped)
+    status = replace(STOPPED, guard="host and origin checks", isolation="landlock", skipped=skipped)
     below = ["", "1 document skipped, because no parser reads them:", "    docs: 1 .png, looks like an image"]
     guard = ["", "Chroma's port: host and origin checks"]
     for isolation, verbose, shown in (

@@ -210,7 +210,7 @@ def test_documents_left_by_an_interrupted_sync_are_no_failures(project: Project)
     with open_state(load(project.config, {}), serve=False) as running:
         running.configure(watch=False)
         _list(running)
-        found = report_sync(running, 0.0, {})
+        found = report_sync(running, 0.0)
     assert (found.documents.failed, found.documents.due) == (0, 15)
 
 
@@ -232,14 +232,14 @@ def test_sync_that_ends_during_a_rebuild_counts_a_document_once_a_state(synced: 
                 version, recipe = entry.item.version, entry.wanted_recipe
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
                 running.journal.settle([done], [recipe])
-        found = report_sync(running, 0.0, {}).documents
+        found = report_sync(running, 0.0).documents
         (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
         for entry in of_collection(running.journal, old.name):
             if entry.key in ("a.txt", "b.txt"):
                 assert entry.item is not None
                 away = Failure("its server is away", 1, NEVER, quarantined=False)
                 running.journal.fail(entry.row, entry.item.version, away)
-        behind = report_sync(running, 0.0, {}).documents
+        behind = report_sync(running, 0.0).documents
     assert (found.unchanged, found.quarantined, found.unsupported) == (2, 1, 1)
     assert found.due == 2  # b.txt and report.pdf, in the new collection
     assert (behind.failed, behind.due) == (2, 2), (
@@ -286,7 +286,7 @@ def test_listing_under_way_is_reported(project: Project, monkeypatch: pytest.Mon
             assert 0 < status.started - 60 < found.since
             signals.stop = True
             sync.result()
-            unfinished = report_sync(running, 0.0, {}).unseen
+            unfinished = report_sync(running, 0.0).unseen
         finally:
             signals.stop = True
             go_on.set()
