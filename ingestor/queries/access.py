@@ -82,7 +82,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
 
     def enter(stack: ExitStack) -> Collections:
         running = is_running(config)
-        place = _served(config) if running else config.chroma
+        place = _read_server(config) if running else config.chroma
         log = files.chroma_log_path(config) if config.state.is_dir() else Path(os.devnull)
         if isinstance(place, RemoteChroma) or (running and isinstance(place, Supervised)):
             _require_answer(place)
@@ -109,7 +109,7 @@ def _require_answer(chroma: RemoteChroma | Supervised) -> None:
             )
 
 
-def _served(config: Config) -> RemoteChroma | Supervised:
+def _read_server(config: Config) -> RemoteChroma | Supervised:
     """Return Chroma with the address and token of the server that a daemon or sync runs now.
 
     They are read from the lock file of Chroma's folder. Raises Locked if that server does not listen at the

@@ -18,14 +18,16 @@ from ingestor.state.reports import Listed, Skipped
 
 NO_WORK = SyncPlan(
     documents=DocumentCounts(), records=RecordCounts(), cuts_known=True,
-    embed=EmbeddingPlan(0, 0, exact=True), ask=AskingPlan(0, 0, 0.0), sources={}, changes=(), leaving=(), renamed={}, cost=0.0,
+    embed=EmbeddingPlan(0, 0, exact=True), ask=AskingPlan(0, 0, 0.0),
+    sources={}, changes=(), leaving=(), renamed={}, cost=0.0,
     needs=Needs(Disk(0, 0, 0), 0, 0.0, 0.0, 0.0, 0.0), sampled={}, tokens_per_second=None, seconds=None,
     problems=(), skipped=(), unseen={}, unusable={}, running=False,
 )  # fmt: skip
 STOPPED = Status(
     running=False, started=None, chroma="", config_error=None, config_restart=(), config_since=None,
     sources={}, collections={}, failures=(), skipped=(), short=(),
-    embedded_texts=0, embedded_tokens=0, embedding_cost=0.0, texts_per_second=None, tokens_per_second=None, no_service="", guard="", isolation="",
+    embedded_texts=0, embedded_tokens=0, embedding_cost=0.0, texts_per_second=None, tokens_per_second=None,
+    no_service="", guard="", isolation="",
 )  # fmt: skip
 
 
