@@ -28,7 +28,7 @@ from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.language import ModelVocabulary, languages_of
+from ingestor.pipeline.language import ModelVocabulary, name_if_english
 from ingestor.pipeline.limits import StageTimes, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
@@ -346,7 +346,7 @@ class Parts:
             neighbours=shared.neighbours,
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
-            languages=languages_of(model),
+            english_model=name_if_english(model),
             vocabulary=vocabulary,
             times=self.times,
         )

@@ -350,7 +350,7 @@ class LanguageWarnings:
     def configure(self, sources: Mapping[Feed, Source]) -> None:
         """Delete warnings about embedding models that the config no longer names."""
         for feed, source in sources.items():
-            if source.tools.languages is None:
+            if source.tools.english_model is None:
                 self._notices.put("language", feed.source, None)
             vocabulary, words = source.tools.vocabulary, self._notices.get("tokens", feed.source)
             if words and (vocabulary is None or f" {vocabulary.model}," not in words):
@@ -363,7 +363,7 @@ class LanguageWarnings:
         """
         if source is None or not prepared.records:
             return
-        known, vocabulary = source.tools.languages, source.tools.vocabulary
+        english, vocabulary = source.tools.english_model, source.tools.vocabulary
         sample = self._samples[entry.source, str(source.tools.embedder_recipe)]
         language = prepared.records[0].metadata.get("language")
         if entry.row not in sample.documents and len(sample.documents) < COUNTED:
@@ -371,8 +371,8 @@ class LanguageWarnings:
             sample.languages.update([str(language)] if language else [])
             sample.unknown += prepared.tokens[0]
             sample.tokens += prepared.tokens[1]
-        if known is not None:
-            self._warn("language", entry.source, describe_foreign(sample.languages, known))
+        if english is not None:
+            self._warn("language", entry.source, describe_foreign(sample.languages, english))
         if vocabulary is not None:
             words = describe_unknown(sample.unknown, sample.tokens, vocabulary.model)
             self._warn("tokens", entry.source, words)

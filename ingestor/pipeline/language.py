@@ -106,24 +106,13 @@ def _load() -> "LanguageIdentifier":
 # --- languages of models ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLanguages:
-    """The languages that an embedding model knows, as ISO 639-1 codes.
-
-    ``model``: the model's name in warnings.
-    """
-
-    model: str
-    languages: frozenset[str]
-
-
-def languages_of(model: str) -> ModelLanguages | None:
-    """Return the languages that an embedding model knows, or None if its name shows no restriction.
+def name_if_english(model: str) -> str | None:
+    """Return the short name of a model that was trained on English alone; None for another model.
 
     ``model``: the model's name; a name with "en" in it, for example, means English only.
     """
     name = model.rstrip("/").rpartition("/")[2]
-    return ModelLanguages(name, frozenset({"en"})) if _ENGLISH.search(name) else None
+    return name if _ENGLISH.search(name) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +134,19 @@ class ModelVocabulary:
         return self.count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
 
 
-def describe_foreign(counts: Mapping[str, int], known: ModelLanguages) -> str | None:
-    """Return a warning if the model does not know the language of most documents, else None.
+def describe_foreign(counts: Mapping[str, int], model: str) -> str | None:
+    """Return a warning if most documents are not in English, which alone the model knows, else None.
 
-    ``counts``: numbers of documents by language. ``known``: the languages that the model knows.
+    ``counts``: numbers of documents by language.
     """
     total = sum(counts.values())
-    foreign = {language: number for language, number in counts.items() if language not in known.languages}
+    foreign = {language: number for language, number in counts.items() if language != "en"}
     number = sum(foreign.values())
     if number < _FEWEST or 2 * number <= total:
         return None
     most = sorted(foreign, key=lambda language: (-foreign[language], language))[:3]
     return (
-        f"{number:,} of {quantity(total, 'document')} are in a language that {known.model} does not know "
+        f"{number:,} of {quantity(total, 'document')} are in a language that {model} does not know "
         f"({', '.join(most)}); {REMEDY}"
     )
 

@@ -43,7 +43,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, limits, metadata
-from ingestor.pipeline.language import ModelLanguages, ModelVocabulary
+from ingestor.pipeline.language import ModelVocabulary
 from ingestor.pipeline.limits import ExceedsWindow, StageTimes, embed_whole, never_exceeds
 from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
 from ingestor.segmentation.pooling import mix
@@ -154,9 +154,9 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
     longer than the embedding model reads. ``max_records``: the most records that a document may have.
-    ``languages``: the languages that the model knows; None if it may know any. ``vocabulary``: None if the
-    model knows every token. ``expect``: called before a document that needs vectors is parsed, so that the
-    model is loaded meanwhile.
+    ``english_model``: the model's name if it knows English alone. ``vocabulary``: None if the model knows
+    every token. ``expect``: called before a document that needs vectors is parsed, so that the model is
+    loaded meanwhile.
     """
 
     reader: Reader
@@ -171,7 +171,7 @@ class Tools:
     neighbours: float = 0.0
     exceeds_window: ExceedsWindow = never_exceeds
     max_records: int = 100_000
-    languages: ModelLanguages | None = None
+    english_model: str | None = None
     vocabulary: ModelVocabulary | None = None
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None

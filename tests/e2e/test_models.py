@@ -21,7 +21,6 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.cli.main import app
 from ingestor.config.file import load
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.pipeline.language import ModelLanguages
 from tests import plain_embedder
 from tests.chroma.opening import chroma_in
 from tests.chunkers.laws import essay
@@ -363,8 +362,7 @@ def write_german(folder: Path) -> None:
 def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    english = ModelLanguages("small-en", frozenset({"en"}))
-    monkeypatch.setattr(parts, "languages_of", lambda model: english)
+    monkeypatch.setattr(parts, "name_if_english", lambda model: "small-en")
     write_german(project.docs)
     first = ask("sync")
     assert first.code == 0
@@ -376,7 +374,7 @@ def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     assert "4 of 4 documents are in a language" in " ".join(ask("status").out.split())
     (project.docs / "new.txt").write_text(GERMAN.format(n=9))
     assert "a language that small-en" not in ask("sync").err
-    monkeypatch.setattr(parts, "languages_of", lambda model: None)
+    monkeypatch.setattr(parts, "name_if_english", lambda model: None)
     (project.docs / "newer.txt").write_text(GERMAN.format(n=10))
     assert ask("sync").code == 0
     (source,) = answered(ask("status", "--json"))["sources"].values()

@@ -11,7 +11,6 @@ from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry
 from ingestor.engine.outcomes import ALIKE, LINE, FailureLog, LanguageWarnings
 from ingestor.model import Item
-from ingestor.pipeline.language import ModelLanguages
 from ingestor.state.editions import Notices
 from ingestor.state.journal import Journal
 from tests.engine.worlds import entry_of, lines
@@ -74,16 +73,13 @@ def test_long_line_omits_details_then_remedies(
     assert len(logged.getMessage()) <= LINE
 
 
-ENGLISH = ModelLanguages("small-en", frozenset({"en"}))
-
-
 def test_language_warnings_count_each_document_once_by_source_and_model(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite3")
     warnings, notices = LanguageWarnings(journal), Notices(journal)
 
     def add(source: str, row: int, *, model: str = "old", unknown: int = 0) -> None:
         tools = SimpleNamespace(
-            languages=ENGLISH, vocabulary=SimpleNamespace(model="small-en"), embedder_recipe=model
+            english_model="small-en", vocabulary=SimpleNamespace(model="small-en"), embedder_recipe=model
         )
         record = SimpleNamespace(metadata={"language": "de"})
         prepared = SimpleNamespace(records=(record,), tokens=(unknown, 100))
