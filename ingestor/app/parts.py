@@ -28,7 +28,7 @@ from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.language import ModelVocabulary, name_if_english
+from ingestor.pipeline.language import is_english
 from ingestor.pipeline.limits import StageTimes, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
@@ -320,10 +320,7 @@ class Parts:
         chunking, chroma = source.chunking, self.config.chroma
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
-        model = str(getattr(self.config.embedding.options, "model", ""))
-        vocabulary = None
-        if isinstance(self.embedder, Vocabulary):
-            vocabulary = ModelVocabulary(model.rstrip("/").rpartition("/")[2], self.embedder.count_unknown)
+        model = str(getattr(self.config.embedding.options, "model", "")).rstrip("/").rpartition("/")[2]
         chunker: Chunker = build_chunker(chunking.plugin, options, self.tokens)
         return Tools(
             reader=reader,
@@ -346,8 +343,9 @@ class Parts:
             neighbours=shared.neighbours,
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
-            english_model=name_if_english(model),
-            vocabulary=vocabulary,
+            model=model,
+            only_english=is_english(model),
+            count_unknown=self.embedder.count_unknown if isinstance(self.embedder, Vocabulary) else None,
             times=self.times,
         )
 

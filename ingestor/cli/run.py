@@ -79,11 +79,9 @@ def _foreign_languages(folder: Path) -> str | None:
     At most 60 files are read; hidden folders and large files are skipped. Return None if there is nothing to
     warn of.
     """
-    from ingestor.pipeline.language import describe_foreign, name_if_english
+    from ingestor.pipeline.language import describe_foreign
     from ingestor.preview.preview import languages
 
-    model = name_if_english(_DEFAULT_MODEL)
-    assert model is not None
     visible = (
         file
         for file in folder.rglob("*")
@@ -93,7 +91,7 @@ def _foreign_languages(folder: Path) -> str | None:
     )
     files = list(islice(visible, _LISTED))
     step = max(1, -(-len(files) // _LOOKED_AT))
-    hint = describe_foreign(languages(files[::step]), model)
+    hint = describe_foreign(languages(files[::step]), _DEFAULT_MODEL)
     return hint and ("in a sample of the folder, " if step > 1 else "") + hint
 
 

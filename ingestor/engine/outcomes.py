@@ -350,10 +350,10 @@ class LanguageWarnings:
     def configure(self, sources: Mapping[Feed, Source]) -> None:
         """Delete warnings about embedding models that the config no longer names."""
         for feed, source in sources.items():
-            if source.tools.english_model is None:
+            tools, words = source.tools, self._notices.get("tokens", feed.source)
+            if not tools.only_english:
                 self._notices.put("language", feed.source, None)
-            vocabulary, words = source.tools.vocabulary, self._notices.get("tokens", feed.source)
-            if words and (vocabulary is None or f" {vocabulary.model}," not in words):
+            if words and (tools.count_unknown is None or f" {tools.model}," not in words):
                 self._notices.put("tokens", feed.source, None)
 
     def add(self, entry: Entry, prepared: Prepared, source: Source | None) -> None:
@@ -363,18 +363,18 @@ class LanguageWarnings:
         """
         if source is None or not prepared.records:
             return
-        english, vocabulary = source.tools.english_model, source.tools.vocabulary
-        sample = self._samples[entry.source, str(source.tools.embedder_recipe)]
+        tools = source.tools
+        sample = self._samples[entry.source, str(tools.embedder_recipe)]
         language = prepared.records[0].metadata.get("language")
         if entry.row not in sample.documents and len(sample.documents) < COUNTED:
             sample.documents.add(entry.row)
             sample.languages.update([str(language)] if language else [])
             sample.unknown += prepared.tokens[0]
             sample.tokens += prepared.tokens[1]
-        if english is not None:
-            self._warn("language", entry.source, describe_foreign(sample.languages, english))
-        if vocabulary is not None:
-            words = describe_unknown(sample.unknown, sample.tokens, vocabulary.model)
+        if tools.only_english:
+            self._warn("language", entry.source, describe_foreign(sample.languages, tools.model))
+        if tools.count_unknown is not None:
+            words = describe_unknown(sample.unknown, sample.tokens, tools.model)
             self._warn("tokens", entry.source, words)
 
     def _warn(self, kind: Literal["language", "tokens"], source: SourceName, words: str | None) -> None:

@@ -12,7 +12,7 @@ the document on another machine may change its metadata.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from math import ceil
@@ -105,33 +105,23 @@ def _load() -> "LanguageIdentifier":
 
 # --- languages of models ---------------------------------------------------------------------------
 
+CountUnknown = Callable[[Sequence[str]], tuple[int, int]]  # tokens that a model does not know, and all
 
-def name_if_english(model: str) -> str | None:
-    """Return the short name of a model that was trained on English alone; None for another model.
 
-    ``model``: the model's name; a name with "en" in it, for example, means English only.
+def is_english(model: str) -> bool:
+    """Return whether the name of a model shows that it was trained on English alone.
+
+    Such a name has "en" in it, for example.
     """
-    name = model.rstrip("/").rpartition("/")[2]
-    return name if _ENGLISH.search(name) else None
+    return _ENGLISH.search(model) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelVocabulary:
-    """The vocabulary of an embedding model whose tokenizer does not know every word.
+def sample_unknown(texts: Sequence[str], count: CountUnknown) -> tuple[int, int]:
+    """Return how many tokens of a document the model does not know, and how many there are.
 
-    ``count``: returns two numbers for some texts: their tokens that the model does not know, and all their
-    tokens.
+    Only some of the document's texts are counted, evenly spread. ``count``: see ports.Vocabulary.
     """
-
-    model: str
-    count: Callable[[Sequence[str]], tuple[int, int]]
-
-    def sample(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Return how many tokens of a document the model does not know, and how many there are.
-
-        Only some of the document's texts are counted, evenly spread.
-        """
-        return self.count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
+    return count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
 
 
 def describe_foreign(counts: Mapping[str, int], model: str) -> str | None:

@@ -43,7 +43,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, limits, metadata
-from ingestor.pipeline.language import ModelVocabulary
+from ingestor.pipeline.language import CountUnknown, sample_unknown
 from ingestor.pipeline.limits import ExceedsWindow, StageTimes, embed_whole, never_exceeds
 from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
 from ingestor.segmentation.pooling import mix
@@ -154,9 +154,9 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
     longer than the embedding model reads. ``max_records``: the most records that a document may have.
-    ``english_model``: the model's name if it knows English alone. ``vocabulary``: None if the model knows
-    every token. ``expect``: called before a document that needs vectors is parsed, so that the model is
-    loaded meanwhile.
+    ``model``: the embedding model's name in warnings. ``only_english``: whether it knows English alone.
+    ``count_unknown``: None if it knows every token. ``expect``: called before a document that needs vectors
+    is parsed, so that the model is loaded meanwhile.
     """
 
     reader: Reader
@@ -171,8 +171,9 @@ class Tools:
     neighbours: float = 0.0
     exceeds_window: ExceedsWindow = never_exceeds
     max_records: int = 100_000
-    english_model: str | None = None
-    vocabulary: ModelVocabulary | None = None
+    model: str = ""
+    only_english: bool = False
+    count_unknown: CountUnknown | None = None
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
     _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -413,7 +414,9 @@ def _compose(
         patches=tuple((ids[at], metas[at]) for at in change.patch),
         deletes=tuple(record_id(owner.document_id, slot) for slot in change.delete),
         added=len(change.add),
-        tokens=tools.vocabulary.sample([each.text for each in records]) if tools.vocabulary else (0, 0),
+        tokens=sample_unknown([each.text for each in records], tools.count_unknown)
+        if tools.count_unknown
+        else (0, 0),
     )
 
 

@@ -8,12 +8,12 @@ import pytest
 from ingestor.model import Blob, Block, Document
 from ingestor.pipeline import language
 from ingestor.pipeline.language import (
-    ModelVocabulary,
     describe_foreign,
     describe_unknown,
     identify,
+    is_english,
     language_of,
-    name_if_english,
+    sample_unknown,
 )
 from ingestor.registry import find
 
@@ -114,15 +114,14 @@ def test_language_is_the_same_in_every_thread() -> None:
 
 
 def test_english_model_is_recognised_by_its_name() -> None:
-    for model, is_english in [
+    for model, english in [
         ("all-MiniLM-L6-v2", True), ("/models/all-MiniLM-L6-v2/", True),
         ("sentence-transformers/all-mpnet-base-v2", True), ("BAAI/bge-small-en-v1.5", True),
         ("intfloat/e5-base-v2", True), ("intfloat/multilingual-e5-small", False),
         ("paraphrase-multilingual-MiniLM-L12-v2", False), ("BAAI/bge-m3", False),
         ("text-embedding-3-small", False), ("jina-embeddings-v2-base-de", False), ("", False),
     ]:  # fmt: skip
-        name = model.rstrip("/").rpartition("/")[2]
-        assert name_if_english(model) == (name if is_english else None)
+        assert is_english(model.rstrip("/").rpartition("/")[2]) is english
 
 
 def test_warning_needs_most_of_three_documents() -> None:
@@ -156,10 +155,9 @@ def test_sample_takes_few_texts_from_whole_document() -> None:
         sampled.extend(texts)
         return 0, len(texts)
 
-    vocabulary = ModelVocabulary("small-en", count)
-    assert vocabulary.sample([]) == (0, 0)
-    assert vocabulary.sample(["a"]) == (0, 1)
+    assert sample_unknown([], count) == (0, 0)
+    assert sample_unknown(["a"], count) == (0, 1)
     sampled.clear()
-    assert vocabulary.sample([str(number) for number in range(100)])[1] == 8
+    assert sample_unknown([str(number) for number in range(100)], count)[1] == 8
     assert sampled[0] == "0"
     assert int(sampled[-1]) > 85
