@@ -168,7 +168,19 @@ class Swaps:
         Return whether an edition was promoted.
         """
         if edition.role == "staging":
-            return listed(edition.name) and self._promote_if_changed(edition)
+            # an attempt is costly, since it reads whole tables: it is repeated once the journal has changed
+            if not listed(edition.name) or self._examined.get(edition.name) == self._journal.mark():
+                return False
+            try:
+                promoted = self._promote(edition)
+            except (Torn, Gone) as error:
+                words = "rewriting all records of the replacement"
+                _log(logging.ERROR, "collection_rebuilt", edition.serves, words, error)
+                self._journal.doubt(edition.name)
+                self._collections.discard(edition.name, torn=True)
+                return False
+            self._examined[edition.name] = self._journal.mark()
+            return promoted
         if edition.role == "deleted":
             if self._collections.empty(edition.name, EMPTIED):
                 self.emptying = True
@@ -179,24 +191,6 @@ class Swaps:
             _log(logging.INFO, "collection_dropped", edition.serves, "the previous version is deleted")
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
-
-    def _promote_if_changed(self, building: Edition) -> bool:
-        """Promote an edition if possible, but only try if the journal changed since the last attempt.
-
-        An attempt is costly: it reads whole tables of the journal. Return whether the edition was promoted.
-        """
-        if self._examined.get(building.name) == self._journal.mark():
-            return False
-        try:
-            promoted = self._promote(building)
-        except (Torn, Gone) as error:
-            words = "rewriting all records of the replacement"
-            _log(logging.ERROR, "collection_rebuilt", building.serves, words, error)
-            self._journal.doubt(building.name)
-            self._collections.discard(building.name, torn=True)
-            return False
-        self._examined[building.name] = self._journal.mark()
-        return promoted
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
         """Request that all records of a collection are written into a new collection, with cached vectors."""

@@ -20,7 +20,7 @@ import pwd
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -80,8 +80,17 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
-    closed = list[Path]()
-    for path in _to_close(folder, ours):
+    try:
+        paths = list(folder.iterdir())
+    except OSError as error:
+        words = "%s can't be listed, so other users may be able to read files there: %s"
+        log.warning(words, folder, error.strerror, extra=event("other_users"))
+        return
+    own, closed = [path for path in paths if ours(path.name)], list[Path]()
+    for path in own:
+        refuse_link(path)
+    # An empty folder is left as it is: it was just created, or belongs to somebody else.
+    for path in (folder, *own) if own and own == paths else own:
         try:
             if path.stat().st_mode & UMASK:
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & ~UMASK)
@@ -93,25 +102,6 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
             log.warning(words, path, error.strerror, extra=event("other_users"))
     if closed:
         log.warning("%s: permissions restricted to the owner", closed[0], extra=event("other_users"))
-
-
-def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
-    """Yield our files in a folder, to be protected from other users.
-
-    If all files in the folder are ours, the folder itself is yielded first. An empty folder is left as it is:
-    it was just created, or belongs to somebody else.
-    """
-    try:
-        paths = list(folder.iterdir())
-    except OSError as error:
-        words = "%s can't be listed, so other users may be able to read files there: %s"
-        log.warning(words, folder, error.strerror, extra=event("other_users"))
-        return
-    if paths and all(ours(path.name) for path in paths):
-        yield folder
-    for path in filter(lambda path: ours(path.name), paths):
-        refuse_link(path)
-        yield path
 
 
 def _require_own(folder: Path) -> None:
