@@ -358,10 +358,8 @@ class EditionStore:
         They serve to avoid a name that is taken. A caller that gets one nevertheless learns so at the first
         write.
         """
-        try:
-            return set(self._chroma.names().values())
-        except Exception as error:  # noqa: BLE001 - must not end the program while a config is applied
-            log.debug("names in Chroma are unknown: %s", error, extra=event("chroma_down", reason=str(error)))
+        with suppress(Exception):  # of any kind: it must not end the program while a config is applied
+            return {*self._chroma.names().values()}
         return set()
 
     def serves(self, name: EditionName) -> str:
