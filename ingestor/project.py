@@ -304,10 +304,10 @@ class Project:
 
     def unsearchable(self) -> int:
         """Return how many documents have a last change that cannot be found by a search yet."""
-        from ingestor.state.reports import Reports
+        from ingestor.state.reports import measure_unsettled
 
         with journal_of(self._in_force().config) as journal:
-            return Reports(journal).due()[0]
+            return measure_unsettled(journal)[0]
 
     def suggest(self, number: int = 3, collection: str | None = None) -> tuple[str, ...]:
         """Return at most ``number`` example queries that a collection can answer, taken from its headings."""
@@ -460,18 +460,18 @@ def _explain_errors() -> Iterator[None]:
 
 def _ready(loop: Loop) -> Ready:
     from ingestor.queries.reading import suggest
-    from ingestor.state.reports import Reports, failures
+    from ingestor.state.reports import count_records_of, failures
     from ingestor.state.sources import SourceRows
 
     live, running, config = loop.shown, loop.running, loop.running.parts.config
     names = sorted({source.collection for source in config.sources})
-    editions, reports, rows = Editions(running.journal), Reports(running.journal), SourceRows(running.journal)
+    editions, rows = Editions(running.journal), SourceRows(running.journal)
     known = {source.name: rows.of(source.name) for source in config.sources}
     questions = suggest(running.collections, editions.live(names[0]), 1)
     unlisted = running.engine.scanner.sources_not_listed()
     return Ready(
         collections=tuple(names),
-        records=sum(reports.records(editions.live(name).name) for name in names),
+        records=sum(count_records_of(running.journal, editions.live(name).name) for name in names),
         failed=len(failures(running.journal)),
         unseen=tuple(name for name, row in known.items() if row.trouble or not row.ready),
         seconds=live.at - live.started,

@@ -30,7 +30,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.state import run_status
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.journal import JournalReader
-from ingestor.state.reports import Reports, note_refused
+from ingestor.state.reports import measure_unsettled, note_refused
 from ingestor.state.run_status import Live, Meter, SyncProgress, keys_needing_restart
 
 log = logging.getLogger("ingestor")
@@ -395,7 +395,7 @@ class Loop:
         """
         begun = self.running.ports.ticks()
         if begun >= self._count_after or not self.running.engine.flight.rows():
-            self._unsettled = Reports(self.running.engine.journal).due()
+            self._unsettled = measure_unsettled(self.running.engine.journal)
             self._count_after = begun + 20 * (self.running.ports.ticks() - begun)
 
     def _remember_rate(self) -> None:

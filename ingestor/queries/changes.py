@@ -26,7 +26,7 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Change, metadata_change
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.reports import Reports
+from ingestor.state.reports import count_records_of
 from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import in_words, quantity
 
@@ -107,7 +107,7 @@ def roll_back(config: Config, collection: str) -> bool:
         latest = max(retired, key=lambda edition: edition.since)
         with collections_of(config, journal) as collections:  # whose records the journal may know wrongly
             index = collections.edition(latest)
-            there, kept = index.count() if index is not None else 0, Reports(journal).records(latest.name)
+            there, kept = index.count() if index is not None else 0, count_records_of(journal, latest.name)
         if there < kept:
             raise NeedsHuman(
                 f"collection {serves!r} was not rolled back: Chroma has only {there:,} of its former "

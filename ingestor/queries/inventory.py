@@ -15,7 +15,7 @@ from ingestor.queries.access import BadRequest, collections_of, journal_of, requ
 from ingestor.rechunk.policy import strategies_and_model
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.reports import count_records_of
 from ingestor.units import in_words, quantity
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
@@ -198,12 +198,12 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
     They differ from the journal, cannot be read, or have a name that belongs to somebody else's collection.
     """
-    kept, reasons = Reports(journal), dict[str, str]()
+    reasons = dict[str, str]()
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
         lost = f"missing: Chroma has nothing in {path}; a sync writes all records again"
-        return {one.serves: lost for one in editions if kept.records(one.name)}
+        return {one.serves: lost for one in editions if count_records_of(journal, one.name)}
     written = [one.serves for one in editions]
     new = {one.collection: one.shards for one in config.sources if one.collection not in written}
     try:
@@ -215,24 +215,24 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
                 except NeedsHuman as error:
                     reasons[name] = str(error)
             for edition in editions:
-                if reason := _difference(collections, kept, edition):
+                if reason := _difference(collections, journal, edition):
                     reasons[edition.serves] = reason
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return reasons
 
 
-def _difference(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+def _difference(collections: Collections, journal: Journal, edition: Edition) -> str | None:
     """Return how an edition in Chroma differs from the journal; None if it does not."""
     try:
         index = collections.edition(edition)
         if index is None:
             return "missing in Chroma; a sync writes all records again"
-        before = kept.records(edition.name, sure=True)
-        there, after = index.count(), kept.records(edition.name)
+        before = count_records_of(journal, edition.name, sure=True)
+        there, after = index.count(), count_records_of(journal, edition.name)
     except (Gone, Torn, NeedsHuman) as error:
         return str(error)
-    if before <= there <= max(after, kept.records(edition.name)):
+    if before <= there <= max(after, count_records_of(journal, edition.name)):
         return None
     records = quantity(there, "record")
     return f"Chroma holds {records} and the journal {after:,}; to repair: ingestor verify --repair"

@@ -48,7 +48,7 @@ from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal, fact
-from ingestor.state.reports import Reports, rows_due, size_due, size_gone, without_records
+from ingestor.state.reports import count_records_of, list_due, list_without_records, measure_due, measure_gone
 from ingestor.state.sources import LastListing, SourceRows
 
 T = TypeVar("T")
@@ -314,8 +314,8 @@ class Rehearsal:
         """
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
-        read, size, asked, rows = Figures(), 0, self.dry_run, rows_due(self.journal, source.feed)
-        due, due_bytes = size_due(self.journal, source.feed)
+        read, size, asked, rows = Figures(), 0, self.dry_run, list_due(self.journal, source.feed)
+        due, due_bytes = measure_due(self.journal, source.feed)
         places = self.sample.places(due)
         begun, known = time.monotonic(), len(self.recorder.missing)
         before = asked.calls, asked.prompt_tokens, asked.cost
@@ -358,7 +358,7 @@ class Rehearsal:
             self.sampled[source.name] = len(places), due
             scale = due / len(places)
         whole.add(read, scale, due_bytes / size if scale > 1 and size else scale)
-        for key, state, reason in without_records(self.journal, source.feed):
+        for key, state, reason in list_without_records(self.journal, source.feed):
             whole.documents[state] += 1
             if state == "unsupported":
                 self.skipped.add(source.name, key, reason)
@@ -370,7 +370,7 @@ class Rehearsal:
     def _remove(self, name: SourceName) -> None:
         """Count the documents of a source that vanished and were not recognised under another name."""
         figures = self.by_source.setdefault(name, Figures())
-        figures.documents["removed"], dropped = size_gone(self.journal, name)
+        figures.documents["removed"], dropped = measure_gone(self.journal, name)
         figures.records["dropped"] += dropped
 
 
@@ -387,7 +387,7 @@ def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> 
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
         dry_run = DryRunAnswers(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
-        expected, live, reports = outlook(parts, journal), Editions(journal).live, Reports(journal)
+        expected, live = outlook(parts, journal), Editions(journal).live
         sources = [
             source
             for edition, change in expected.items()
@@ -396,8 +396,9 @@ def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> 
         before = {edition: live(change.collection) for edition, change in expected.items() if change.swap}
         replaced = {name: each.name for name, each in before.items()}
         reduced = {each.name for each in before.values() if parts.by(each.choices) is None}
-        records = sum(map(reports.records, expected))  # in the editions to be written
-        beside = sum(map(reports.records, replaced.values()))  # in live editions, which stay loaded
+        records = sum(count_records_of(journal, name) for name in expected)  # in the editions to be written
+        # in live editions, which stay loaded
+        beside = sum(count_records_of(journal, name) for name in replaced.values())
         sick, going = unusable(config, journal), sources_to_remove(config, journal)
         rehearsal = Rehearsal(journal, recorder, dry_run, count, replaced, sample, note, reduced)
         rehearsal.run(sources, going)

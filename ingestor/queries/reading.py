@@ -36,7 +36,16 @@ from ingestor.search.values import Answer, Question, check_question
 from ingestor.state.editions import Editions
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal, sources_of
-from ingestor.state.reports import Event, Listed, Reports, all_keys, find_named, id_of, last_events
+from ingestor.state.reports import (
+    Event,
+    Listed,
+    all_keys,
+    describe_document,
+    find_named,
+    id_of,
+    last_events,
+    list_documents,
+)
 from ingestor.units import quantity
 
 if TYPE_CHECKING:
@@ -212,7 +221,7 @@ def show_document(config: Config, document: str) -> Shown:
 
     with journal_of(config) as journal:
         entry, *others = find_documents(journal, document)
-        document_row, *fitting = (Reports(journal).document(each.row) for each in (entry, *others))
+        document_row, *fitting = (describe_document(journal, each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.records]
         with collections_of(config, journal) as collections:
             index = collections.edition(Editions(journal).of_name(entry.collection))
@@ -300,7 +309,7 @@ def select_documents(
         require_known("collection", collection, {*serves.values()})
     if source is not None:
         require_known("source", source, names)
-    every = Reports(journal).documents(source)
+    every = list_documents(journal, source)
     named = (replace(one, collection=serves.get(one.collection, one.collection)) for one in every)
     is_whole = any(mark in pattern for mark in "*?[")
     return names if source is None else [SourceName(source)], (

@@ -25,7 +25,17 @@ from ingestor.state import run_status
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.files import journal_path, lexical_path, lock_path, read_note
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Count, Reports, Short, failures, progress
+from ingestor.state.reports import (
+    Count,
+    Short,
+    count_documents,
+    count_documents_of,
+    count_records_of,
+    count_skipped,
+    failures,
+    list_short,
+    progress,
+)
 from ingestor.state.run_status import InForce, Live, RunningListing
 from ingestor.state.sources import SourceRows, Withdrawals
 
@@ -137,8 +147,8 @@ def current_status(in_force: InForce) -> Status:
                 probe = stack.enter_context(chroma).probe
             except (NeedsHuman, Transient) as error:
                 probe = partial(lambda why, shard: why, str(error))
-        counts, skipped = Reports(journal).counts(), tuple(Reports(journal).count_skipped())
-        short = tuple(Reports(journal).short())
+        counts, skipped = count_documents(journal), tuple(count_skipped(journal))
+        short = tuple(list_short(journal))
         return Status(
             running,
             started=now.started or None,
@@ -235,7 +245,7 @@ def _collections(
         strategies = {each.chunking.plugin.kind for each in config.sources if each.collection == name}
         known[name] = {"strategy": ", ".join(sorted(strategies)), "model": model}
     for edition in Editions(journal).all():
-        name, records = edition.serves, Reports(journal).records(edition.name)
+        name, records = edition.serves, count_records_of(journal, edition.name)
         if edition.role == "staging":
             known[name]["built"] = progress(counts, edition.name)
         elif edition.role == "previous":
@@ -357,14 +367,16 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
     tally, journal = running.engine.writer.counts.tally(), running.journal
     embedded = running.embedding.counts()
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    reports, done = Reports(journal), running.engine.writer.counts.changes
+    done = running.engine.writer.counts.changes
     gone = [str(name) for name in sources_not_in_config(running.parts.config, journal)]
     gone += [source for source, kind in done if kind == "removed" and source not in (*rows, *gone)]
-    unconfigured = {name: {"removed": done[name, "removed"], "kept": reports.number(name)} for name in gone}
+    unconfigured = {
+        name: {"removed": done[name, "removed"], "kept": count_documents_of(journal, name)} for name in gone
+    }
     states, withdrawn = _states(running, rows), Withdrawals(journal)
     held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
     skipped = Counter[str]()
-    for kind in reports.count_skipped():
+    for kind in count_skipped(journal):
         skipped[kind.kind] += kind.documents
     touched = tally["added"] + tally["changed"] + tally["moved"] + tally["rebuilt"]
     return SyncReport(
@@ -384,7 +396,7 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
         seconds=round(seconds, 3),
         problems=_failures(journal),
         waits=Notices(journal).all("waits"),
-        short=tuple(reports.short()),
+        short=tuple(list_short(journal)),
         unsupported=dict(skipped.most_common()),
         held={name: why for name, why in held.items() if why is not None},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
@@ -403,7 +415,7 @@ def _states(running: Running, rows: Mapping[SourceName, SourceRow]) -> Counter[s
     """
     serves: dict[str, str] = {each.name: each.serves for each in Editions(running.journal).all()}
     largest = Counter[tuple[str, str | None, State]]()
-    for source, edition, state, documents in Reports(running.journal).counts():
+    for source, edition, state, documents in count_documents(running.journal):
         if source in rows or source in running.engine.leaving:
             of = source, serves.get(edition), state
             largest[of] = max(largest[of], documents)

@@ -36,7 +36,7 @@ from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, hold, lexical_path, lock_path
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, examples_unsettled, size_due, size_gone
+from ingestor.state.reports import count_records_of, list_unsettled, measure_due, measure_gone
 from ingestor.state.sources import LastListing
 from ingestor.units import quantity
 
@@ -139,8 +139,8 @@ def _verify(config: Config) -> Verification:
                 continue
             listing.store_feeds(copy, [source])
             listing.observe(copy, source, observations(scan))
-            counts["unsettled"] += size_due(copy, source.feed)[0] + size_gone(copy, source.name)[0]
-            unsettled = examples_unsettled(copy, source.feed, _EXAMPLES)
+            counts["unsettled"] += measure_due(copy, source.feed)[0] + measure_gone(copy, source.name)[0]
+            unsettled = list_unsettled(copy, source.feed, _EXAMPLES)
             examples += [f"{serves}: unsettled: {key}" for key in unsettled]
             if scan.trouble is not None:
                 unseen[source.name] = scan.trouble
@@ -173,7 +173,7 @@ def _examine(
     try:
         index = collections.edition(edition)
         if index is None:
-            had = Reports(journal).records(edition.name)
+            had = count_records_of(journal, edition.name)
             return Findings(broken=f"missing in Chroma; had {quantity(had, 'record')}" if had else None)
         with words_of(open_for_reading(lexical_path(parts.config)), edition.uuids) as words:
             findings = compare(journal, index.parts, edition, ThoroughCheck(cache, words))

@@ -26,7 +26,7 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.policy import CollectionSituation, EditionSetup, changes, shards_of, without_unused
 from ingestor.state.editions import Editions, Notice, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, parsers_of
+from ingestor.state.reports import count_records_of, parsers_of
 from ingestor.state.sources import Withdrawals
 from ingestor.units import quantity
 
@@ -325,7 +325,7 @@ class Swaps:
         """Raise Torn if an edition's number of records differs from the journal, or if search misses some of
         a sample."""
         index = self._collections.open(name)
-        number, known = index.count(), Reports(self._journal).records(name)
+        number, known = index.count(), count_records_of(self._journal, name)
         if number != known:
             raise Torn(f"the new collection has {quantity(number, 'record')} instead of {known:,}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):

@@ -19,7 +19,7 @@ from ingestor.engine.outcomes import WorkCounts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.service.daemon_view import DaemonView
 from ingestor.state.editions import all_editions
-from ingestor.state.reports import Reports, progress, reasons
+from ingestor.state.reports import count_documents, find_oldest_changes, progress, reasons
 from ingestor.state.run_status import CheckResult, Live
 from ingestor.state.sources import states
 
@@ -123,10 +123,10 @@ def obstacles(situation: Situation) -> list[str]:
 
 def gather(daemon: DaemonView) -> Situation:
     """Gather all numbers and states of the daemon as they are now. Raises sqlite3.Error."""
-    reports, live, now = Reports(daemon.journal), daemon.live(), daemon.counts
+    live, now = daemon.live(), daemon.counts
     work = WorkCounts(copy(now.changes), copy(now.failures), copy(now.retries), copy(now.successes))
     editions = {str(edition.name): edition for edition in all_editions(daemon.journal)}
-    counts = reports.counts()
+    counts = count_documents(daemon.journal)
     unseen = {name for name, edition in editions.items() if edition.role != "live"}
     served = {edition.serves for edition in editions.values()}
     staging = [edition for edition in editions.values() if edition.role == "staging"]
@@ -143,7 +143,7 @@ def gather(daemon: DaemonView) -> Situation:
             for source, name, state, number in counts
             if name not in unseen
         },
-        sources=_sources(daemon, reports, work.successes),
+        sources=_sources(daemon, work.successes),
         reasons=reasons(daemon.journal, "quarantined"),
         swaps={str(edition.serves): progress(counts, edition.name) for edition in staging},
         chroma_up=up,
@@ -210,10 +210,10 @@ def _dead(daemon: DaemonView) -> dict[str, int]:
     return counts
 
 
-def _sources(daemon: DaemonView, reports: Reports, written: Mapping[str, float]) -> dict[str, SourceFigures]:
+def _sources(daemon: DaemonView, written: Mapping[str, float]) -> dict[str, SourceFigures]:
     """Return numbers and states of each source. ``written``: POSIX seconds of the last write, by source."""
     known = {str(name): row for name, row in states(daemon.journal).items()}
-    oldest, intervals = reports.oldest(), daemon.intervals()
+    oldest, intervals = find_oldest_changes(daemon.journal), daemon.intervals()
     figures = dict[str, SourceFigures]()
     for name in sorted(known.keys() | intervals.keys() | oldest.keys()):
         row = known.get(name, SourceRow())

@@ -247,91 +247,93 @@ def _to_listed(row: DocumentRow) -> Listed:
     return Listed(row.source, row.key, row.document_id, row.collection, row.records, settled, state, why)
 
 
-class Reports:
-    """Counts and lists of documents. Each method makes one query, or one for each page of its result."""
+def count_documents(journal: Selecting) -> list[Count]:
+    """Count the documents of each source and edition by state (see core/document_state.py).
 
-    def __init__(self, journal: Selecting) -> None:
-        self._journal = journal
+    Indexes find the documents that are not settled. The number of settled documents is computed as the
+    rest, since reading the state of a million documents would take seconds.
+    """
+    query = f"""WITH others AS (
+            SELECT source, collection, {STATE} AS state FROM documents WHERE {PENDING}
+            UNION ALL SELECT source, collection, {STATE} FROM documents WHERE {GONE}
+            UNION ALL SELECT source, collection, {STATE} FROM documents
+                WHERE reason IS NOT NULL AND quarantined AND {SETTLED} AND NOT {GONE}),
+        counted AS (SELECT source, collection, state, COUNT(*) AS number FROM others GROUP BY 1, 2, 3)
+        SELECT source, collection, state, number FROM counted WHERE {IN_FORCE}
+        UNION ALL SELECT source, collection, 'settled', COUNT(*) - coalesce((
+            SELECT SUM(number) FROM counted AS c
+            WHERE c.source = documents.source AND c.collection = documents.collection), 0) AS n
+        FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
+    return journal.select(query)
 
-    def counts(self) -> list[Count]:
-        """Count the documents of each source and edition by state (see core/document_state.py).
 
-        Indexes find the documents that are not settled. The number of settled documents is computed as the
-        rest, since reading the state of a million documents would take seconds.
-        """
-        query = f"""WITH others AS (
-                SELECT source, collection, {STATE} AS state FROM documents WHERE {PENDING}
-                UNION ALL SELECT source, collection, {STATE} FROM documents WHERE {GONE}
-                UNION ALL SELECT source, collection, {STATE} FROM documents
-                    WHERE reason IS NOT NULL AND quarantined AND {SETTLED} AND NOT {GONE}),
-            counted AS (SELECT source, collection, state, COUNT(*) AS number FROM others GROUP BY 1, 2, 3)
-            SELECT source, collection, state, number FROM counted WHERE {IN_FORCE}
-            UNION ALL SELECT source, collection, 'settled', COUNT(*) - coalesce((
-                SELECT SUM(number) FROM counted AS c
-                WHERE c.source = documents.source AND c.collection = documents.collection), 0) AS n
-            FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
-        return self._journal.select(query)
+def list_documents(journal: Selecting, source: str | None = None) -> Iterator[Listed]:
+    """Yield the documents of live editions, ordered by source, edition and key.
 
-    def documents(self, source: str | None = None) -> Iterator[Listed]:
-        """Yield the documents of live editions, ordered by source, edition and key.
+    ``source``: the only source whose documents are yielded; None for all.
+    """
+    wanted = DocumentQuery(source=source)
+    while page := page_of(journal, wanted, _PAGE, naturally=False):
+        yield from map(_to_listed, page)
+        wanted = replace(wanted, after=page[-1].place)
 
-        ``source``: the only source whose documents are yielded; None for all.
-        """
-        wanted = DocumentQuery(source=source)
-        while page := page_of(self._journal, wanted, _PAGE, naturally=False):
-            yield from map(_to_listed, page)
-            wanted = replace(wanted, after=page[-1].place)
 
-    def document(self, row: int) -> Listed:
-        """Return the document with this row of the journal."""
-        return _to_listed(_rows(self._journal, "id = ?", (row,))[0])
+def describe_document(journal: Selecting, row: int) -> Listed:
+    """Return the document with this row of the journal."""
+    return _to_listed(_rows(journal, "id = ?", (row,))[0])
 
-    def short(self) -> list[Short]:
-        """Return the documents in live editions that the parser could not read completely."""
-        query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
-                    WHERE {LIVE} {_CONDITIONS["short"]} ORDER BY source, key"""
-        return [Short(*row) for row in self._journal.select(query)]
 
-    def number(self, source: str) -> int:
-        """Count the documents of a source in live editions.
+def list_short(journal: Selecting) -> list[Short]:
+    """Return the documents in live editions that the parser could not read completely."""
+    query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
+                WHERE {LIVE} {_CONDITIONS["short"]} ORDER BY source, key"""
+    return [Short(*row) for row in journal.select(query)]
 
-        Documents that are still to be removed count, too.
-        """
-        query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
-        return int(self._journal.select(query, (source,))[0][0])
 
-    def count_skipped(self) -> list[Skipped]:
-        """Count unsupported documents by source and extension, the largest count first."""
-        query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
-                    AND wanted_version IS NOT NULL"""
-        kinds = SkippedKinds()
-        for row in self._journal.select(query):
-            kinds.add(*row)
-        return kinds.by_frequency()
+def count_documents_of(journal: Selecting, source: str) -> int:
+    """Count the documents of a source in live editions.
 
-    def oldest(self) -> dict[str, float]:
-        """Return for each source when the oldest change was listed that readers do not see yet, in POSIX
-        seconds."""
-        query = f"""SELECT source, MIN(since) FROM (
-                SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined UNION ALL
-                SELECT source, collection, since FROM documents WHERE {GONE} AND NOT quarantined)
-            WHERE {LIVE} GROUP BY source"""
-        return {source: since for source, since in self._journal.select(query) if since is not None}
+    Documents that are still to be removed count, too.
+    """
+    query = f"SELECT COUNT(*) FROM documents WHERE source = ? AND {LIVE}"
+    return int(journal.select(query, (source,))[0][0])
 
-    def due(self) -> tuple[int, int]:
-        """Return how many documents are to be indexed or removed, and the listed bytes of those to be
-        indexed."""
-        query = f"""SELECT COUNT(*) + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE}),
-                        coalesce(SUM(size), 0)
-                    FROM documents WHERE {PENDING} AND {IN_FORCE}"""
-        [(documents, size)] = self._journal.select(query)
-        return documents, size
 
-    def records(self, edition: EditionName, *, sure: bool = False) -> int:
-        """Count the records of an edition. ``sure``: whether records in doubt are left out."""
-        query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
-                    WHERE collection = ? {"AND NOT unsure" if sure else ""}"""
-        return int(self._journal.select(query, (edition,))[0][0])
+def count_skipped(journal: Selecting) -> list[Skipped]:
+    """Count unsupported documents by source and extension, the largest count first."""
+    query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
+                AND wanted_version IS NOT NULL"""
+    kinds = SkippedKinds()
+    for row in journal.select(query):
+        kinds.add(*row)
+    return kinds.by_frequency()
+
+
+def find_oldest_changes(journal: Selecting) -> dict[str, float]:
+    """Return for each source when the oldest change was listed that readers do not see yet, in POSIX
+    seconds."""
+    query = f"""SELECT source, MIN(since) FROM (
+            SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined UNION ALL
+            SELECT source, collection, since FROM documents WHERE {GONE} AND NOT quarantined)
+        WHERE {LIVE} GROUP BY source"""
+    return {source: since for source, since in journal.select(query) if since is not None}
+
+
+def measure_unsettled(journal: Selecting) -> tuple[int, int]:
+    """Return how many documents are to be indexed or removed, and the listed bytes of those to be
+    indexed."""
+    query = f"""SELECT COUNT(*) + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE}),
+                    coalesce(SUM(size), 0)
+                FROM documents WHERE {PENDING} AND {IN_FORCE}"""
+    [(documents, size)] = journal.select(query)
+    return documents, size
+
+
+def count_records_of(journal: Selecting, edition: EditionName, *, sure: bool = False) -> int:
+    """Count the records of an edition. ``sure``: whether records in doubt are left out."""
+    query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
+                WHERE collection = ? {"AND NOT unsure" if sure else ""}"""
+    return int(journal.select(query, (edition,))[0][0])
 
 
 def progress(counts: Iterable[Count], edition: str) -> tuple[int, int]:
@@ -347,20 +349,20 @@ def progress(counts: Iterable[Count], edition: str) -> tuple[int, int]:
 _OF = "source = ? AND collection = ?"
 
 
-def size_due(journal: Selecting, feed: Feed) -> tuple[int, int]:
+def measure_due(journal: Selecting, feed: Feed) -> tuple[int, int]:
     """Return how many documents of a feed must be indexed, and their listed bytes."""
     query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
     [(documents, size)] = journal.select(query, feed)
     return documents, size
 
 
-def rows_due(journal: Selecting, feed: Feed) -> list[int]:
+def list_due(journal: Selecting, feed: Feed) -> list[int]:
     """Return the rows of the documents of a feed that must be indexed, in the order of the queue."""
     where = f"{_OF} AND {PENDING} ORDER BY retry_at, id"
     return [row for (row,) in journal.select(f"SELECT id FROM documents WHERE {where}", feed)]
 
 
-def size_gone(journal: Selecting, source: SourceName) -> tuple[int, int]:
+def measure_gone(journal: Selecting, source: SourceName) -> tuple[int, int]:
     """Return how many documents of a source are to be removed from live editions, and how many records they
     have."""
     query = f"""SELECT COUNT(*), coalesce(SUM((SELECT COUNT(*) FROM records WHERE document = id)), 0)
@@ -369,7 +371,7 @@ def size_gone(journal: Selecting, source: SourceName) -> tuple[int, int]:
     return documents, records
 
 
-def examples_unsettled(journal: Selecting, feed: Feed, number: int) -> list[str]:
+def list_unsettled(journal: Selecting, feed: Feed, number: int) -> list[str]:
     """Return the keys of the first ``number`` documents of a feed that are to be removed or indexed.
 
     If an attempt at the document failed, its key is followed by the reason.
@@ -381,7 +383,7 @@ def examples_unsettled(journal: Selecting, feed: Feed, number: int) -> list[str]
     return [key if reason is None else f"{key}: {reason}" for key, reason in rows]
 
 
-def without_records(journal: Selecting, feed: Feed) -> list[tuple[str, State, str]]:
+def list_without_records(journal: Selecting, feed: Feed) -> list[tuple[str, State, str]]:
     """Return key, state and reason of the documents of a feed that are quarantined or unsupported."""
     query = f"""SELECT key, {STATE}, coalesce(reason, '') FROM documents
                 WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""

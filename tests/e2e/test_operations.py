@@ -29,7 +29,7 @@ from ingestor.queries.status import Status, current_status, report_sync
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import files
 from ingestor.state.editions import Editions
-from ingestor.state.reports import Reports
+from ingestor.state.reports import count_documents, list_documents
 from ingestor.state.run_status import in_force
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Daemon, Project
@@ -160,7 +160,7 @@ def test_clock_put_back_delays_no_document(project: Project, caplog: pytest.LogC
     signals = Signals()
 
     def settled(documents: int) -> bool:
-        counts = Reports(running.journal).counts()
+        counts = count_documents(running.journal)
         return sum(number for *_, state, number in counts if state == "settled") == documents
 
     def go_through_it() -> None:
@@ -196,7 +196,7 @@ def test_disk_that_fills_during_a_swap_is_waited_out(
     monkeypatch.setattr(Swaps, "advance", advance)
     with open_state(load(project.config, {}), serve=False) as running:
         Loop(running, Signals()).sync()
-        assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
+        assert [state for *_, state, _ in count_documents(running.journal)] == ["settled"]
     assert "cannot be written; indexing pauses and is retried: database or disk is full" in caplog.text
 
 
@@ -299,9 +299,8 @@ def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
     synced.configure()
     with open_state(load(synced.config, {}), serve=False) as running:
         running.configure(watch=False)
-        reports = Reports(running.journal)
-        assert [state for *_, state, _ in reports.counts()] == ["due"]
-        assert {(each.state, each.settled) for each in reports.documents()} == {("due", False)}
+        assert [state for *_, state, _ in count_documents(running.journal)] == ["due"]
+        assert {(each.state, each.settled) for each in list_documents(running.journal)} == {("due", False)}
 
 
 def _list(running: Running) -> None:

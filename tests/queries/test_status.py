@@ -26,7 +26,7 @@ from ingestor.queries.verification import Verification, verify
 from ingestor.search.values import Question
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal, open_journal
-from ingestor.state.reports import Reports, progress
+from ingestor.state.reports import count_documents, progress
 from ingestor.state.run_status import InForce
 from tests.config.written import load_text, source
 from tests.state.journals import of_collection
@@ -111,7 +111,7 @@ def test_new_collection_is_done_when_all_documents_are_read(tmp_path: Path) -> N
     endings = (("text", None), ("", unread), (NO_PARSER, unread))
     for entry, (parser, failure) in zip(of_collection(journal, new.name), endings, strict=False):
         journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)], ["r"])
-    assert progress(Reports(journal).counts(), new.name) == (3, 4)
+    assert progress(count_documents(journal), new.name) == (3, 4)
     journal.close()
 
 

@@ -32,7 +32,7 @@ from ingestor.rechunk.swap import Swaps
 from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, failures
+from ingestor.state.reports import count_documents, failures
 from ingestor.state.sources import LastListing, SourceRows, Withdrawals, states
 from tests.simulation.checks.approvals import Approvals
 from tests.simulation.checks.durable import check_durable
@@ -462,7 +462,7 @@ class World:
             self.answer()
             if self.resting():
                 return
-        raise LawBroken(REST, failures(self.journal) or Reports(self.journal).counts())
+        raise LawBroken(REST, failures(self.journal) or count_documents(self.journal))
 
     def answer(self) -> None:
         """A person looks: where nothing is broken or out of sight, what is gone is really gone."""

@@ -18,11 +18,13 @@ from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal, JournalReader
 from ingestor.state.reports import (
     DocumentQuery,
-    Reports,
     Which,
+    count_documents,
     failures,
+    find_oldest_changes,
     id_of,
     last_events,
+    list_documents,
     note_refused,
     one_of,
     page_of,
@@ -63,11 +65,11 @@ def states(journal: Journal) -> dict[tuple[str, str, str], int]:
 
 
 def test_documents_and_oldest_changes_are_counted(large: Journal) -> None:
-    counted = {(source, edition, state): n for source, edition, state, n in Reports(large).counts()}
+    counted = {(source, edition, state): n for source, edition, state, n in count_documents(large)}
     assert counted == states(large)
     expected = {"settled", "gone", "quarantined", "unsupported", "waiting", "due"}
     assert {state for _, _, state in counted} == expected
-    assert Reports(large).oldest() == dict.fromkeys(("source0", "source1", "source2"), 5.0)
+    assert find_oldest_changes(large) == dict.fromkeys(("source0", "source1", "source2"), 5.0)
 
 
 @pytest.mark.parametrize("which", ["any", "settled", "due", "waiting", "quarantined", "unsupported", "short"])
@@ -143,11 +145,11 @@ def test_documents_are_listed_in_pages(journal: Journal, monkeypatch: pytest.Mon
     settle(journal, "c")
     other = SourceName("other")
     journal.observe(other, C, Changes(tuple(Item(key, "1", f"/{key}") for key in "fa")), remove_at=0.0)
-    found = [(each.source, each.document, each.records, each.state) for each in Reports(journal).documents()]
+    found = [(each.source, each.document, each.records, each.state) for each in list_documents(journal)]
     ours = [(S, key, 2 if key == "c" else 0, "settled" if key == "c" else "due") for key in "abcde"]
     assert found == [(other, "a", 0, "due"), (other, "f", 0, "due"), *ours]
-    assert [each.document for each in Reports(journal).documents(S)] == [*"abcde"]
-    assert [*Reports(journal).documents("nothing")] == []
+    assert [each.document for each in list_documents(journal, S)] == [*"abcde"]
+    assert [*list_documents(journal, "nothing")] == []
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +167,7 @@ def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.Mo
 
 def test_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:
     def oldest() -> float | None:
-        return Reports(journal).oldest().get(S)
+        return find_oldest_changes(journal).get(S)
 
     before = time.time() - 0.01  # SQLite's clock has milliseconds
     observe(journal, "a", "b")

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from ingestor.state.editions import Editions
-from ingestor.state.reports import Reports, failures
+from ingestor.state.reports import count_records_of, failures
 from tests.simulation.checks.durable import check_durable, in_step
 from tests.simulation.laws import CLEAN, EXACT, FOUND, LEXICAL, SETTINGS, STAMPED, LawBroken, hold
 from tests.simulation.lexical import difference
@@ -67,7 +67,7 @@ def _check_clean(world: World, *, full: bool) -> None:
     hold(CLEAN, full != any(map(str.strip, readable.values())) and "an empty index")
     for readers in world.all_readers:
         live = Editions(world.journal).live(readers.serves).name
-        hold(CLEAN, Reports(world.journal).records(live) - len(readers.seen()))
+        hold(CLEAN, count_records_of(world.journal, live) - len(readers.seen()))
         hold(CLEAN, [k for e in of_collection(world.journal, live) for k in e.records if k.unsure])
     ours = {name for edition in Editions(world.journal).all() for _, name in edition.in_chroma}
     if not world.shelves.restored:  # an older journal knows nothing of later editions
