@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
@@ -105,8 +105,8 @@ class Running:
     lexical: Upkeep
     engine: Engine
     swaps: Swaps
-    models: dict[EditionName, Model] = field(default_factory=dict)
-    fleet: Fleet | None = None
+    models: dict[EditionName, Model]
+    fleet: Fleet | None
 
     @property
     def cost_of_embedding(self) -> float:

@@ -156,11 +156,9 @@ class Containers:
 
         Raises the errors of the connector, and BadDocument.
         """
-        key, *inside = item.key.split(INSIDE)
-        while inside and key not in self._listed:
-            key += INSIDE + inside.pop(0)  # a folder that is called "!"
-        if inside:
-            return self._fetch_member(self._listed[key], INSIDE.join(inside), item)
+        for holder in _holders(item.key):  # others are folders that are called "!"
+            if holder in self._listed:
+                return self._fetch_member(self._listed[holder], item)
         opens = may_hold(item.key, self.archives)
         return self._fetch_container(item) if opens else self.connector.fetch(item)
 
@@ -181,14 +179,16 @@ class Containers:
         If an inner container is damaged, its members of the last listing are yielded, so that they keep their
         records.
         """
-        for member in opened.members.values() if opened else ():
+        if opened is None:
+            return
+        for member in opened.members.values():
             uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
             deep = member.name.count(INSIDE) + 1 >= DEEPEST
             opens = not deep and member.problem is None and may_hold(member.name, self.archives)
             version = member.version + (_OPENED if opens else "")
             item = Item(holder.key + INSIDE + member.name, version, uri, member.size, member.modified)
             yield item
-            if opened is not None and member.name in opened.broken:
+            if member.name in opened.broken:
                 yield from _as_known(item, known)
 
     def _fetch_container(self, item: Item) -> Blob:
@@ -216,12 +216,12 @@ class Containers:
         if _MARK_OF_REFUSAL.search(item.version):
             raise Stale(f"{item.uri} could not be opened when it was listed, but can be now")
 
-    def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
+    def _fetch_member(self, top: Item, item: Item) -> Blob:
         """Return the blob of a member. Raises Stale if the member changed or vanished since it was listed.
 
-        ``top``: the outermost container. ``name``: the member's path inside it. ``item``: the member as it
-        was listed.
+        ``top``: the outermost container. ``item``: the member as it was listed.
         """
+        name = item.key.removeprefix(top.key + INSIDE)
         try:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
