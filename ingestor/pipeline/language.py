@@ -116,12 +116,13 @@ def is_english(model: str) -> bool:
     return _ENGLISH.search(model) is not None
 
 
-def sample_unknown(texts: Sequence[str], count: CountUnknown) -> tuple[int, int]:
+def sample_unknown(texts: Sequence[str], count: CountUnknown | None) -> tuple[int, int]:
     """Return how many tokens of a document the model does not know, and how many there are.
 
-    Only some of the document's texts are counted, evenly spread. ``count``: see ports.Vocabulary.
+    Only some of the document's texts are counted, evenly spread. ``count``: see ports.Vocabulary; None if the
+    model knows every token.
     """
-    return count(texts[:: -(-len(texts) // _SAMPLED)]) if texts else (0, 0)
+    return count(texts[:: -(-len(texts) // _SAMPLED)]) if texts and count else (0, 0)
 
 
 def describe_foreign(counts: Mapping[str, int], model: str) -> str | None:

@@ -414,9 +414,7 @@ def _compose(
         patches=tuple((ids[at], metas[at]) for at in change.patch),
         deletes=tuple(record_id(owner.document_id, slot) for slot in change.delete),
         added=len(change.add),
-        tokens=sample_unknown([each.text for each in records], tools.count_unknown)
-        if tools.count_unknown
-        else (0, 0),
+        tokens=sample_unknown([each.text for each in records], tools.count_unknown),
     )
 
 

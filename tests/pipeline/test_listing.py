@@ -99,3 +99,15 @@ def test_root_replaced_during_the_listing_gives_no_listing() -> None:
         listing.take(source, Scope(), [VersionTable({"own.txt": "1"})])
     source = Source(SourceName("s"), EditionName("docs"), Mounted("own", "own"), cast(Any, None))
     assert listing.take(source, Scope(), [VersionTable({"own.txt": "1"})]).changes[0].vanished == ()
+
+
+def test_hints_at_too_many_places_list_the_folders_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    class InParts(Archive):
+        def scan_under(self, under: str) -> Iterator[Item]:
+            raise NotImplementedError
+
+    monkeypatch.setattr(listing, "_PARTS", 2)
+    source = Source(SourceName("s"), EditionName("docs"), InParts(), cast(Any, None))
+    assert listing.scope_of(source, ["a/1", "a/1/x", f"b{INSIDE}m"]) == Scope(("a/1", "b"))
+    assert listing.scope_of(source, ["a/1", "a/2", "b/3"]) == Scope(("a", "b"))
+    assert listing.scope_of(source, ["a/1", ""]).whole
