@@ -114,7 +114,7 @@ def take(
     ``trouble``. Raises Transient if another file system was mounted at the source's root during the listing.
     """
     connector, identity = source.connector, _identity(source.connector)
-    shared = known[0] if len(known) == 1 else KnownToAll(known)
+    shared = KnownToAll(known)
     unfinished = list[PartialScan]()
 
     def items() -> Iterator[Item]:
