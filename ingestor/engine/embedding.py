@@ -153,9 +153,8 @@ class Embedding:
         with self._changed:
             self._counts.cached += len(vectors)
         for part in pages(missing, self._round_size):
-            task = CURRENT.get()
-            rank = Rank.REBUILD if task is not None and task.lane.background else Rank.DOCUMENT
-            position = 0 if task is None else task.number + len(part) // LATER
+            rank = Rank.REBUILD if CURRENT.get().lane.background else Rank.DOCUMENT
+            position = CURRENT.get().number + len(part) // LATER
             answer = self._put(rank, position, [wanted[digest] for digest in part])
             try:
                 with self._waiting():

@@ -322,26 +322,23 @@ class Scanner:
 
     def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
         """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
-        reason, held = describe(error), isinstance(error, NeedsHuman)
-        if held:
+        reason, trace = describe(error), "" if isinstance(error, Transient) else trace
+        if isinstance(error, NeedsHuman):
             self._log(source, watch, reason, "source_held")
             self.source_rows.hold(source.name, reason)
         else:
-            expected = isinstance(error, Transient)
-            self._log(source, watch, reason, "source_failed", None if expected else trace)
+            self._log(source, watch, reason, "source_failed", trace)
             self.source_rows.note_trouble(source.name, reason)
         self._retry_later(source, watch)
         watch.move(WatchPhase.FAILED)
 
-    def _log(
-        self, source: Source, watch: Watch, problem: str | None, name: Event, trace: str | None = None
-    ) -> None:
+    def _log(self, source: Source, watch: Watch, problem: str | None, name: Event, trace: str = "") -> None:
         """Log the problem of a source when it appears, and log that it is over when it is gone."""
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
         elif problem != watch.problem:
-            about = event(name, source=str(source.name), reason=problem, trace=trace)
+            about = event(name, source=str(source.name), reason=problem, trace=trace or None)
             log.warning("source %s: %s", source.name, problem, extra=about)
         watch.problem = problem
 

@@ -58,7 +58,8 @@ class WorkItem:
     number: int = 0
 
 
-CURRENT = ContextVar[WorkItem | None]("document's task of this thread", default=None)
+NO_TASK = WorkItem(None, lambda: None)
+CURRENT = ContextVar("document's task of this thread", default=NO_TASK)
 
 
 class WorkQueue:
@@ -181,7 +182,7 @@ class Pool:
 
         Do nothing in other threads. Raises Stopped before the wait if work on the document was cancelled.
         """
-        if (task := CURRENT.get()) is None:
+        if (task := CURRENT.get()) is NO_TASK:
             yield
             return
         document = task.tag if isinstance(task.tag, InFlight) else None
@@ -196,8 +197,7 @@ class Pool:
 
     def is_background(self) -> bool:
         """Return whether the calling thread works for a collection that readers do not see yet."""
-        task = CURRENT.get()
-        return task is not None and task.lane.background
+        return CURRENT.get().lane.background
 
     def post(self, tag: object) -> None:
         """Put an outcome without a value at the end of the inbox, so that the engine continues work on

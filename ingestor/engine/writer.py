@@ -132,9 +132,7 @@ class Writer:
             log.warning("%s removed from the journal, but not from Chroma: %s", documents, error, extra=about)
             self._journal.remove([entry.row for entry in gone])
             self._collections.disown(collection)
-            for entry in gone:
-                self.counts.note_write(entry.source, "removed", self._clock())
-            return
+            removed, deleted = list(gone), 0
         except NeedsHuman as error:  # no source may be left that could be held
             raise Transient(str(error)) from error
         self.health.resume(collection)
