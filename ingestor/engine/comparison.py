@@ -76,10 +76,9 @@ class Findings:
 
         ``differing``: the number of records that differ from the journal.
         """
-        if differing <= FEW_STALE * (self.checked + len(self.missing)):
+        if differing <= FEW_STALE * (number := self.checked + len(self.missing)):
             return None
-        records = quantity(self.checked + len(self.missing), "record")
-        return f"{differing:,} of {records} differ from what was written"
+        return f"{differing:,} of {quantity(number, 'record')} differ from what was written"
 
     @property
     def clean(self) -> bool:

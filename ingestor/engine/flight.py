@@ -160,10 +160,6 @@ class Queue:
         """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
-    def rotate(self, document: InFlight) -> None:
-        """Move a large document to the end, so that large documents are written a slice each in turn."""
-        self.documents[document.entry.row] = self.documents.pop(document.entry.row)
-
     def batches(self, *, background: bool) -> list[list[InFlight]]:
         """Return what is written next: documents that fill a batch, and the first large document.
 

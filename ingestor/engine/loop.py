@@ -105,8 +105,8 @@ class Engine:
         self._queried = None, 0.0, 0.0
         store_feeds(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
-        is_building = self.parts.collections.is_building
-        self._background = {feed.edition for feed in self.sources if is_building(feed.edition)}
+        editions = {feed.edition for feed in self.sources}
+        self._background = {*filter(self.parts.collections.is_building, editions)}
         self.flow.configure(self.sources, self._background)
         self.health.configure(self.sources)
         self.check_collections()
@@ -207,8 +207,8 @@ class Engine:
         Documents of editions in building get what is left.
         """
         mark, at, few = self._queried
-        ended = len(self._begun()) <= few
-        if not (ended or mark != self.journal.mark() or has_passed(at, CANCEL_EVERY, self.clock())):
+        idle = mark == self.journal.mark() and not has_passed(at, CANCEL_EVERY, self.clock())
+        if idle and len(self._begun()) > few:
             return
         ready, full = self._ready(), self.writer.full()
         for without in (self._background, set[EditionName]()) if self._background else (self._background,):
@@ -219,8 +219,7 @@ class Engine:
             queue = self.backlog.queue(feeds, self.clock(), QUEUE_READ, in_flight)
             for entry in self.journal.of_rows(self._choose(queue, begun, waiting)):
                 self._start(entry)
-        few = len(self._begun()) * 7 / 8  # the queue is read again once an eighth of the work has ended
-        self._queried = self.journal.mark(), self.clock(), few
+        self._queried = self.journal.mark(), self.clock(), len(self._begun()) * 7 / 8
 
     def _begun(self) -> list[InFlight]:
         return [each for each in self.flight.documents(*BEING_PREPARED) if not each.drifted]

@@ -203,8 +203,8 @@ class Scanner:
 
     def sources_not_listed(self) -> set[SourceName]:
         """Return the sources that were not listed completely under this config, without paused sources."""
-        late = (name for name, watch in self._watches.items() if not watch.is_listed)
-        return {name for name in late if not self._is_paused(name)}
+        watches = self._watches.items()
+        return {name for name, watch in watches if not (watch.is_listed or self._is_paused(name))}
 
     def wake_at(self, *, routine: bool) -> float:
         """Return the POSIX seconds at which the next listing is due.

@@ -102,8 +102,8 @@ class Writer:
                 break
             if self.health.attempt(collection, partial(self._write, collection, queue, batch)):
                 for document in batch:
-                    if document.phase is Phase.WRITING:
-                        queue.rotate(document)
+                    if document.phase is Phase.WRITING:  # other large documents are next
+                        queue.documents[document.entry.row] = queue.documents.pop(document.entry.row)
                     else:
                         self._flight.land(document)
         return True
@@ -232,15 +232,12 @@ class Writer:
             self.health.mark(collection)
         if touched := [each.entry for each in batch if each.intent.slots]:
             shown, keys = self._collections.serves(collection), [entry.key for entry in touched]
-            numbers = {"records": done["added"] + done["replaced"], "patched": done["patched"]}
-            about = event(
-                "documents_written", source=touched[0].source, collection=shown, document=keys[0],
-                documents=len(keys), dropped=done["dropped"], **numbers,
-            )  # fmt: skip
-            deeds = {"written": numbers["records"], "patched": done["patched"], "dropped": done["dropped"]}
-            changes = ", ".join(
-                f"{quantity(number, 'record')} {deed}" for deed, number in deeds.items() if number
-            )
+            written = done["added"] + done["replaced"]
+            numbers = {"records": written, "patched": done["patched"], "dropped": done["dropped"]}
+            facts = {"source": touched[0].source, "collection": shown, "document": keys[0], **numbers}
+            about = event("documents_written", documents=len(keys), **facts)
+            words = zip(numbers.values(), ("written", "patched", "dropped"), strict=True)
+            changes = ", ".join(f"{quantity(number, 'record')} {deed}" for number, deed in words if number)
             level = logging.DEBUG if building else logging.INFO
             log.log(level, "%s: %s: %s", shown, name_all(keys), changes or "no record changed", extra=about)
 
@@ -251,24 +248,26 @@ SLICE = 400  # records of a request
 
 
 def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
-    """Return the documents whose records in the journal did not change since they were prepared."""
-    rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
-    entries = {entry.row: entry for entry in journal.of_rows(rows)}
-    return [prepared for prepared in batch if _is_valid(entries, prepared)]
+    """Return the documents whose rows in the journal are still as they were when they were prepared.
 
-
-def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
-    """Return whether the journal's rows for a document are still as they were when it was prepared.
-
-    That includes the row of the vanished document whose records it adopts, if there is one.
+    That includes the row of the vanished document whose records one adopts.
     """
-    was, entry = prepared.entry, entries.get(prepared.entry.row)
-    owner = entries.get(prepared.receipt.row)
-    # the row may belong to another document by now, or the source was renamed
-    if entry is None or owner is None or (entry.document_id, entry.source) != (was.document_id, was.source):
-        return False
-    may_own = owner is entry or (owner.item is None and not entry.records)
-    return may_own and owner.records == prepared.compared_with
+    rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
+    entries, chosen = {entry.row: entry for entry in journal.of_rows(rows)}, list[Prepared]()
+    for prepared in batch:
+        was, entry = prepared.entry, entries.get(prepared.entry.row)
+        owner = entries.get(prepared.receipt.row)
+        # the row may belong to another document by now, or the source was renamed
+        if (
+            entry is None
+            or owner is None
+            or (entry.document_id, entry.source) != (was.document_id, was.source)
+        ):
+            continue
+        may_own = owner is entry or (owner.item is None and not entry.records)
+        if may_own and owner.records == prepared.compared_with:
+            chosen.append(prepared)
+    return chosen
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
