@@ -189,15 +189,14 @@ class Project:
         SIGTERM, Ctrl-C and a closed terminal end the daemon, and SIGHUP reloads the config; only in the main
         thread. A config file that was changed is reloaded in any case.
         """
-        from ingestor.app.daemon import Loop, Reloader, Signals, stamp
+        from ingestor.app.daemon import Loop, Reloader, Signals
         from ingestor.app.wiring import open_state
         from ingestor.page.opening import pages_of
         from ingestor.service.port import open_service
 
-        seen = stamp(self.path)
-        config = load(self.path, self._env)
         signals = Signals(stop)
-        reloader = Reloader(self.path, self._env, signals, config, seen)
+        reloader = Reloader(self.path, self._env, signals)
+        config = reloader.config
         with (
             self._alone(),
             signals.handle() if handle_signals else nullcontext(),

@@ -115,8 +115,6 @@ _AT_NEXT_START = {"log": "log", "cache.size": "cache_size"}  # keys of the file,
 # Seconds without a write before the file is read: half a config can be valid, with fewer sources.
 SETTLE = 1.0
 
-Stamp = tuple[int, int] | None  # of a file: modification time and inode; None if there is no file
-
 
 @dataclass(slots=True)
 class ConfigState:
@@ -140,24 +138,21 @@ class ConfigState:
 
 
 class Reloader:
-    """Reloads a config file that was changed. If it has errors, it is refused, and the old config stays in
-    force.
+    """Loads a config file, and reloads it when it was changed. If it then has errors, it is refused, and the
+    old config stays in force.
 
-    Call ``next_config`` regularly. ``asked``: the requests of signals, such as to reload. ``seen``: stamp of
-    the file, taken before ``config`` was read from it.
+    Call ``next_config`` regularly. ``asked``: the requests of signals, such as to reload. ``config``: the
+    config that was loaded last. The constructor raises ConfigError.
     """
 
-    def __init__(
-        self, path: Path, env: Mapping[str, str], asked: Signals, config: Config, seen: Stamp
-    ) -> None:
+    def __init__(self, path: Path, env: Mapping[str, str], asked: Signals) -> None:
         self._path, self._env, self._asked = path, env, asked
-        self._config, self._seen = config, seen
-        self.state = ConfigState()
-        self._last, self._since = seen, monotonic()
+        self._seen = self._last = _stamp(path)  # before the file is read
+        self._since, self.config, self.state = monotonic(), load(path, env), ConfigState()
 
     def next_config(self) -> Config | None:
         """Return the new config if the file changed and can be applied without a restart, else None."""
-        now = stamp(self._path)
+        now = _stamp(self._path)
         if now != self._last:
             self._last, self._since = now, monotonic()
         ripe = now != self._seen and monotonic() - self._since >= SETTLE
@@ -170,23 +165,23 @@ class Reloader:
             self.state.refuse(error)
             return None
         self.state.refused = ""
-        fixed = keys_needing_restart(self._config, config)
+        fixed = keys_needing_restart(self.config, config)
         self.state.restart_pending = bool(fixed)
         if fixed:
             words = "config not reloaded, restart ingestor to apply the change of: %s"
             log.error(words, ", ".join(fixed), extra=event("config_restart_needed", keys=fixed))
             return None
         late = [
-            name for name, key in _AT_NEXT_START.items() if getattr(self._config, key) != getattr(config, key)
+            name for name, key in _AT_NEXT_START.items() if getattr(self.config, key) != getattr(config, key)
         ]
         restart = f"; restart to apply {' and '.join(late)}" if late else ""
         log.info("config reloaded%s", restart, extra=event("config_reloaded"))
-        self._config = config
+        self.config = config
         return config
 
 
-def stamp(path: Path) -> Stamp:
-    """Return a stamp of a file.
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return a stamp of a file, its modification time and inode; None if there is no file.
 
     It differs after the file was changed or removed, or a symlink to it was redirected.
     """

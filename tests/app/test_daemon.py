@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ingestor.app import daemon
-from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_memory, stamp
+from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_memory
 from ingestor.app.wiring import open_state
 from ingestor.config.file import load
 from ingestor.core.decisions import NEVER
@@ -189,11 +189,10 @@ class ConfigFile:
 
     def begin(self, text: str = "") -> None:
         """Start as the daemon does; ``text``: what is saved while it starts."""
-        seen, config = stamp(self.path), load(self.path, {})
+        self.signals: Any = SimpleNamespace(reload=False)
+        self.reloader = Reloader(self.path, {}, self.signals)
         if text:
             self.path.write_text(text)
-        self.signals = SimpleNamespace(reload=False)
-        self.reloader = Reloader(self.path, {}, self.signals, config, seen)
 
     def sources(self, *, after: float = 0.0) -> int | None:
         """Return how many sources the next config has, if there is one after so many seconds."""
