@@ -63,9 +63,8 @@ class CrashingIndex:
         moved = {r.id for r in records if r.id in known and (known[r.id].vector != r.vector).any()}
         self._apply("upsert", self.inner.upsert, records)
         self.hidden.difference_update(ids)
-        if moved:  # the first of the others was reached from these alone; its twin would be as good
-            alone = (r.id for r in records if r.id not in moved and self.copies(r.text) == 1)
-            self.hidden.update(islice(alone, 1))
+        if moved:  # the first of the others was reached from these alone
+            self.hidden.update([id_ for id_ in ids if id_ not in moved][:1])
 
     def patch(self, metadata: Sequence) -> None:
         self._apply("patch", self.inner.patch, metadata)
@@ -97,6 +96,8 @@ class CrashingIndex:
     def nearest(
         self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[str, float]]]:
+        known = self.inner.records  # whoever finds a twin misses nothing
+        self.hidden = {id_ for id_ in self.hidden & known.keys() if self.copies(known[id_].text) == 1}
         found = self.inner.nearest(vectors, n + len(self.hidden), where)
         return [[hit for hit in hits if hit[0] not in self.hidden][:n] for hits in found]
 
