@@ -115,13 +115,11 @@ def roll_back(config: Config, collection: str) -> bool:
             )
         redone = undone(journal, latest)
         Requests(journal).put("roll back", serves, latest.name)
-        done = _await_daemon(config, journal, serves)
-    if not done:
-        from ingestor.app.wiring import open_state  # takes long to import; `plan` reads this module, too
+        if not _await_daemon(config, journal, serves):
+            from ingestor.app.wiring import open_state  # takes long to import; `plan` reads this module, too
 
-        with open_state(config, serve=False) as running:
-            running.swaps.run_pending_requests()
-    with journal_of(config) as journal:
+            with open_state(config, serve=False) as running:
+                running.swaps.run_pending_requests()
         if Editions(journal).live(serves).name != latest.name:
             raise BadRequest(f"{collection!r} was not rolled back: the old collection was deleted just now")
     return redone

@@ -44,12 +44,6 @@ class CollectionInfo:
     uuid: str
     elsewhere: str | None  # where the copy of this state is that wrote it last, if one did
 
-    @property
-    def is_unused(self) -> bool:
-        """Return whether the collection is ours, but no source of the config feeds it and it has no
-        documents."""
-        return self.owner == "this ingestor" and not (self.in_config or self.documents)
-
 
 def list_collections(config: Config) -> list[CollectionInfo]:
     """Return every collection in Chroma, whoever owns it, sorted by name."""
@@ -104,24 +98,17 @@ def adopt(config: Config, name: str) -> CollectionInfo:
 
 def _why_kept(info: CollectionInfo, config: Config) -> str | None:
     """Return why a collection of ours must not be deleted; None if it may be deleted."""
+    name = f"collection {info.name!r}"
     if info.role == "building":
-        return f"collection {info.name!r} is being built: it takes the place of the one that readers see"
+        return f"{name} is being built: it takes the place of the one that readers see"
     if info.role == "previous":
-        return (
-            f"collection {info.name!r} is what readers saw before the last change of the config: "
-            "`ingestor rollback` needs it. It is deleted by itself "
-            f"{in_words(config.rechunk.grace)} after that change took effect (rechunk.grace)"
-        )
+        after = f"{in_words(config.rechunk.grace)} after the last change of the config (rechunk.grace)"
+        return f"{name} is what `ingestor rollback` needs; it is deleted by itself {after}"
     if info.in_config:
-        return (
-            f"collection {info.name!r} is what readers see, and sources in the config feed it: remove these "
-            "sources from the config first"
-        )
+        return f"{name} is what readers see: first remove the sources that feed it from the config"
     if info.documents:
-        return (
-            f"collection {info.name!r} holds {quantity(info.documents, 'document')} of sources "
-            "that left the config: run `ingestor apply` first, which removes them"
-        )
+        documents = quantity(info.documents, "document")
+        return f"{name} has {documents} of sources that left the config: run `ingestor apply` first"
     return None
 
 
@@ -155,9 +142,7 @@ def _infos(config: Config, journal: Journal, collections: Collections) -> dict[s
                 strategies, chosen = strategies_and_model(edition.choices)
                 model = chosen or model
         try:
-            records, sample = collections.index(uuid).count(), collections.index(uuid).select(None, 1)
-            named = (each.metadata.get("strategy") for each in sample)
-            strategies = strategies or tuple(str(strategy) for strategy in named if strategy is not None)
+            records = collections.index(uuid).count()
         except (Gone, Torn, Transient) as error:
             trouble = str(error)
         fed = edition.serves in config.collections if edition else collection.name in _names(config)

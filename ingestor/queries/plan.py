@@ -382,8 +382,8 @@ def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> 
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_of(config, or_blank=True) as now, rehearse(config, now) as journal:
         parts = Parts(config, embedder_recipes_of(now))
-        width, remote = parts.embedder.dimensions, isinstance(parts.embedder, Remote)
-        count = parts.embedder.count if isinstance(parts.embedder, Remote) else parts.tokens.counts
+        width, server = parts.embedder.dimensions, isinstance(parts.embedder, Remote) and parts.embedder
+        count = server.count if server else parts.tokens.counts
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
         dry_run = DryRunAnswers(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
@@ -406,7 +406,7 @@ def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> 
         renames, rate = source_renames(config, now), fact(journal, "tokens_per_second")
     total, tokens = rehearsal.total, round(rehearsal.total.tokens)
     # The rate of an embedding server is not measured, since that may cost money.
-    if rate is None and not remote and total.texts >= MEASURED:
+    if rate is None and not server and total.texts >= MEASURED:
         measured = list(recorder.missing.values())[:MEASURED]
         parts.embedder.embed(measured[:2])  # loads the model
         begun = time.monotonic()

@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -106,6 +105,7 @@ class Searching:
         self.config, self._turn, self._open = config, Lock(), ExitStack()
         self._collections: Collections | None = None
         self._parts: Parts | None = None
+        self._reranker: Reranker | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -138,17 +138,11 @@ class Searching:
         self._collections = None
         self._open.close()
 
-    @cached_property
-    def _reranker(self) -> Reranker | None:
-        from ingestor.search.rerankers import Reranker, scores_of
-
-        options = self.config.search.rerank
-        return None if options is None else Reranker(scores_of(options, patient=True), options.hits)
-
     def _answer(self, question: Question) -> Answer:
         from ingestor.app.parts import Parts, embedder_recipes_of
         from ingestor.lexical.check import words_of
         from ingestor.lexical.file import open_for_reading
+        from ingestor.search.rerankers import Reranker, scores_of
         from ingestor.search.search import Searcher
 
         if self._collections is None:
@@ -163,6 +157,8 @@ class Searching:
                 )
             if self._parts is None:
                 self._parts = Parts(self.config, embedder_recipes_of(journal))
+                if (options := self.config.search.rerank) is not None:
+                    self._reranker = Reranker(scores_of(options, patient=True), options.hits)
         parts, profile = self._parts, profile_of(edition.choices or {})
         embed, count = parts.query_vectors, parts.tokens.counts
         with words_of(open_for_reading(lexical_path(self.config)), edition.uuids) as words:

@@ -374,7 +374,6 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
         name: {"removed": done[name, "removed"], "kept": count_documents_of(journal, name)} for name in gone
     }
     states, withdrawn = _states(running, rows), Withdrawals(journal)
-    held = {name: row.held or withdrawn.of(name).kept for name, row in rows.items()}
     skipped = Counter[str]()
     for kind in count_skipped(journal):
         skipped[kind.kind] += kind.documents
@@ -398,7 +397,7 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
         waits=Notices(journal).all("waits"),
         short=tuple(list_short(journal)),
         unsupported=dict(skipped.most_common()),
-        held={name: why for name, why in held.items() if why is not None},
+        held={name: why for name, row in rows.items() if (why := row.held or withdrawn.of(name).kept)},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
         unusable=running.engine.health.troubles(),
         unseen=_unseen(running, rows),

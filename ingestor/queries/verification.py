@@ -4,10 +4,9 @@ Only ``--repair`` changes anything, and it needs the daemon to be stopped.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ingestor.app.daemon import Loop, Signals
@@ -26,9 +25,8 @@ from ingestor.core.listings import observations
 from ingestor.engine.comparison import Findings, ThoroughCheck, compare, repair_differences
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import open_for_reading
-from ingestor.model import CollectionName, Fingerprint
+from ingestor.model import Fingerprint
 from ingestor.pipeline import listing
-from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.queries.access import collections_of, is_running, journal_of, live_editions
 from ingestor.state import files
@@ -93,10 +91,10 @@ def verify(config: Config, repair: bool, rebuild: bool = False) -> Verification:
         if report.unreachable:
             _mend(config)
             report = _verify(config)
-    return replace(report, repaired=repaired or rebuild, aside=None if aside is None else str(aside))
+    return replace(report, repaired=repaired or rebuild, aside=aside)
 
 
-def _move_aside(config: Config) -> Path | None:
+def _move_aside(config: Config) -> str | None:
     """Rename Chroma's damaged folder and return its new path; None if there is no folder.
 
     Raises NeedsHuman if the config names a server of somebody else, or if the folder is in use.
@@ -108,7 +106,8 @@ def _move_aside(config: Config) -> Path | None:
         )
     files.make(config.state, lambda name: False)
     with hold(lock_path(config)):
-        return move_aside(config.chroma.path)
+        moved = move_aside(config.chroma.path)
+        return str(moved) if moved else None
 
 
 def _verify(config: Config) -> Verification:
@@ -131,30 +130,23 @@ def _verify(config: Config) -> Verification:
             if findings.broken is not None:
                 broken[edition.serves] = findings.broken
     with journal_of(config) as journal, rehearse(config, journal) as copy:
-        for serves, source in _live_sources(Parts(config, embedder_recipes_of(journal)), copy):
-            try:
-                scan = listing.take(source, Scope(), [LastListing(copy, source.feed)])
-            except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
-                unseen[source.name] = describe(error)
-                continue
-            listing.store_feeds(copy, [source])
-            listing.observe(copy, source, observations(scan))
-            counts["unsettled"] += measure_due(copy, source.feed)[0] + measure_gone(copy, source.name)[0]
-            unsettled = list_unsettled(copy, source.feed, _EXAMPLES)
-            examples += [f"{serves}: unsettled: {key}" for key in unsettled]
-            if scan.trouble is not None:
-                unseen[source.name] = scan.trouble
+        for serves in config.collections:
+            live = Editions(copy).live(serves)
+            for source in (parts.by(live.choices) or parts).sources(serves, live.name, parts.embedder.embed):
+                try:
+                    scan = listing.take(source, Scope(), [LastListing(copy, source.feed)])
+                except Exception as error:  # noqa: BLE001 - a defect of one source must not hide the others
+                    unseen[source.name] = describe(error)
+                    continue
+                listing.store_feeds(copy, [source])
+                listing.observe(copy, source, observations(scan))
+                counts["unsettled"] += measure_due(copy, source.feed)[0] + measure_gone(copy, source.name)[0]
+                unsettled = list_unsettled(copy, source.feed, _EXAMPLES)
+                examples += [f"{serves}: unsettled: {key}" for key in unsettled]
+                if scan.trouble is not None:
+                    unseen[source.name] = scan.trouble
     fields: dict[str, Any] = {**counts, "broken": broken, "unseen": unseen, "examples": tuple(examples)}
     return Verification(running=running, **fields)
-
-
-def _live_sources(parts: Parts, journal: Journal) -> Iterator[tuple[CollectionName, Source]]:
-    """Yield each source with the collection that it feeds, for the edition that readers see."""
-    for serves in parts.config.collections:
-        live = Editions(journal).live(serves)
-        made_by = parts.by(live.choices) or parts
-        for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            yield serves, source
 
 
 def _examine(

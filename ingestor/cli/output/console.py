@@ -169,7 +169,8 @@ def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> No
     rows = list[tuple[str | Text, ...]]()
     for each in collections:
         owner = Text(each.owner, "" if each.owner == "this ingestor" else "yellow")
-        role = "unused" if each.is_unused else each.role or ""
+        unused = each.owner == "this ingestor" and not (each.in_config or each.documents)
+        role = "unused" if unused else each.role or ""
         records = "?" if each.records is None else f"{each.records:,}"
         model = each.model or (f"{each.dimensions} dimensions" if each.dimensions else "")
         rows.append((each.name, owner, role, records, ", ".join(each.strategies), model))
