@@ -15,10 +15,10 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.client import INVALID, Client, DescribedCollection, Refused
-from ingestor.chroma.connection import ChromaConnection, connect_to_chroma
+from ingestor.chroma.client import INVALID, DescribedCollection, Refused
+from ingestor.chroma.connection import PROMPT, ChromaConnection, connect_to_chroma
 from ingestor.chroma.folder import LEAST_ROOM
-from ingestor.chroma.index import ChromaIndex, probe, restore_reach
+from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma
@@ -82,13 +82,9 @@ def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
     return {**graph, "embedding_function": _as_stored(model)}
 
 
-def right_settings(collection: DescribedCollection, model: ReaderModel | None, known: bool) -> dict[str, Any]:
+def right_settings(collection: DescribedCollection, model: Model) -> dict[str, Any]:
     """Return the settings of a collection that somebody else changed, with their right values, as Chroma's
-    JSON.
-
-    ``model``: as in ``new_configuration``. ``known``: whether a ``model`` of None means that no function is
-    wanted. If it is False, the embedding function is not compared.
-    """
+    JSON."""
     stored = collection.configuration_json or {}
     right: dict[str, Any] = {}
     if graph := stored.get("hnsw"):
@@ -98,9 +94,9 @@ def right_settings(collection: DescribedCollection, model: ReaderModel | None, k
         if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
             right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
     function = stored.get("embedding_function")
-    if model is not None and function != _as_stored(model):
-        right["embedding_function"] = _as_stored(model)
-    if model is None and known and function not in (None, _NO_FUNCTION):
+    if model.reader is not None and function != _as_stored(model.reader):
+        right["embedding_function"] = _as_stored(model.reader)
+    if model.reader is None and model.known and function not in (None, _NO_FUNCTION):
         right["embedding_function"] = _NO_FUNCTION
     return right
 
@@ -119,16 +115,18 @@ def describe_differences(collection: DescribedCollection, right: Mapping[str, An
 
 def model_of(collection: DescribedCollection) -> str | None:
     """Return the name or the address of the model that embeds readers' queries to a collection, or None."""
-    function = (collection.configuration_json or {}).get("embedding_function") or {}
-    config = function.get("config") or {}
+    return _model_in((collection.configuration_json or {}).get("embedding_function"))
+
+
+def _model_in(function: Mapping[str, Any] | None) -> str | None:
+    config = (function or {}).get("config") or {}
     return config.get("model_name") or config.get("url")
 
 
 def _describe_function(function: Mapping[str, Any] | None) -> str:
     """Return the name of an embedding function together with its address or model."""
-    config = (function or {}).get("config") or {}
-    about = config.get("url") or config.get("model_name") or ""
-    return " ".join(filter(None, ((function or {}).get("name") or "a function of their own", about)))
+    name = (function or {}).get("name") or "a function of their own"
+    return " ".join(filter(None, (name, _model_in(function))))
 
 
 def require_known(model: ReaderModel) -> None:
@@ -168,14 +166,13 @@ class Collections:
         self.connection, self._client, self._owner = connection, connection.client, owner
         self._models = dict[str, Model]()  # by UUID of the collection
         self._refused = set[str]()  # UUIDs of collections whose records could not be deleted
-        self._checks = 0
 
     def for_readers(self, uuids: Sequence[str]) -> SearchedShards:
-        """Return an edition by the UUIDs of its shards, over the connection for readers.
+        """Return an edition by the UUIDs of its shards, for readers, who wait at most PROMPT seconds.
 
         Any thread may call.
         """
-        return SearchedShards([ChromaIndex(self.connection.readers, UUID(uuid)) for uuid in uuids])
+        return SearchedShards([ChromaIndex(self._client.within(PROMPT), UUID(uuid)) for uuid in uuids])
 
     def open(self, name: ChromaName, model: Model) -> tuple[ChromaIndex, str]:
         """Return our collection of this name and its UUID; create the collection if it does not exist.
@@ -186,7 +183,9 @@ class Collections:
         """
         if (server := self.connection.server) is not None:
             if server.supervision.suspects(name):
-                server.test(name, lambda client: _use(self.find(name, client)))
+                server.test(
+                    name, lambda client: _use(Collections(ChromaConnection(client), self._owner).find(name))
+                )
             if name in server.supervision.fatal:
                 raise Torn(
                     f"Chroma crashed {DEATHS} times while reading collection {name!r}, and again in a test"
@@ -205,8 +204,7 @@ class Collections:
                 "vectors"
             )
         else:
-            known = model.known or model.reader is not None
-            self._restore(collection, model.reader, right_settings(collection, model.reader, known))
+            self._changes(collection, model, restore=True)
         index = ChromaIndex(self._client, collection.id, collection.name)
         if mark_of(collection) is None:
             words = "collection %s: another program replaced its metadata; ingestor's mark in it is restored"
@@ -223,25 +221,23 @@ class Collections:
                 raise NeedsHuman(f"Chroma rejects the collection name {name!r}: {error}") from error
             raise Transient(f"collection {name!r} could not be created: {error}") from error
 
-    def find(self, name: ChromaName, client: Client | None = None) -> ChromaIndex | None:
+    def find(self, name: ChromaName) -> ChromaIndex | None:
         """Return our collection of this name; None if it does not exist.
 
-        ``client``: the client to use instead of our own. Raises NeedsHuman if the name belongs to a
-        collection of somebody else.
+        Raises NeedsHuman if the name belongs to a collection of somebody else.
         """
-        collection = self._ours(name, client)
+        collection = self._ours(name)
         if collection is None or self._owner.of(collection) != self._owner.mark:
             return None
-        return ChromaIndex(client or self._client, collection.id, collection.name)
+        return ChromaIndex(self._client, collection.id, collection.name)
 
-    def _ours(self, name: ChromaName, client: Client | None = None) -> DescribedCollection | None:
+    def _ours(self, name: ChromaName) -> DescribedCollection | None:
         """Return our collection of this name, or an empty one without a mark; None if none has the name.
 
         Raises Foreign if the name belongs to any other collection.
         """
-        client = client or self._client
         try:
-            collection = client.get_collection(name)
+            collection = self._client.get_collection(name)
         except Gone:
             return None
         mark = self._owner.of(collection)
@@ -252,7 +248,7 @@ class Collections:
                 "config; if its state is lost, have the collection deleted and written again: "
                 f"ingestor collections --adopt {name}"
             )
-        if mark is None and (records := client.count(collection.id)):
+        if mark is None and (records := self._client.count(collection.id)):
             raise Foreign(
                 f"collection {name!r} holds {quantity(records, 'record')} that ingestor did not write: "
                 "give your sources another `collection` in the config"
@@ -282,40 +278,29 @@ class Collections:
         ``restore``: give these settings their right values, and describe only those that were restored.
         Records and vectors are not changed.
         """
-        return [
-            f"{name}: {each}"
-            for name in self._names_now(edition)
-            for each in self._list_changes(name, model, restore=restore)
-        ]
+        changes = list[str]()
+        for name in self._names_now(edition):
+            with suppress(Gone):
+                found = self._changes(self._client.get_collection(name), model, restore=restore)
+                changes += [f"{name}: {each}" for each in found]
+        return changes
 
-    def _list_changes(self, name: ChromaName, model: Model, *, restore: bool) -> list[str]:
-        try:
-            collection = self._client.get_collection(name)
-        except Gone:
-            return []
-        right = right_settings(collection, model.reader, model.known)
-        if restore and not self._restore(collection, model.reader, right):
-            return []
-        return describe_differences(collection, right)
+    def _changes(self, collection: DescribedCollection, model: Model, *, restore: bool) -> list[str]:
+        """Describe the settings of a collection that somebody else changed.
 
-    def _restore(
-        self, collection: DescribedCollection, model: ReaderModel | None, right: Mapping[str, Any]
-    ) -> bool:
-        """Give settings of a collection their right values.
-
-        If that fails, log the reason and return False.
+        ``restore``: give them their right values. If that fails, log the reason, and describe none.
         """
-        name = collection.name
+        right, name = right_settings(collection, model), collection.name
         try:
-            if right and model is not None:
-                require_known(model)
-            if right:
+            if right and restore:
+                if model.reader is not None:
+                    require_known(model.reader)
                 self._client.change_collection(collection.id, "configuration", right)
         except (Refused, NeedsHuman) as error:
             words = "collection %s: another program changed its settings, and they cannot be restored: %s"
             log.warning(words, name, error, extra=_event_of_change(name, str(error)))
-            return False
-        return True
+            return []
+        return describe_differences(collection, right)
 
     def empty(self, name: ChromaName, most: int) -> bool:
         """Delete at most ``most`` records of our collection of this name. Return whether records are left.
@@ -418,10 +403,9 @@ class Collections:
             raise Gone(f"collection {name!r} does not exist")
         if (model := self._models.get(index.uuid)) is not None:
             words = "collection %s: another program changed a setting, now restored: %s"
-            for change in self._list_changes(name, model, restore=True):
+            for change in self._changes(self._client.get_collection(name), model, restore=True):
                 log.warning(words, name, change, extra=_event_of_change(name))
-        self._checks += 1
-        return restore_reach(index, self._checks)
+        return probe(index, int(monotonic()), restore=True)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
         """Examine our server after a request for a collection failed, and restart it if necessary.
@@ -429,16 +413,13 @@ class Collections:
         That is the case if it died, met a full disk, or hangs. ``error``: the error of the request.
         """
         if self.connection.server:
-            self.connection.server.trouble(name, error, lambda client: _count(self.find(name, client)))
+            self.connection.server.trouble(
+                name, error, lambda client: client.count(client.get_collection(name).id)
+            )
 
 
 def _event_of_change(name: str, reason: str | None = None) -> dict[str, Any]:
     return event("collection_changed_elsewhere", collection=str(name), reason=reason)
-
-
-def _count(index: ChromaIndex | None) -> None:
-    if index is not None:
-        index.count()
 
 
 def _use(index: ChromaIndex | None) -> None:

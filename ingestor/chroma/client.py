@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -137,9 +138,9 @@ class Client:
         ours = {
             "Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "ingestor"
         }  # fmt: skip
+        self._timeout = timeout
         self._base = f"http{'s' if ssl else ''}://{f'[{host}]' if ':' in host else host}:{port}"
         self._http = httpx.Client(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT), pool=None),
             headers={**ours, **of_token, **there.headers},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT),
             verify=ssl,  # without TLS, the machine's certificates are not read
@@ -147,6 +148,12 @@ class Client:
         )
         tenant, database = quote(there.tenant, safe=""), quote(there.database, safe="")
         self._collections = f"/api/v2/tenants/{tenant}/databases/{database}/collections"
+
+    def within(self, seconds: float) -> Client:
+        """Return a client over the same connections, each step of whose requests may take so many seconds."""
+        client = copy(self)
+        client._timeout = seconds
+        return client
 
     def close(self) -> None:
         self._http.close()
@@ -169,7 +176,7 @@ class Client:
         import httpx
 
         try:
-            self._http.get(f"{self._base}/api/v2/heartbeat")
+            self._http.get(f"{self._base}/api/v2/heartbeat", timeout=self._timeout)
         except httpx.RequestError as error:
             return isinstance(error, httpx.TimeoutException)
         return False
@@ -276,7 +283,8 @@ class Client:
         import httpx
 
         try:
-            return self._http.request(method, f"{self._base}{path}", content=content)
+            timeout = httpx.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_TIMEOUT), pool=None)
+            return self._http.request(method, f"{self._base}{path}", content=content, timeout=timeout)
         except httpx.RequestError as error:
             if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
                 raise Unanswered(

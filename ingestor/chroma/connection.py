@@ -1,7 +1,7 @@
 """The connection to the Chroma server that the config describes, either our own or that of somebody else."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,22 +16,19 @@ log = logging.getLogger(__name__)
 
 # Seconds for which a request to a server of somebody else is retried. The daemon's writer then pauses.
 BRIEF = 3.0
-PATIENCE = 60.0  # the same for a command; also the seconds that a request may take
+PATIENCE = 60.0  # the same for a command
 PROMPT = 20.0  # seconds that a request of a reader may take
 
 
 @dataclass(frozen=True, slots=True)
 class ChromaConnection:
-    """Clients of a Chroma server. ``client``: for the thread that writes. ``readers``: for any thread.
+    """A Chroma server and a client of it, for any thread.
 
-    ``connect``: creates another client, given the seconds that a request may take. ``address``: the address
-    at which readers connect; "" if they cannot. ``server``: our own server; None if somebody else runs
-    Chroma.
+    ``address``: the address at which readers connect; "" if they cannot. ``server``: our own server; None if
+    somebody else runs Chroma.
     """
 
     client: Client
-    readers: Client
-    connect: Callable[[float], Client]
     address: str = ""
     server: ChromaServer | None = None
 
@@ -47,8 +44,7 @@ class ChromaConnection:
 
     def answers(self, patience: float) -> bool:
         """Return whether Chroma answers within ``patience`` seconds. Any thread may call."""
-        with self.connect(patience) as client:
-            return client.is_alive()
+        return self.client.within(patience).is_alive()
 
     def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
         """Return whether our server is still loading one of these collections, which may take minutes.
@@ -57,18 +53,14 @@ class ChromaConnection:
         wait for an answer. Any thread may call.
         """
         loaded = self.server.supervision.loaded if self.server else {*uuids}
-        unknown = {*uuids} - loaded
-        if not unknown:
-            return False
-        with self.connect(patience) as client:
-            for uuid in sorted(unknown):
-                try:
-                    client.count(UUID(uuid))
-                except Unanswered:
-                    return True
-                except UNUSABLE:
-                    continue
-                loaded.add(uuid)
+        for uuid in sorted({*uuids} - loaded):
+            try:
+                self.client.within(patience).count(UUID(uuid))
+            except Unanswered:
+                return True
+            except UNUSABLE:
+                continue
+            loaded.add(uuid)
         return False
 
 
@@ -100,23 +92,17 @@ def connect_to_chroma(
             level = logging.WARNING if serve and "without" in server.level else logging.DEBUG
             log.log(level, "Chroma's port: %s", server.level, extra=event("listening", guard=server.level))
 
-        def connect(timeout: float) -> Client:
-            if server is not None:
-                return server.connect(timeout)
-            return _client_of(chroma, timeout, BRIEF if serve else PATIENCE)
-
-        client = stack.enter_context(connect(PATIENCE))
-        readers = stack.enter_context(connect(PROMPT)) if serve else client
-        yield ChromaConnection(client, readers, connect, address, server)
+        client = server.connect() if server else _client_of(chroma, BRIEF if serve else PATIENCE)
+        yield ChromaConnection(stack.enter_context(client), address, server)
 
 
-def _client_of(chroma: Chroma, timeout: float, patience: float) -> Client:
+def _client_of(chroma: Chroma, patience: float) -> Client:
     """Return a client of a server that another process runs."""
     assert isinstance(chroma, RemoteChroma | Supervised)
     token = chroma.token.get_secret_value() if chroma.token else None
     if isinstance(chroma, Supervised):
         host = local_address(chroma.host)
-        return Client(host, chroma.port, token=token, timeout=timeout, folder=chroma.path)
+        return Client(host, chroma.port, token=token, folder=chroma.path)
     headers = {name: value.get_secret_value() for name, value in chroma.headers.items()}
     place = Place(chroma.tenant, chroma.database, headers, chroma.bounds, patience)
-    return Client(chroma.host, chroma.port, token=token, ssl=chroma.ssl, timeout=timeout, place=place)
+    return Client(chroma.host, chroma.port, token=token, ssl=chroma.ssl, place=place)

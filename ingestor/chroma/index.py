@@ -420,44 +420,25 @@ OUT_OF_REACH = 1 / 400  # part of these records that search may miss before the 
 Searched = Record | PlainRecord
 
 
-def probe(index: ChromaIndex, turn: int = 0) -> str | None:
+def probe(index: ChromaIndex, turn: int = 0, *, restore: bool = False) -> str | None:
     """Return why a collection is not healthy; None if Chroma can count it and search finds its records.
 
     A small sample of records is examined, another one for each ``turn``. If a record is not found, a larger
-    sample follows. Raises Torn, Gone, or Transient if Chroma does not answer. If our server dies during the
-    call, the collection cannot be loaded.
+    sample follows. ``restore``: examine all records of a small collection, and write few missed ones again.
+    Many are not written again, since then the graph is damaged. Raises Torn, Gone, or Transient if Chroma
+    does not answer. If our server dies during the call, the collection cannot be loaded.
     """
-    if not _find_lost(index, SAMPLE, turn)[0]:
+    small = restore and index.count() <= CLOSER
+    if not small and not unreachable(index, _sample(index, SAMPLE, turn)):
         return None
-    return _judge_reach(*_find_lost(index, CLOSER, turn))
-
-
-def restore_reach(index: ChromaIndex, turn: int) -> str | None:
-    """Write records again that search misses. Return why search still misses too many; None if it does not.
-
-    Of a small collection all records are examined, of a larger one those that ``probe`` examines. Many lost
-    records are not written again, since then the graph is damaged.
-    """
-    if index.count() > CLOSER and not _find_lost(index, SAMPLE, turn)[0]:
-        return None
-    lost, examined = _find_lost(index, CLOSER, turn)
-    if 0 < len(lost) <= FEW:
+    records = _sample(index, CLOSER, turn)
+    lost = unreachable(index, records)
+    if restore and 0 < len(lost) <= FEW:
         index.upsert(index.read(lost, vectors=True))
-        lost, examined = _find_lost(index, CLOSER, turn)
-    return _judge_reach(lost, examined)
-
-
-def _find_lost(index: ChromaIndex, size: int, turn: int) -> tuple[list[RecordId], int]:
-    """Return which records of a sample search misses, and how many records the sample has."""
-    records = _sample(index, size, turn)
-    return unreachable(index, records), len(records)
-
-
-def _judge_reach(lost: Sequence[RecordId], examined: int) -> str | None:
-    """Return why a collection with these lost records is not healthy; None if it may miss so many."""
-    if len(lost) <= OUT_OF_REACH * examined:
+        lost = unreachable(index, records)
+    if len(lost) <= OUT_OF_REACH * len(records):
         return None
-    share = f"{len(lost)} of {quantity(examined, 'record')}"
+    share = f"{len(lost)} of {quantity(len(records), 'record')}"
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
 from ingestor.chroma.folder import REMEDY, claim, is_damage, is_full
-from ingestor.chroma.supervision import Observation, ServerEvent, Supervision
+from ingestor.chroma.supervision import Observation, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import describe
@@ -90,7 +90,6 @@ class ChromaServer:
         Raises NeedsHuman if the folder or the port cannot be used, and Transient if the server does not
         start.
         """
-        self.supervision.move(ServerEvent.START)
         try:
             if self._lock is None:
                 self._lock = claim(self.path)
@@ -288,7 +287,7 @@ class ChromaServer:
         return Client(host, self.port, token=self.secret, timeout=timeout, folder=self.path)
 
     def _end(self) -> None:
-        self.supervision.move(ServerEvent.STOP)
+        self.supervision.why = "not started"
         process, self._process = self._process, None
         if process is None:
             return
@@ -353,8 +352,7 @@ class ChromaServer:
         if reason is not None and self.has_crashed:
             self.supervision.note_death(name)
         if reason is None and isinstance(error, Full):
-            full = is_full(self.path)
-            reason = self.supervision.stuck("the disk was full" if full else "the database is not writable")
+            reason = "the disk was full" if is_full(self.path) else "the database is not writable"
         if reason is None and isinstance(error, Unanswered):
             before = self.observe()
             if self._answers_request(ask):

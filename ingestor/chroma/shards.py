@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Index)
 Answer = TypeVar("Answer")
-Ask = tuple[int, Callable[[], T]]  # number of a shard, and a function that sends it a request
+Asks = Mapping[int, Callable[[], T]]  # by number of a shard, functions that send it a request
 
 _AT_ONCE = 32  # requests of readers to shards at the same time, in this process
 
@@ -75,10 +75,10 @@ class Shards(Generic[Part]):
 
         One shard suffices, since all shards are on one server and a backup restores them together.
         """
-        return self._ask(0, self.parts[0].facts)
+        return self._answers({0: self.parts[0].facts})[0]
 
     def note(self, facts: Mapping[str, str]) -> None:
-        self._ask(0, partial(self.parts[0].note, facts))
+        self._answers({0: partial(self.parts[0].note, facts)})
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         answers = self._each(lambda part: part.query(vectors, n, where))
@@ -97,30 +97,26 @@ class Shards(Generic[Part]):
         """
         by_shard: dict[int, list[T]] = {}
         for item in items:
-            number = shard_of(id_of(item), len(self.parts)) if len(self.parts) > 1 else 0
-            by_shard.setdefault(number, []).append(item)
+            by_shard.setdefault(shard_of(id_of(item), len(self.parts)), []).append(item)
         return sorted(by_shard.items())
 
     def _ask_by_shard(
         self, items: Sequence[T], id_of: Callable[[T], str], ask: Callable[[Part, list[T]], Answer]
     ) -> list[Answer]:
-        """Call ``ask`` for each shard that has any of the items, with the shard and its items.
-
-        Return the results.
-        """
+        """Return the results of ``ask`` for each shard that has any of the items, and its items."""
         divided = self._divide(items, id_of)
-        return self._answers([(number, partial(ask, self.parts[number], some)) for number, some in divided])
+        return self._answers({number: partial(ask, self.parts[number], some) for number, some in divided})
 
-    def _each(self, question: Callable[[Part], T]) -> list[T]:
-        """Call ``question`` with each shard, and return the results in the order of the shards."""
-        return self._answers([(number, partial(question, part)) for number, part in enumerate(self.parts)])
+    def _each(self, ask: Callable[[Part], T]) -> list[T]:
+        """Call ``ask`` with each shard, and return the results in the order of the shards."""
+        return self._answers({number: partial(ask, part) for number, part in enumerate(self.parts)})
 
-    def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
-        return [self._ask(*ask) for ask in asks]
+    def _answers(self, asks: Asks[T]) -> list[T]:
+        return [self._answer(*ask) for ask in asks.items()]
 
-    def _ask(self, number: int, question: Callable[[], T]) -> T:
+    def _answer(self, number: int, ask: Callable[[], T]) -> T:
         with blame(number, len(self.parts)):
-            return question()
+            return ask()
 
 
 class SearchedShards(Shards[ChromaIndex]):
@@ -149,14 +145,14 @@ class SearchedShards(Shards[ChromaIndex]):
         parts = self.parts if document is None else [self.parts[shard_of(document, len(self.parts))]]
         return [record for part in parts for record in part.select(where, most)][:most]
 
-    def _answers(self, asks: Sequence[Ask[T]]) -> list[T]:
+    def _answers(self, asks: Asks[T]) -> list[T]:
         """Make all requests at the same time, and return their results.
 
         Raises the error of the first shard that fails.
         """
         if len(asks) < 2:
             return super()._answers(asks)
-        answers = [_threads().submit(self._ask, number, question) for number, question in asks]
+        answers = [_threads().submit(self._answer, *ask) for ask in asks.items()]
         return [answer.result() for answer in answers]
 
 

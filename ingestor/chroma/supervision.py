@@ -1,4 +1,4 @@
-"""Supervision of our Chroma server: its states, the moves between them, and when it must be restarted. Pure.
+"""Decides when our Chroma server must be restarted, from observations of it. Pure.
 
 A server that does not answer either loads a collection or hangs; its processor time tells which. Loading may
 take minutes, and a restart would begin it again. After a full disk Chroma answers nothing but heartbeats, and
@@ -7,9 +7,7 @@ Only the thread that writes may change the state.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from ingestor.core.entries import ChromaName
 
@@ -18,56 +16,6 @@ DEATHS = 4  # crashes over one collection after which its files are suspected
 FORGIVEN = 600.0  # seconds since the last start after which earlier crashes no longer count
 # Part of one processor. A server that loads has more, even on a busy machine; one that only waits has less.
 _WORKING = 0.02
-
-
-class State(Enum):
-    """State of our Chroma server."""
-
-    DOWN = auto()  # no process runs, or it is ending
-    STARTING = auto()  # the process has not answered yet
-    UP = auto()
-    LOADING = auto()  # the server does not answer, and works
-    HANGING = auto()  # the server does not answer, and does not work: only a restart helps
-    SUSPECT = auto()  # stopped, while a private server tests whether a collection crashes Chroma
-
-
-class ServerEvent(Enum):
-    """Event that may change the state of our Chroma server."""
-
-    START = auto()  # a process is started
-    READY = auto()  # the process answers for the first time
-    ANSWER = auto()  # the server answers a heartbeat, or a request for a collection
-    SILENCE = auto()  # the server does not answer, but works
-    STUCK = auto()  # the server does not answer and does not work; or met a full disk, which leads to this
-    END = auto()  # the process ended, or its folder is gone
-    SUSPICION = auto()  # the server crashed too often over the same collection
-    STOP = auto()  # we stop the server, or a start failed
-
-
-_ALIVE: Mapping[ServerEvent, State] = {
-    ServerEvent.ANSWER: State.UP,
-    ServerEvent.SILENCE: State.LOADING,
-    ServerEvent.STUCK: State.HANGING,
-    ServerEvent.END: State.DOWN,
-    ServerEvent.SUSPICION: State.SUSPECT,
-    ServerEvent.STOP: State.DOWN,
-}
-MOVES: Mapping[State, Mapping[ServerEvent, State]] = {
-    State.DOWN: {
-        ServerEvent.START: State.STARTING,
-        ServerEvent.SUSPICION: State.SUSPECT,
-        ServerEvent.STOP: State.DOWN,
-    },
-    State.STARTING: {ServerEvent.READY: State.UP, ServerEvent.STOP: State.DOWN},
-    State.UP: _ALIVE,
-    State.LOADING: _ALIVE,
-    State.HANGING: {ServerEvent.STOP: State.DOWN},
-    State.SUSPECT: {ServerEvent.START: State.STARTING, ServerEvent.STOP: State.SUSPECT},
-}
-
-
-class BrokenMove(RuntimeError):
-    """Error: an event happened that cannot happen in this state. That is a defect of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +50,16 @@ class Supervision:
     """The state of our server, and by collection its crashes and the requests that got no answer.
 
     ``hanging_after``: if heartbeats get no answer for this many seconds, the processor time decides whether
-    the server hangs. ``loaded``: UUIDs of collections that the server has loaded since its start; any thread
-    adds to this set. ``fatal``: collections that crashed the server in a test. A collection leaves this set
-    when it is deleted.
+    the server hangs. ``why``: why the server must be started; None while it runs. ``loaded``: UUIDs of
+    collections that the server has loaded since its start; any thread adds to this set. ``fatal``:
+    collections that crashed the server in a test, until they are deleted.
     """
 
     hanging_after: float = 60.0
-    state: State = State.DOWN
+    why: str | None = "not started"
     starts: int = 0
     loaded: set[str] = field(default_factory=set)
     fatal: set[ChromaName] = field(default_factory=set)
-    _why: str = "not started"  # why the server is down or hangs
     _started: float = 0.0  # monotonic seconds
     _answered: float = 0.0  # monotonic seconds of the last answer to a heartbeat
     _last: Observation = field(default_factory=lambda: Observation(0.0))
@@ -120,50 +67,28 @@ class Supervision:
     _silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
     _deaths: Counter[ChromaName] = field(default_factory=Counter)
 
-    def move(self, event: ServerEvent) -> None:
-        """Change the state after an event.
-
-        Raises BrokenMove if the event cannot happen in the present state.
-        """
-        if event not in MOVES[self.state]:
-            raise BrokenMove(f"Chroma's server cannot meet {event} when it is {self.state}")
-        self.state = MOVES[self.state][event]
-        if event is ServerEvent.STOP:
-            self._why = "not started"
-
     def ready(self, now: Observation) -> None:
         """Note that a new server process answers for the first time. It has loaded no collection yet."""
-        self.move(ServerEvent.READY)
-        self.starts += 1
+        self.why, self.starts = None, self.starts + 1
         self.loaded, self._silences = set(), {}
         self._last, self._answered, self._started = now, now.at, now.at
 
     def judge(self, now: Observation) -> str | None:
         """Return why the server needs a restart; None if it answers or is working."""
-        if self.state not in (State.UP, State.LOADING):
-            return self._why
+        if self.why:
+            return self.why
         before, self._last = self._last, now
-        if now.fault:
-            self._why = now.fault
-            self.move(ServerEvent.END)
-            return now.fault
         if now.answers:
-            self.move(ServerEvent.ANSWER)
             self._answered = now.at
             if now.at - self._started > FORGIVEN:
                 self._deaths.clear()
             return None
         silence = now.at - self._answered
-        if silence <= self.hanging_after or not is_stuck(self._answered, before, now):
-            self.move(ServerEvent.SILENCE)
-            return None
-        return self.stuck(f"no answer for {silence:.0f} s")
-
-    def stuck(self, reason: str) -> str:
-        """Note that the server must be restarted, for this reason. Return the reason."""
-        self._why = reason
-        self.move(ServerEvent.STUCK)
-        return reason
+        if now.fault:
+            self.why = now.fault
+        elif silence > self.hanging_after and is_stuck(self._answered, before, now):
+            self.why = f"no answer for {silence:.0f} s"
+        return self.why
 
     def note_silence(self, name: ChromaName, before: Observation, now: Observation) -> str | None:
         """Note that a request for a collection got no answer.
@@ -176,16 +101,14 @@ class Supervision:
         first = before.at if before.at - last > LONGEST else first
         self._silences[name] = first, now.at
         if is_stuck(first, before, now):
-            return self.stuck("no answer")
-        self.move(ServerEvent.SILENCE)
-        return None
+            self.why = "no answer"
+        return self.why
 
     def note_answer(self, name: ChromaName) -> None:
         """Note that a request for a collection was answered.
 
         Earlier requests without an answer no longer count.
         """
-        self.move(ServerEvent.ANSWER)
         self._silences.pop(name, None)
 
     def note_death(self, name: ChromaName) -> None:
@@ -200,7 +123,6 @@ class Supervision:
         if self._deaths[name] < DEATHS:
             return False
         self._deaths[name] = 0
-        self.move(ServerEvent.SUSPICION)
         return True
 
     def forget(self, name: ChromaName) -> None:

@@ -21,7 +21,7 @@ OURS = Ownership("ours")
 
 def catalog(client: Client, owner: Ownership = OURS) -> Collections:
     """The collections of a server, without supervision."""
-    return Collections(ChromaConnection(client, client, lambda timeout: client), owner)
+    return Collections(ChromaConnection(client), owner)
 
 
 def embedder(model: ReaderModel | None = None, dimensions: int = DIMENSIONS, *, known: bool = False) -> Model:

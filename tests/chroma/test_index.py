@@ -21,7 +21,7 @@ from ingestor.chroma.index import (
     NEAREST,
     ChromaIndex,
     WritePace,
-    restore_reach,
+    probe,
     unreachable,
 )
 from ingestor.config.quotas import UNBOUNDED
@@ -270,9 +270,9 @@ def test_few_lost_records_are_written_again(records: int, lost: int) -> None:
     everything = many(records)
     depths = {one.id: NEVER for one in everything[:lost]}
     index = Hiding({one.id: one for one in everything}, depths=depths)
-    assert restore_reach(index, 0) is None  # type: ignore[arg-type]
+    assert probe(index, 0, restore=True) is None  # type: ignore[arg-type]
     assert index.written == [*depths]
-    assert restore_reach(index, 0) is None  # type: ignore[arg-type]
+    assert probe(index, 0, restore=True) is None  # type: ignore[arg-type]
     assert index.written == [*depths], "nothing is lost any more"
 
 
@@ -281,5 +281,5 @@ def test_many_lost_records_are_reported_and_not_written() -> None:
     depths = {one.id: NEVER for one in everything[: FEW + 1]}
     index = Hiding({one.id: one for one in everything}, depths=depths)
     words = f"search does not find {FEW + 1} of 100 records by their own vectors, such as {everything[0].id}"
-    assert restore_reach(index, 0) == words  # type: ignore[arg-type]
+    assert probe(index, 0, restore=True) == words  # type: ignore[arg-type]
     assert index.written == []

@@ -1,23 +1,11 @@
-"""Supervision of our server: the table of its moves, and when a silence calls for a restart."""
+"""Supervision of our server: when a silence, a fault or a crash calls for a restart."""
 
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from ingestor.chroma.supervision import (
-    DEATHS,
-    FORGIVEN,
-    LONGEST,
-    MOVES,
-    BrokenMove,
-    Observation,
-    ServerEvent,
-    State,
-    Supervision,
-    is_stuck,
-)
+from ingestor.chroma.supervision import DEATHS, FORGIVEN, LONGEST, Observation, Supervision, is_stuck
 from ingestor.confinement.python_child import processor_seconds
 from ingestor.core.entries import ChromaName
 
@@ -28,43 +16,8 @@ DOCS, CODE = ChromaName("docs"), ChromaName("code")
 def up(at: float = SINCE) -> Supervision:
     """A server that answers since then."""
     machine = Supervision()
-    machine.move(ServerEvent.START)
     machine.ready(Observation(at, 1.0, answers=True))
     return machine
-
-
-def reached() -> Iterator[tuple[State, ServerEvent, State]]:
-    """Moves of the table, from the state before any start."""
-    seen, left = set[State](), [State.DOWN]
-    while left:
-        state = left.pop()
-        if state not in seen:
-            seen.add(state)
-            left += MOVES[state].values()
-            yield from ((state, event, to) for event, to in MOVES[state].items())
-
-
-def test_table_reaches_every_state_and_leads_back_to_up() -> None:
-    moves = list(reached())
-    assert {state for state, _, _ in moves} == {*State}
-    assert {event for _, event, _ in moves} == {*ServerEvent}
-    towards = {State.UP}
-    for _ in State:
-        towards |= {state for state, _, to in moves if to in towards}
-    assert towards == {*State}
-
-
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("event", ServerEvent)
-def test_move_outside_the_table_raises(state: State, event: ServerEvent) -> None:
-    machine = Supervision(state=state)
-    if event in MOVES[state]:
-        machine.move(event)
-        assert machine.state is MOVES[state][event]
-    else:
-        with pytest.raises(BrokenMove, match=f"{event.name}.*{state.name}"):
-            machine.move(event)
-        assert machine.state is state
 
 
 @pytest.mark.parametrize(
@@ -90,15 +43,12 @@ def test_silence_without_known_work_is_stuck(before: float | None, now: float | 
     assert is_stuck(SINCE, Observation(SINCE, before), Observation(SINCE + 15, now))
 
 
-def test_heartbeats_without_answer_are_loading_then_hanging() -> None:
+def test_heartbeats_without_answer_call_for_a_restart_if_the_server_does_not_work() -> None:
     machine = up()
     assert machine.judge(Observation(SINCE + 50, 1.0)) is None
-    assert machine.state is State.LOADING
     assert machine.judge(Observation(SINCE + 100, 40.0)) is None, "it works"
     assert machine.judge(Observation(SINCE + 120, 40.0, answers=True)) is None
-    assert machine.state is State.UP
     assert machine.judge(Observation(SINCE + 190, 40.0)) == "no answer for 70 s"
-    assert machine.state is State.HANGING
     assert machine.judge(Observation(SINCE + 195, 40.0, answers=True)) == "no answer for 70 s"
 
 
@@ -108,7 +58,6 @@ def test_fault_is_the_reason_until_the_next_start() -> None:
     machine = up()
     for _ in range(2):
         assert machine.judge(Observation(SINCE + 1, fault="it ended by SIGKILL")) == "it ended by SIGKILL"
-    machine.move(ServerEvent.START)
     machine.ready(Observation(SINCE + 2, 0.0, answers=True))
     assert machine.judge(Observation(SINCE + 3, 0.0, answers=True)) is None
     assert machine.starts == 2
@@ -118,7 +67,7 @@ def asked(machine: Supervision, name: ChromaName, start: float, end: float) -> b
     """Whether a request without an answer, over which the server works, calls for a restart."""
     reason = machine.note_silence(name, Observation(start, 0.0), Observation(end, 1000.0))
     if reason is not None:
-        machine.state = State.UP
+        machine.why = None
     return reason is not None
 
 
@@ -137,8 +86,6 @@ def test_start_forgets_silences_and_loaded_collections() -> None:
     machine = up(0.0)
     machine.loaded.add("uuid")
     assert not asked(machine, DOCS, 100, 115)
-    machine.move(ServerEvent.STOP)
-    machine.move(ServerEvent.START)
     machine.ready(Observation(120, 0.0, answers=True))
     assert machine.loaded == set()
     assert not asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
@@ -151,10 +98,6 @@ def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None
         machine.note_death(DOCS)
     assert not machine.suspects(CODE)
     assert machine.suspects(DOCS)
-    assert machine.state is State.SUSPECT
-    machine.move(ServerEvent.STOP)
-    assert machine.state is State.SUSPECT
-    machine.move(ServerEvent.START)
     machine.ready(Observation(SINCE, 0.0, answers=True))
     assert not machine.suspects(DOCS)
 

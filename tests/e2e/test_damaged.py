@@ -190,7 +190,7 @@ def test_collection_with_unreachable_records_is_rebuilt_once_a_day(
     lost, looked = set[str](), backend.probe
     embeds_nothing(monkeypatch)
 
-    def probe(index: ChromaIndex, turn: int) -> str | None:
+    def probe(index: ChromaIndex, turn: int, *, restore: bool = False) -> str | None:
         return looked(index, turn) or ("3 of 30 records are not found" if index.uuid in lost else None)
 
     def lose() -> None:
@@ -202,7 +202,6 @@ def test_collection_with_unreachable_records_is_rebuilt_once_a_day(
         return answered(ask("status", "--json"))["collections"]["docs"]
 
     monkeypatch.setattr(backend, "probe", probe)
-    monkeypatch.setattr(backend, "restore_reach", probe)
     records = status()["records"]
     lose()
     assert status()["reason"] == "3 of 30 records are not found"

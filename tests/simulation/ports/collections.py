@@ -133,7 +133,7 @@ class Shelves:
     def _restore(self, name: str, model: Model) -> None:
         settings = self.collections[name][0].settings
         found = DescribedCollection(UUID(int=0), name, {}, None, deepcopy(settings))
-        if right := right_settings(found, model.reader, model.known):
+        if right := right_settings(found, model):
             self.chaos.strike("before reconfigure", "reconfigure")
             settings["hnsw"] |= right.pop("hnsw", {})
             settings |= right
