@@ -4,10 +4,10 @@ Search may miss some records then, and no collection is rebuilt for that. For be
 Chroma's graph.
 """
 
-from ingestor.chroma import backend, index
+from ingestor.chroma import index, settings
 from ingestor.cli.main import main
 
-backend.GRAPH = {"max_neighbors": 16, "ef_construction": 48, "ef_search": 200}
+settings.GRAPH = {"max_neighbors": 16, "ef_construction": 48, "ef_search": 200}
 index.OUT_OF_REACH = 1.0
 
 if __name__ == "__main__":

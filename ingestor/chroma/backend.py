@@ -6,8 +6,8 @@ a collection's metadata, including our mark. The journal still knows its UUID, w
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,13 +15,14 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.client import INVALID, DescribedCollection, Refused
-from ingestor.chroma.connection import PROMPT, ChromaConnection, connect_to_chroma
+from ingestor.chroma.client import INVALID, Client, DescribedCollection, Place, Refused, Unanswered
 from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.server import LOCAL, UNUSABLE, ChromaServer
+from ingestor.chroma.settings import describe_differences, new_configuration, require_known, right_settings
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
-from ingestor.config.servers import Chroma
+from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
@@ -33,18 +34,7 @@ log = logging.getLogger(__name__)
 
 _EMPTIED = 2000  # records that one request deletes
 
-# Chroma's embedding functions that our embedders name. Others are looked up in chromadb, a slow import.
-OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
-
-# Chroma's graph of vectors: links of each vector; neighbours that are compared to add one, and to find one.
-# With 16 links, Chroma's default, no search however deep found two of 17,000 records that resembled each
-# other. With 32, and 100 neighbours, search missed 1 to 25 of 25 records beside 2,975 copies of eight texts.
-GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
-
-_EARLIER_GRAPH = {"ef_search": 100}  # of collections that earlier versions created; their links cannot change
-_WRITTEN = {"sync_threshold": 1000, "resize_factor": 1.2}  # when the graph is persisted, and how it grows
-_NO_FUNCTION = {"type": "legacy"}  # Chroma's description of a collection without an embedding function
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,94 +59,106 @@ def mark_of(collection: DescribedCollection) -> str | None:
     return (collection.metadata or {}).get(OWNER)
 
 
-def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
-    """Return the settings for a new collection, in the form of Chroma's JSON.
+# Seconds for which a request to a server of somebody else is retried. The daemon's writer then pauses.
+BRIEF = 3.0
+PATIENCE = 60.0  # the same for a command
+PROMPT = 20.0  # seconds that a request of a reader may take
 
-    ``model``: the embedding function that Chroma uses for readers' ``query(query_texts=...)``; None to set
-    none. Raises NeedsHuman if Chroma has no such function.
+
+@dataclass(frozen=True, slots=True)
+class ChromaConnection:
+    """A Chroma server and a client of it, for any thread.
+
+    ``address``: the address at which readers connect; "" if they cannot. ``server``: our own server; None if
+    somebody else runs Chroma.
     """
-    graph = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
-    if model is None:
-        return graph
-    require_known(model)
-    return {**graph, "embedding_function": _as_stored(model)}
 
+    client: Client
+    address: str = ""
+    server: ChromaServer | None = None
 
-def right_settings(collection: DescribedCollection, model: Model) -> dict[str, Any]:
-    """Return the settings of a collection that somebody else changed, with their right values, as Chroma's
-    JSON."""
-    stored = collection.configuration_json or {}
-    right: dict[str, Any] = {}
-    if graph := stored.get("hnsw"):
-        # Nobody can change ``ef_construction``, so that it tells which version created the collection.
-        ours = graph.get("ef_construction") == GRAPH["ef_construction"]
-        wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
-        if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
-            right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
-    function = stored.get("embedding_function")
-    if model.reader is not None and function != _as_stored(model.reader):
-        right["embedding_function"] = _as_stored(model.reader)
-    if model.reader is None and model.known and function not in (None, _NO_FUNCTION):
-        right["embedding_function"] = _NO_FUNCTION
-    return right
+    @property
+    def restarts(self) -> int:
+        """Return how often our server was restarted; 0 if somebody else runs Chroma."""
+        return self.server.restarts if self.server else 0
 
+    def tick(self) -> None:
+        """Restart our server if it died or hangs. The thread that writes must call this regularly."""
+        if self.server:
+            self.server.tick()
 
-def describe_differences(collection: DescribedCollection, right: Mapping[str, Any]) -> list[str]:
-    """Describe for each setting in ``right`` its value in the collection, and its right value."""
-    stored = collection.configuration_json or {}
-    words = [
-        f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in right.get("hnsw", {}).items()
-    ]
-    if "embedding_function" in right:
-        now = _describe_function(stored.get("embedding_function"))
-        words.append(f"readers embed by {now}, not {_describe_function(right['embedding_function'])}")
-    return words
+    def answers(self, patience: float) -> bool:
+        """Return whether Chroma answers within ``patience`` seconds. Any thread may call."""
+        return self.client.within(patience).is_alive()
 
+    def is_loading(self, uuids: Iterable[str], patience: float) -> bool:
+        """Return whether our server is still loading one of these collections, which may take minutes.
 
-def model_of(collection: DescribedCollection) -> str | None:
-    """Return the name or the address of the model that embeds readers' queries to a collection, or None."""
-    return _model_in((collection.configuration_json or {}).get("embedding_function"))
-
-
-def _model_in(function: Mapping[str, Any] | None) -> str | None:
-    config = (function or {}).get("config") or {}
-    return config.get("model_name") or config.get("url")
-
-
-def _describe_function(function: Mapping[str, Any] | None) -> str:
-    """Return the name of an embedding function together with its address or model."""
-    name = (function or {}).get("name") or "a function of their own"
-    return " ".join(filter(None, (name, _model_in(function))))
-
-
-def require_known(model: ReaderModel) -> None:
-    """Raise NeedsHuman if Chroma has no embedding function of this name."""
-    if model.function in OUR_FUNCTIONS:
-        return
-    from chromadb.utils.embedding_functions import known_embedding_functions
-
-    if model.function not in known_embedding_functions:
-        raise NeedsHuman(
-            f"Chroma has no embedding function {model.function!r}, which the embedder names as its "
-            f"`reader_model` (known: {', '.join(sorted(known_embedding_functions))}): correct the "
-            "embedder's plugin"
-        )
-
-
-def _as_stored(model: ReaderModel) -> dict[str, Any]:
-    return {"type": "known", "name": model.function, "config": dict(model.config)}
+        After a start, the first request for a collection makes the server load it. ``patience``: seconds to
+        wait for an answer. Any thread may call.
+        """
+        loaded = self.server.supervision.loaded if self.server else {*uuids}
+        for uuid in sorted({*uuids} - loaded):
+            try:
+                self.client.within(patience).count(UUID(uuid))
+            except Unanswered:
+                return True
+            except UNUSABLE:
+                continue
+            loaded.add(uuid)
+        return False
 
 
 @contextmanager
 def open_collections(
-    chroma: Chroma, owner: Ownership, log_path: Path, *, serve: bool = False, attach: bool = False
+    chroma: Chroma,
+    owner: Ownership,
+    log_path: Path,
+    *,
+    serve: bool = False,
+    attach: bool = False,
+    read_only: bool = False,
 ) -> Iterator["Collections"]:
-    """Open the collections of one state until the context ends.
+    """Open the collections of one state until the context ends. If Chroma's server is ours, run it.
 
-    ``serve`` and ``attach`` are explained at ``connect_to_chroma``.
+    ``attach``: use the server that the daemon runs already. ``serve``: run the daemon's own server, on the
+    port of the config. If both are False, a server on any free port runs for this command alone. If the
+    config says ``embedded``, other clients cannot connect to the server. ``read_only``: see ChromaServer.
     """
-    with connect_to_chroma(chroma, log_path, serve=serve, attach=attach) as connection:
-        yield Collections(connection, owner)
+    server, address = None, ""
+    with ExitStack() as stack:
+        if isinstance(chroma, RemoteChroma):
+            address = f"{'https' if chroma.ssl else 'http'}://{chroma.host}:{chroma.port}"
+        elif isinstance(chroma, Supervised) and (serve or attach):
+            address = f"http://{chroma.host}:{chroma.port}"
+        if not isinstance(chroma, RemoteChroma) and not attach:
+            if isinstance(chroma, Supervised):
+                host, port = (chroma.host, chroma.port) if serve else (LOCAL, 0)
+                rights, names = chroma.rights, chroma.hosts
+                server = ChromaServer(
+                    chroma.path, host, port, log_path, tokens=rights, names=names, read_only=read_only
+                )
+            else:
+                server = ChromaServer(chroma.path, LOCAL, 0, log_path, read_only=read_only)
+            stack.callback(server.stop)
+            server.start_patiently()
+            level = logging.WARNING if serve and "without" in server.level else logging.DEBUG
+            log.log(level, "Chroma's port: %s", server.level, extra=event("listening", guard=server.level))
+
+        client = server.connect() if server else _client_of(chroma, BRIEF if serve else PATIENCE)
+        yield Collections(ChromaConnection(stack.enter_context(client), address, server), owner)
+
+
+def _client_of(chroma: Chroma, patience: float) -> Client:
+    """Return a client of a server that another process runs."""
+    assert isinstance(chroma, RemoteChroma | Supervised)
+    token = chroma.token.get_secret_value() if chroma.token else None
+    if isinstance(chroma, Supervised):
+        host = local_address(chroma.host)
+        return Client(host, chroma.port, token=token, folder=chroma.path)
+    headers = {name: value.get_secret_value() for name, value in chroma.headers.items()}
+    place = Place(chroma.tenant, chroma.database, headers, chroma.bounds, patience)
+    return Client(chroma.host, chroma.port, token=token, ssl=chroma.ssl, place=place)
 
 
 class Collections:
@@ -281,8 +283,8 @@ class Collections:
         changes = list[str]()
         for name in self._names_now(edition):
             with suppress(Gone):
-                found = self._changes(self._client.get_collection(name), model, restore=restore)
-                changes += [f"{name}: {each}" for each in found]
+                now = self._changes(self._client.get_collection(name), model, restore=restore)
+                changes += [f"{name}: {each}" for each in now]
         return changes
 
     def _changes(self, collection: DescribedCollection, model: Model, *, restore: bool) -> list[str]:

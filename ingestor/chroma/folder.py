@@ -77,17 +77,15 @@ def move_aside(path: Path) -> Path | None:
         return None
     _refuse_state(path)
     aside = path.with_name(f"{path.name}-damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-    lock = hold(path / LOCK)
     try:
-        _refuse_others(path / DATABASE)
-        path.rename(aside)
+        with hold(path / LOCK):
+            _refuse_others(path / DATABASE)
+            path.rename(aside)
     except OSError as error:
         raise NeedsHuman(
             f"can't rename Chroma's folder {path} to {aside}: {error.strerror}; move the files in {path} "
             "elsewhere, then run `ingestor sync`, which writes all collections again"
         ) from error
-    finally:
-        lock.release()
     return aside
 
 

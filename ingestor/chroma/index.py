@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from struct import pack
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -124,14 +124,6 @@ def _quota_of(error: Refused) -> NeedsHuman:
     return NeedsHuman(f"Chroma refuses a request: {error}; set `chroma.quotas` to the limits of this server")
 
 
-class PlainRecord(NamedTuple):
-    """A record without metadata. ``vector``: a list of numbers as Chroma returned it, without NumPy."""
-
-    id: RecordId
-    text: str
-    vector: list[float]
-
-
 class ChromaIndex:
     """A collection in Chroma, identified by its UUID.
 
@@ -209,7 +201,7 @@ class ChromaIndex:
     def _rows(self, ids: Sequence[RecordId], *columns: str) -> Iterator[tuple[Any, ...]]:
         """Yield the id and the given columns of each of these records that exists."""
         for page in pages(dict.fromkeys(ids), self._read(_RECORDS)):
-            yield from _columns(self._get(ids=page, include=columns), columns)
+            yield from _columns(self._ask("get", ids=page, include=columns), columns)
 
     def ids(self) -> Iterator[RecordId]:
         """Yield the ids of all records, page by page. Ids may be missed if records are deleted meanwhile.
@@ -218,7 +210,7 @@ class ChromaIndex:
         Only on servers of somebody else, whose limits may be unknown, pages stay small.
         """
         offset, size, most = 0, _PAGE, _PAGE if self._client.foreign else _MOST_IDS
-        while page := self._get(limit=self._read(size), offset=offset, include=[])["ids"]:
+        while page := self._ask("get", limit=self._read(size), offset=offset, include=[])["ids"]:
             yield from map(RecordId, page)
             offset += len(page)
             size = min(max(_PAGE, offset), most)
@@ -283,7 +275,7 @@ class ChromaIndex:
 
         Raises ValueError if Chroma rejects the filter.
         """
-        answer = (self._get(ids=page, where=where, include=[]) for page in pages(ids, self._read(_RECORDS)))
+        answer = (self._ask("get", where, ids=page, include=[]) for page in pages(ids, self._read(_RECORDS)))
         return {RecordId(id_) for page in answer for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any] | None, most: int = 2000) -> list[Record]:
@@ -293,13 +285,13 @@ class ChromaIndex:
         """
         return [_record(*row) for row in self._rows_from(0, most, "documents", "metadatas", where=where)]
 
-    def sample(self, offset: int, size: int) -> list[PlainRecord]:
-        """Return ``size`` records, beginning at a position in Chroma's own order.
+    def sample(self, offset: int, size: int) -> list[Record]:
+        """Return ``size`` records without metadata, beginning at a position in Chroma's own order.
 
         Their vectors are lists of numbers: importing NumPy takes longer than a short command runs.
         """
         rows = self._rows_from(offset, size, "documents", "embeddings")
-        return [PlainRecord(RecordId(id_), text or "", vector) for id_, text, vector in rows]
+        return [Record(RecordId(id_), text or "", {}, vector) for id_, text, vector in rows]
 
     def _rows_from(
         self, offset: int, size: int, *columns: str, where: Mapping[str, Any] | None = None
@@ -311,7 +303,7 @@ class ChromaIndex:
         page = self._read(_RECORDS)
         for at in range(0, size, page):
             limit = min(page, size - at)
-            answer = self._get(limit=limit, offset=offset + at, include=columns, where=where)
+            answer = self._ask("get", where, limit=limit, offset=offset + at, include=columns)
             yield from _columns(answer, columns)
             if len(answer["ids"]) < limit:
                 return
@@ -323,10 +315,7 @@ class ChromaIndex:
         wanted = ["distances", *include]
         return self._ask("query", where or None, query_embeddings=lists, n_results=n, include=wanted)
 
-    def _get(self, where: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
-        return self._ask("get", where, **wanted)
-
-    def _ask(self, verb: Verb, where: Mapping[str, Any] | None, **wanted: Any) -> Any:
+    def _ask(self, verb: Verb, where: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
         """Send a request that reads records, and return Chroma's answer.
 
         Raises NeedsHuman if the request exceeds a quota, and ValueError if Chroma rejects the filter.
@@ -417,9 +406,6 @@ PLACES = 5  # positions in the collection from which these records come
 OUT_OF_REACH = 1 / 400  # part of these records that search may miss before the collection is unhealthy
 
 
-Searched = Record | PlainRecord
-
-
 def probe(index: ChromaIndex, turn: int = 0, *, restore: bool = False) -> str | None:
     """Return why a collection is not healthy; None if Chroma can count it and search finds its records.
 
@@ -442,7 +428,7 @@ def probe(index: ChromaIndex, turn: int = 0, *, restore: bool = False) -> str | 
     return f"search does not find {share} by their own vectors, such as {lost[0]}"
 
 
-def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlainRecord]:
+def _sample(index: ChromaIndex, size: int, turn: int) -> list[Record]:
     """Return all records if there are at most ``size``. Otherwise return ``size`` records from several
     positions.
 
@@ -456,13 +442,13 @@ def _sample(index: ChromaIndex, size: int, turn: int) -> list[PlainRecord]:
     return [record for start in starts for record in index.sample(start, part)]
 
 
-def unreachable(index: Index, records: Sequence[Searched]) -> list[RecordId]:
+def unreachable(index: Index, records: Sequence[Record]) -> list[RecordId]:
     """Return the ids of the records that a search for their own vector does not find."""
     reached = {id_ for page in pages(records, PAGE) for id_ in reachable(index, page)}
     return [record.id for record in records if record.id not in reached]
 
 
-def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
+def reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
     """Return the ids of those records of one page that a search for their own vector finds.
 
     Chroma's search is approximate. In 17,000 intact records it missed two among their nearest hundred, and
@@ -477,7 +463,7 @@ def reachable(index: Index, records: Sequence[Searched]) -> set[RecordId]:
     return reached
 
 
-def _reach(index: Index, records: Sequence[Searched], depth: int) -> set[RecordId]:
+def _reach(index: Index, records: Sequence[Record], depth: int) -> set[RecordId]:
     """Return the ids of the records that are among the ``depth`` nearest to their own vectors.
 
     If a hit has the same text as the record, the record counts as found. Chroma's graph leaves some of

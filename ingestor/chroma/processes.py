@@ -14,10 +14,7 @@ def listener(port: int) -> int | None:
 
     Processes of other users are not visible.
     """
-    sockets = _sockets_at(port)
-    if not sockets:
-        return None
-    return next((pid for pid in _processes() if sockets & {target for _, target in _descriptors(pid)}), None)
+    return next((pid for pid in _processes() if listens(pid, port)), None)
 
 
 def listens(pid: int, port: int) -> bool | None:

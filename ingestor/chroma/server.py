@@ -34,7 +34,6 @@ log = logging.getLogger("ingestor")
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds for one start, which takes 0.3 on an idle machine and longer after a crash
-_PORT_PATIENCE = 3.0  # seconds for which a taken port is retried if no process listens there
 _MOMENT = 0.02  # seconds between two checks of a starting server
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 STOP_PATIENCE = 30.0  # seconds from SIGTERM to SIGKILL
@@ -64,15 +63,20 @@ class ChromaServer:
         *,
         tokens: Sequence[tuple[str | None, str]] = (),
         names: Sequence[str] = (),
+        read_only: bool = False,
     ) -> None:
         """Describe a server, without starting it.
 
         ``port``: 0 to use any free port, chosen at the first start. ``tokens``: see guard_rules.py.
         ``names``: names by which clients may address this machine, besides localhost and ``host``.
+        ``read_only``: no records are written. Then Chroma loads collections with one thread. With several,
+        Chroma 1.5.9 sometimes loses records in the graph when it adds replaced records that were not
+        persisted.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
         self.secret = secrets.token_hex(32)  # in our own requests: nobody else may change anything
+        self._variables = {**_QUIET, "RAYON_NUM_THREADS": "1"} if read_only else _QUIET
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self.supervision = Supervision()
         self._observed, self._complaint = time.monotonic(), ""
@@ -186,34 +190,26 @@ class ChromaServer:
     def _bind(self) -> socket.socket:
         """Return a socket that is bound to the port, to be passed to the child.
 
-        If the port is in use but no process listens, retry for a moment, since a server may just be ending.
-        Raises NeedsHuman if the port stays in use.
+        Raises NeedsHuman if the port is in use or not allowed.
         """
-        until = time.monotonic() + _PORT_PATIENCE
-        while True:
-            listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
-            try:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind((self.host, self.port))
-                self.port = listener.getsockname()[1]  # clients keep this port over restarts
-            except OSError as error:
-                listener.close()
-                if error.errno != errno.EADDRINUSE:
-                    where = f"{self.host}:{self.port}"
-                    raise NeedsHuman(
-                        f"Chroma can't listen on {where}: {error.strerror}; "
-                        "correct `chroma.host` or `chroma.port`"
-                    ) from error
-                holder = processes.listener(self.port)
-                if holder is not None or time.monotonic() > until:
-                    by = f" by {processes.describe(holder)}" if holder is not None else ""
-                    raise NeedsHuman(
-                        f"port {self.port} is taken{by}: stop that program, "
-                        "or set `chroma.port` to a free port"
-                    ) from error
-                time.sleep(0.1)
-            else:
-                return listener
+        listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE:
+                raise NeedsHuman(
+                    f"Chroma can't listen on {self.host}:{self.port}: {error.strerror}; "
+                    "correct `chroma.host` or `chroma.port`"
+                ) from error
+            holder = processes.listener(self.port)
+            by = f" by {processes.describe(holder)}" if holder is not None else ""
+            raise NeedsHuman(
+                f"port {self.port} is taken{by}: stop that program, or set `chroma.port` to a free port"
+            ) from error
+        self.port = listener.getsockname()[1]  # clients keep this port over restarts
+        return listener
 
     def _spawn(self, listener: socket.socket) -> None:
         """Start the child process.
@@ -227,7 +223,7 @@ class ChromaServer:
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
         with theirs, open(self.log_path, "ab", opener=open_own) as output:  # appends after a truncation, too
-            child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=_QUIET)
+            child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=self._variables)
             self._process = child.start(
                 stdin=theirs.fileno(),
                 stdout=output,

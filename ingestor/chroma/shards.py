@@ -152,7 +152,7 @@ class SearchedShards(Shards[ChromaIndex]):
         """
         if len(asks) < 2:
             return super()._answers(asks)
-        answers = [_threads().submit(self._answer, *ask) for ask in asks.items()]
+        answers = [_threads().submit(self._answer, number, ask) for number, ask in asks.items()]
         return [answer.result() for answer in answers]
 
 

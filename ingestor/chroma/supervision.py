@@ -13,7 +13,6 @@ from ingestor.core.entries import ChromaName
 
 LONGEST = 600.0  # seconds without an answer after which the server hangs, although it works
 DEATHS = 4  # crashes over one collection after which its files are suspected
-FORGIVEN = 600.0  # seconds since the last start after which earlier crashes no longer count
 # Part of one processor. A server that loads has more, even on a busy machine; one that only waits has less.
 _WORKING = 0.02
 
@@ -60,7 +59,6 @@ class Supervision:
     starts: int = 0
     loaded: set[str] = field(default_factory=set)
     fatal: set[ChromaName] = field(default_factory=set)
-    _started: float = 0.0  # monotonic seconds
     _answered: float = 0.0  # monotonic seconds of the last answer to a heartbeat
     _last: Observation = field(default_factory=lambda: Observation(0.0))
     # By collection: monotonic seconds of the first and of the last request without an answer.
@@ -71,7 +69,7 @@ class Supervision:
         """Note that a new server process answers for the first time. It has loaded no collection yet."""
         self.why, self.starts = None, self.starts + 1
         self.loaded, self._silences = set(), {}
-        self._last, self._answered, self._started = now, now.at, now.at
+        self._last, self._answered = now, now.at
 
     def judge(self, now: Observation) -> str | None:
         """Return why the server needs a restart; None if it answers or is working."""
@@ -80,8 +78,6 @@ class Supervision:
         before, self._last = self._last, now
         if now.answers:
             self._answered = now.at
-            if now.at - self._started > FORGIVEN:
-                self._deaths.clear()
             return None
         silence = now.at - self._answered
         if now.fault:

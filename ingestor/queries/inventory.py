@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingestor.app.parts import here
-from ingestor.chroma.backend import Collections, model_of
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.settings import model_of
 from ingestor.config.models import Config
 from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, Role, shard_names, shard_of

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from ingestor.chroma.backend import Collections, Ownership
+from ingestor.chroma.backend import ChromaConnection, Collections, Ownership
 from ingestor.chroma.client import Client
-from ingestor.chroma.connection import ChromaConnection
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName

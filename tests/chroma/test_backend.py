@@ -28,6 +28,7 @@ from tests.chroma.harm import mislead
 from tests.chroma.laws import DIMENSIONS, many, vector
 from tests.serving import free_port
 from tests.small_disk import fill, small_disk
+from tests.waiting import wait
 
 pytestmark = pytest.mark.usefixtures("forked_chroma")
 MODEL = Model(Fingerprint("embedder"), None, lambda: DIMENSIONS)
@@ -65,7 +66,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def stopped(backend: Collections) -> Iterator[None]:
-    os.kill(server_of(backend).pid, signal.SIGSTOP)
+    pid = server_of(backend).pid
+    os.kill(pid, signal.SIGSTOP)
+    wait(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     try:
         yield
     finally:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from chromadb.utils.embedding_functions import known_embedding_functions
 
-from ingestor.chroma.backend import OUR_FUNCTIONS, OWNER, Ownership
+from ingestor.chroma.backend import OWNER, Ownership
 from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.settings import OUR_FUNCTIONS
 from ingestor.core.entries import ChromaName, Edition, EditionName
 from ingestor.model import CollectionName, ReaderModel
 from ingestor.ports import Gone, NeedsHuman, Transient

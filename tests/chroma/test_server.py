@@ -15,6 +15,7 @@ import pytest
 
 from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
+from ingestor.confinement.python_child import python_child
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.files import is_held, read_note
 from tests.chroma.laws import many
@@ -262,3 +263,18 @@ def test_server_log_is_truncated_while_the_server_runs(tmp_path, monkeypatch):
         pass
     written = running.log_path.read_bytes()
     assert written.strip(b"\0") == written, "it appends"
+
+
+def test_server_of_a_reading_command_loads_collections_with_one_thread(tmp_path, monkeypatch):
+    """With several threads, about 1 of 20 loads of replaced records loses a record in Chroma's graph."""
+    given = []
+
+    def start(*words, **wanted):
+        given.append(wanted["variables"].get("RAYON_NUM_THREADS"))
+        return python_child(*words, **wanted)
+
+    monkeypatch.setattr(chroma_server, "python_child", start)
+    for read_only in (False, True):
+        with chroma_server.ChromaServer(tmp_path / "db", HOST, 0, tmp_path / "log", read_only=read_only):
+            pass
+    assert given == [None, "1"]

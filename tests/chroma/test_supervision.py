@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ingestor.chroma.supervision import DEATHS, FORGIVEN, LONGEST, Observation, Supervision, is_stuck
+from ingestor.chroma.supervision import DEATHS, LONGEST, Observation, Supervision, is_stuck
 from ingestor.confinement.python_child import processor_seconds
 from ingestor.core.entries import ChromaName
 
@@ -99,14 +99,6 @@ def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None
     assert not machine.suspects(CODE)
     assert machine.suspects(DOCS)
     machine.ready(Observation(SINCE, 0.0, answers=True))
-    assert not machine.suspects(DOCS)
-
-
-def test_deaths_do_not_count_after_a_long_time_without_restart() -> None:
-    machine = up()
-    for _ in range(DEATHS):
-        machine.note_death(DOCS)
-    machine.judge(Observation(SINCE + FORGIVEN + 1, 1.0, answers=True))
     assert not machine.suspects(DOCS)
 
 

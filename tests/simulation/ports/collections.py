@@ -8,8 +8,8 @@ from itertools import count, islice
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.backend import new_configuration, right_settings
 from ingestor.chroma.client import DescribedCollection
+from ingestor.chroma.settings import new_configuration, right_settings
 from ingestor.core.backend import Model
 from ingestor.model import Hit, Record, Vector, Vectors
 from ingestor.ports import BadDocument, Index, Torn, Transient
