@@ -19,7 +19,7 @@ from ingestor.chroma.client import INVALID, Client, DescribedCollection, Place, 
 from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import LOCAL, UNUSABLE, ChromaServer
-from ingestor.chroma.settings import describe_differences, new_configuration, require_known, right_settings
+from ingestor.chroma.settings import describe_differences, new_configuration, right_settings
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
@@ -79,8 +79,11 @@ class ChromaConnection:
 
     @property
     def restarts(self) -> int:
-        """Return how often our server was restarted; 0 if somebody else runs Chroma."""
-        return self.server.restarts if self.server else 0
+        """Return how often our server was restarted; 0 if somebody else runs Chroma.
+
+        After each restart, the records in Chroma must be compared with the journal.
+        """
+        return self.server.supervision.starts - 1 if self.server else 0
 
     def tick(self) -> None:
         """Restart our server if it died or hangs. The thread that writes must call this regularly."""
@@ -132,14 +135,12 @@ def open_collections(
         elif isinstance(chroma, Supervised) and (serve or attach):
             address = f"http://{chroma.host}:{chroma.port}"
         if not isinstance(chroma, RemoteChroma) and not attach:
-            if isinstance(chroma, Supervised):
-                host, port = (chroma.host, chroma.port) if serve else (LOCAL, 0)
-                rights, names = chroma.rights, chroma.hosts
-                server = ChromaServer(
-                    chroma.path, host, port, log_path, tokens=rights, names=names, read_only=read_only
-                )
-            else:
-                server = ChromaServer(chroma.path, LOCAL, 0, log_path, read_only=read_only)
+            ours = chroma if isinstance(chroma, Supervised) else None
+            host, port = (ours.host, ours.port) if ours and serve else (LOCAL, 0)
+            rights, names = (ours.rights, ours.hosts) if ours else ((), ())
+            server = ChromaServer(
+                chroma.path, host, port, log_path, tokens=rights, names=names, read_only=read_only
+            )
             stack.callback(server.stop)
             server.start_patiently()
             level = logging.WARNING if serve and "without" in server.level else logging.DEBUG
@@ -295,10 +296,8 @@ class Collections:
         right, name = right_settings(collection, model), collection.name
         try:
             if right and restore:
-                if model.reader is not None:
-                    require_known(model.reader)
                 self._client.change_collection(collection.id, "configuration", right)
-        except (Refused, NeedsHuman) as error:
+        except Refused as error:
             words = "collection %s: another program changed its settings, and they cannot be restored: %s"
             log.warning(words, name, error, extra=_event_of_change(name, str(error)))
             return []

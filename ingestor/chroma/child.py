@@ -108,9 +108,8 @@ def main(path: str) -> NoReturn:
             from ingestor.chroma.guard_rules import access
             from ingestor.http_server.access import rules
 
-            while listens(os.getpid(), port) is False:  # another process could answer before Chroma does
-                time.sleep(_MOMENT)
-            while not accepts(_LOCAL, port, 5):
+            # another process could accept a connection before Chroma listens
+            while listens(os.getpid(), port) is False or not accepts(_LOCAL, port, 5):
                 time.sleep(_MOMENT)
             listener = socket.socket(fileno=settings["listener"])
             who = access(rules(settings["names"], None), settings["secret"], settings["tokens"])

@@ -43,7 +43,6 @@ _PATCHES = 1000  # records of a request that changes metadata or deletes
 _BYTES = 20_000_000  # bytes of a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # bytes of a request with one record
 _PAGE, _MOST_IDS = 2000, 100_000  # ids of the first answer, and of any answer
-_TRIES = 3  # attempts to get the texts of all hits
 _TOO_LARGE = 413  # HTTP's status
 _QUOTA = re.compile(r"'(?P<what>[^']+)' exceeded quota limit")
 
@@ -81,15 +80,12 @@ def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Itera
 
     The first round has every record. New values are sent before removals of keys.
     """
-
-    def divide(metadata: Metadata) -> list[Metadata]:
-        if most is None or len(metadata) <= most:
-            return [metadata]
-        return [*map(dict, pages(sorted(metadata.items(), key=lambda item: item[1] is None), most))]
-
-    parts = [(id_, divide(metadata)) for id_, metadata in rows]
-    for turn in range(max((len(each) for _, each in parts), default=1)):
-        yield [(id_, each[turn]) for id_, each in parts if turn < len(each)]
+    parts = [(id_, sorted(metadata.items(), key=lambda item: item[1] is None)) for id_, metadata in rows]
+    longest = max((len(items) for _, items in parts), default=0) or 1
+    for at in range(0, longest, most or longest):
+        yield [
+            (id_, dict(items[at : at + (most or longest)])) for id_, items in parts if not at or items[at:]
+        ]
 
 
 def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
@@ -236,16 +232,10 @@ class ChromaIndex:
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """Return for each vector the ``n`` nearest records. Raises ValueError if Chroma rejects the filter.
 
-        If a record is deleted meanwhile, Chroma returns it without its text. Then the query is repeated.
+        Chroma returns a record that is deleted meanwhile without its text. Such records are left out.
         """
-        most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
-        answer = [hits for batch in batches for hits in self._query(batch, most, where)]
-        for at, hits in enumerate(answer):
-            tries = 0
-            while tries < _TRIES and any(hit.text is None for hit in hits):
-                (hits,), tries = self._query([vectors[at]], most, where), tries + 1
-            answer[at] = [hit for hit in hits if hit.text is not None]
-        return answer
+        batches = pages(vectors, self._read(_RECORDS))
+        return [hits for batch in batches for hits in self._query(batch, self._read(n), where)]
 
     def nearest(
         self,
@@ -335,7 +325,11 @@ class ChromaIndex:
         columns = (answer[key] for key in ("ids", "distances", "documents", "metadatas"))
         for rows in zip(*columns, strict=True):
             hits = zip(*rows, strict=True)
-            yield [Hit(RecordId(id_), 1.0 - distance, text, meta or {}) for id_, distance, text, meta in hits]
+            yield [
+                Hit(RecordId(id_), 1.0 - distance, text, meta or {})
+                for id_, distance, text, meta in hits
+                if text is not None
+            ]
 
 
 def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -44,8 +44,8 @@ _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 LOCAL = "127.0.0.1"
 PATIENCE = 60.0  # seconds that a request may take
 OBSERVE_EVERY = 5.0  # seconds between two observations of the server
-SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request timed out
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start; seconds after which no further attempt is made
+SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request timed out
 UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
@@ -125,27 +125,22 @@ class ChromaServer:
 
     def _examine(self) -> Observation:
         """Return an observation of the server, which includes a heartbeat."""
-        if self._process is None:
-            return Observation(time.monotonic())
+        fault, answers = "", False
         if self._lock is not None and self._lock.is_lost:
-            return Observation(
-                time.monotonic(), fault=f"the folder {self.path} was removed, moved or replaced"
-            )
-        if self._process.poll() is None and self._answers():
-            return self.observe(answers=True)
-        with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
-            return Observation(
-                time.monotonic(), fault=f"it ended {_status(self._process.wait(_END_PATIENCE))}"
-            )
-        return self.observe()
+            fault = f"the folder {self.path} was removed, moved or replaced"
+        elif self._process is not None and not (answers := self._process.poll() is None and self._answers()):
+            # a dying process closes its sockets before it has ended
+            with suppress(subprocess.TimeoutExpired):
+                fault = f"it ended {_status(self._process.wait(_END_PATIENCE))}"
+        return self.observe(answers=answers, fault=fault)
 
-    def observe(self, *, answers: bool = False) -> Observation:
+    def observe(self, *, answers: bool = False, fault: str = "") -> Observation:
         """Return an observation of the server without a heartbeat.
 
-        ``answers``: whether the server has just answered a request.
+        ``answers``: whether the server has just answered a request. ``fault``: a reason to restart it, or "".
         """
         spent = processor_seconds(self.pid) if self.pid else None
-        return Observation(time.monotonic(), spent, answers)
+        return Observation(time.monotonic(), spent, answers, fault)
 
     def _truncate_log(self) -> None:
         """Truncate the file of Chroma's log if it is too large."""
@@ -301,14 +296,6 @@ class ChromaServer:
 
     # --- supervision: restarts by the judgement of ``Supervision`` ---
 
-    @property
-    def restarts(self) -> int:
-        """Return how often the server was restarted.
-
-        After each restart, the records in Chroma must be compared with the journal.
-        """
-        return max(0, self.supervision.starts - 1)
-
     def start_patiently(self) -> None:
         """Start the server, with several attempts. Raises the error of the last attempt."""
         until = time.monotonic() + START_PATIENCE
@@ -346,13 +333,13 @@ class ChromaServer:
         """
         reason = self.poll()
         if reason is not None and self.has_crashed:
-            self.supervision.note_death(name)
+            self.supervision.deaths[name] += 1
         if reason is None and isinstance(error, Full):
             reason = "the disk was full" if is_full(self.path) else "the database is not writable"
         if reason is None and isinstance(error, Unanswered):
             before = self.observe()
             if self._answers_request(ask):
-                self.supervision.note_answer(name)
+                self.supervision.silences.pop(name, None)
             elif (reason := self.supervision.note_silence(name, before, self.observe())) is None:
                 log.info(
                     "Chroma is busy with collection %s: waiting longer for an answer",

@@ -6,10 +6,6 @@ from typing import Any
 from ingestor.chroma.client import DescribedCollection
 from ingestor.core.backend import Model
 from ingestor.model import ReaderModel
-from ingestor.ports import NeedsHuman
-
-# Chroma's embedding functions that our embedders name. Others are looked up in chromadb, a slow import.
-OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}
 
 # Chroma's graph of vectors: links of each vector; neighbours that are compared to add one, and to find one.
 # With 16 links, Chroma's default, no search however deep found two of 17,000 records that resembled each
@@ -25,12 +21,11 @@ def new_configuration(model: ReaderModel | None) -> dict[str, Any]:
     """Return the settings for a new collection, in the form of Chroma's JSON.
 
     ``model``: the embedding function that Chroma uses for readers' ``query(query_texts=...)``; None to set
-    none. Raises NeedsHuman if Chroma has no such function.
+    none.
     """
     graph = {"hnsw": {"space": "cosine", **GRAPH, **_WRITTEN}}
     if model is None:
         return graph
-    require_known(model)
     return {**graph, "embedding_function": _as_stored(model)}
 
 
@@ -44,12 +39,11 @@ def right_settings(collection: DescribedCollection, model: Model) -> dict[str, A
         ours = graph.get("ef_construction") == GRAPH["ef_construction"]
         wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
         if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:
-            right["hnsw"] = {key: value for key, value in wrong.items() if key != "ef_construction"}
-    function = stored.get("embedding_function")
-    if model.reader is not None and function != _as_stored(model.reader):
-        right["embedding_function"] = _as_stored(model.reader)
-    if model.reader is None and model.known and function not in (None, _NO_FUNCTION):
-        right["embedding_function"] = _NO_FUNCTION
+            right["hnsw"] = wrong
+    if model.reader is not None or model.known:
+        function = _NO_FUNCTION if model.reader is None else _as_stored(model.reader)
+        if (stored.get("embedding_function") or _NO_FUNCTION) != function:
+            right["embedding_function"] = function
     return right
 
 
@@ -59,9 +53,9 @@ def describe_differences(collection: DescribedCollection, right: Mapping[str, An
     words = [
         f"{key} is {stored['hnsw'].get(key)}, not {value}" for key, value in right.get("hnsw", {}).items()
     ]
-    if "embedding_function" in right:
-        now = _describe_function(stored.get("embedding_function"))
-        words.append(f"readers embed by {now}, not {_describe_function(right['embedding_function'])}")
+    if wanted := right.get("embedding_function"):
+        now, then = map(_describe_function, (stored.get("embedding_function"), wanted))
+        words.append(f"readers embed by {now}, not {then}")
     return words
 
 
@@ -79,20 +73,6 @@ def _describe_function(function: Mapping[str, Any] | None) -> str:
     """Return the name of an embedding function together with its address or model."""
     name = (function or {}).get("name") or "a function of their own"
     return " ".join(filter(None, (name, _model_in(function))))
-
-
-def require_known(model: ReaderModel) -> None:
-    """Raise NeedsHuman if Chroma has no embedding function of this name."""
-    if model.function in OUR_FUNCTIONS:
-        return
-    from chromadb.utils.embedding_functions import known_embedding_functions
-
-    if model.function not in known_embedding_functions:
-        raise NeedsHuman(
-            f"Chroma has no embedding function {model.function!r}, which the embedder names as its "
-            f"`reader_model` (known: {', '.join(sorted(known_embedding_functions))}): correct the "
-            "embedder's plugin"
-        )
 
 
 def _as_stored(model: ReaderModel) -> dict[str, Any]:

@@ -62,13 +62,13 @@ class Supervision:
     _answered: float = 0.0  # monotonic seconds of the last answer to a heartbeat
     _last: Observation = field(default_factory=lambda: Observation(0.0))
     # By collection: monotonic seconds of the first and of the last request without an answer.
-    _silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
-    _deaths: Counter[ChromaName] = field(default_factory=Counter)
+    silences: dict[ChromaName, tuple[float, float]] = field(default_factory=dict)
+    deaths: Counter[ChromaName] = field(default_factory=Counter)
 
     def ready(self, now: Observation) -> None:
         """Note that a new server process answers for the first time. It has loaded no collection yet."""
         self.why, self.starts = None, self.starts + 1
-        self.loaded, self._silences = set(), {}
+        self.loaded, self.silences = set(), {}
         self._last, self._answered = now, now.at
 
     def judge(self, now: Observation) -> str | None:
@@ -93,35 +93,24 @@ class Supervision:
         or None. The time without an answer counts from the first such request, unless the last one was long
         ago.
         """
-        first, last = self._silences.get(name, (before.at, before.at))
+        first, last = self.silences.get(name, (before.at, before.at))
         first = before.at if before.at - last > LONGEST else first
-        self._silences[name] = first, now.at
+        self.silences[name] = first, now.at
         if is_stuck(first, before, now):
             self.why = "no answer"
         return self.why
-
-    def note_answer(self, name: ChromaName) -> None:
-        """Note that a request for a collection was answered.
-
-        Earlier requests without an answer no longer count.
-        """
-        self._silences.pop(name, None)
-
-    def note_death(self, name: ChromaName) -> None:
-        """Note that the server crashed during a request for this collection."""
-        self._deaths[name] += 1
 
     def suspects(self, name: ChromaName) -> bool:
         """Return whether a collection must be tested before it is opened, because it may crash the server.
 
         That is so after several crashes during requests for it. Then its crashes are counted from zero again.
         """
-        if self._deaths[name] < DEATHS:
+        if self.deaths[name] < DEATHS:
             return False
-        self._deaths[name] = 0
+        self.deaths[name] = 0
         return True
 
     def forget(self, name: ChromaName) -> None:
         """Forget what is known of a collection, because it was deleted."""
         self.fatal.discard(name)
-        self._deaths[name] = 0
+        self.deaths[name] = 0

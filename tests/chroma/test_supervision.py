@@ -77,7 +77,7 @@ def test_silence_of_a_collection_lasts_until_its_answer_or_a_long_pause() -> Non
     assert not asked(machine, DOCS, 100 + LONGEST - 30, 100 + LONGEST - 15)
     assert not asked(machine, CODE, 100 + LONGEST, 115 + LONGEST), "each collection has its own"
     assert asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
-    machine.note_answer(DOCS)
+    del machine.silences[DOCS]
     assert not asked(machine, DOCS, 120 + LONGEST, 135 + LONGEST)
     assert not asked(machine, DOCS, 200 + 2 * LONGEST, 215 + 2 * LONGEST), "another silence"
 
@@ -95,7 +95,7 @@ def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None
     machine = up()
     for _ in range(DEATHS):
         assert not machine.suspects(DOCS)
-        machine.note_death(DOCS)
+        machine.deaths[DOCS] += 1
     assert not machine.suspects(CODE)
     assert machine.suspects(DOCS)
     machine.ready(Observation(SINCE, 0.0, answers=True))
