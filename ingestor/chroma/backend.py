@@ -21,7 +21,6 @@ from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import LOCAL, UNUSABLE, ChromaServer
 from ingestor.chroma.settings import describe_differences, new_configuration, right_settings
 from ingestor.chroma.shards import SearchedShards
-from ingestor.chroma.supervision import DEATHS
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
@@ -32,6 +31,7 @@ from ingestor.units import quantity
 
 log = logging.getLogger(__name__)
 
+DEATHS = 4  # crashes over one collection after which it is tested before it is opened
 _EMPTIED = 2000  # records that one request deletes
 
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
@@ -185,7 +185,7 @@ class Collections:
         crashes Chroma, and Transient if Chroma cannot be reached.
         """
         if (server := self.connection.server) is not None:
-            if server.supervision.suspects(name):
+            if server.supervision.deaths[name] >= DEATHS:
                 server.test(
                     name, lambda client: _use(Collections(ChromaConnection(client), self._owner).find(name))
                 )

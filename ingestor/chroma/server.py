@@ -367,6 +367,7 @@ class ChromaServer:
         can be the cause. ``use``: reads the collection and writes one of its records again. Raises Torn if
         Chroma reports damage.
         """
+        self.supervision.deaths[name] = 0
         self.stop()
         alone = ChromaServer(self.path, LOCAL, 0, self.log_path)
         try:

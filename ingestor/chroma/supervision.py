@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from ingestor.core.entries import ChromaName
 
 LONGEST = 600.0  # seconds without an answer after which the server hangs, although it works
-DEATHS = 4  # crashes over one collection after which its files are suspected
 # Part of one processor. A server that loads has more, even on a busy machine; one that only waits has less.
 _WORKING = 0.02
 
@@ -50,8 +49,9 @@ class Supervision:
 
     ``hanging_after``: if heartbeats get no answer for this many seconds, the processor time decides whether
     the server hangs. ``why``: why the server must be started; None while it runs. ``loaded``: UUIDs of
-    collections that the server has loaded since its start; any thread adds to this set. ``fatal``:
-    collections that crashed the server in a test, until they are deleted.
+    collections that the server has loaded since its start; any thread adds to this set. ``deaths``: crashes
+    during requests for each collection, since its last test. ``fatal``: collections that crashed the server
+    in a test, until they are deleted.
     """
 
     hanging_after: float = 60.0
@@ -99,16 +99,6 @@ class Supervision:
         if is_stuck(first, before, now):
             self.why = "no answer"
         return self.why
-
-    def suspects(self, name: ChromaName) -> bool:
-        """Return whether a collection must be tested before it is opened, because it may crash the server.
-
-        That is so after several crashes during requests for it. Then its crashes are counted from zero again.
-        """
-        if self.deaths[name] < DEATHS:
-            return False
-        self.deaths[name] = 0
-        return True
 
     def forget(self, name: ChromaName) -> None:
         """Forget what is known of a collection, because it was deleted."""

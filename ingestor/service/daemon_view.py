@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.chroma.connection import ChromaConnection
+from ingestor.chroma.backend import ChromaConnection
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.outcomes import WorkCounts
 from ingestor.lexical.file import LexicalReaders

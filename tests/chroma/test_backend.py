@@ -13,9 +13,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from ingestor.chroma import backend as chroma_backend
 from ingestor.chroma import folder as chroma_folder
 from ingestor.chroma import server as chroma_server
-from ingestor.chroma import supervision
 from ingestor.chroma.backend import Collections, Ownership
 from ingestor.chroma.backend import open_collections as opened_backend
 from ingestor.chroma.client import Client, Full, Refused, Unanswered
@@ -226,10 +226,10 @@ def test_sound_collection_is_never_taken_for_torn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Killed by others it is not even suspected; and a suspected one is asked first."""
-    monkeypatch.setattr(supervision, "DEATHS", 2)
+    monkeypatch.setattr(chroma_backend, "DEATHS", 2)
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        for _ in range(supervision.DEATHS + 1):
+        for _ in range(chroma_backend.DEATHS + 1):
             die(backend, number)
             assert opened(backend).count() == 20
 
@@ -243,7 +243,7 @@ def test_collection_that_crashes_the_server_at_every_request_is_torn(
         server_of(backend).stop()
         mislead(max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
         server_of(backend).start()
-        for _ in range(supervision.DEATHS):
+        for _ in range(chroma_backend.DEATHS):
             with pytest.raises(Transient):
                 opened(backend).query(many(1)[0].vector[np.newaxis], 1)
             backend.trouble("docs", Transient("it went away"))

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ingestor.chroma.supervision import DEATHS, LONGEST, Observation, Supervision, is_stuck
+from ingestor.chroma.supervision import LONGEST, Observation, Supervision, is_stuck
 from ingestor.confinement.python_child import processor_seconds
 from ingestor.core.entries import ChromaName
 
@@ -89,17 +89,6 @@ def test_start_forgets_silences_and_loaded_collections() -> None:
     machine.ready(Observation(120, 0.0, answers=True))
     assert machine.loaded == set()
     assert not asked(machine, DOCS, 101 + LONGEST, 116 + LONGEST)
-
-
-def test_collection_is_suspected_after_repeated_deaths_and_tested_once() -> None:
-    machine = up()
-    for _ in range(DEATHS):
-        assert not machine.suspects(DOCS)
-        machine.deaths[DOCS] += 1
-    assert not machine.suspects(CODE)
-    assert machine.suspects(DOCS)
-    machine.ready(Observation(SINCE, 0.0, answers=True))
-    assert not machine.suspects(DOCS)
 
 
 def test_processor_seconds_grow_with_work_and_are_unknown_without_process() -> None:

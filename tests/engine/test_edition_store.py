@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ingestor.chroma.supervision import DEATHS
+from ingestor.chroma.backend import DEATHS
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition, EditionName, Role
 from ingestor.engine.edition_store import EditionIndex, EditionStore, rename_to_roles
