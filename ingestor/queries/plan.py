@@ -9,6 +9,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -380,7 +381,8 @@ def make_plan(config: Config, sample: Sampling, note: Callable[[str], None]) -> 
     ``note``: called with the progress in words.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with journal_of(config, or_blank=True) as now, rehearse(config, now) as journal:
+    opened = closing(cache) if cache is not None else nullcontext()
+    with opened, journal_of(config, or_blank=True) as now, rehearse(config, now) as journal:
         parts = Parts(config, embedder_recipes_of(now))
         width, server = parts.embedder.dimensions, isinstance(parts.embedder, Remote) and parts.embedder
         count = server.count if server else parts.tokens.counts
