@@ -130,6 +130,7 @@ class Embedding:
         self._first_round = self._next_round = self._round_size if self._loaded else FIRST_ROUND
         self._queue = list[_Request]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
+        self._under_way = set[str]()  # the texts that the running rounds embed
         self._counts = Counts()
         self._busy_since: float | None = None  # monotonic seconds: when the running step began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
@@ -250,13 +251,16 @@ class Embedding:
         them.
 
         ``under_way``: first request of the running round, if one runs. Then only requests whose document
-        precedes that one are removed.
+        precedes that one are removed, up to one with a text that a round under way embeds: the cache will
+        soon have its vector.
         """
         taken, size = list[_Request](), 0
         with self._changed:
             while self._queue:
                 first = self._queue[0]
                 if under_way and (first.rank, first.position) >= (under_way.rank, under_way.position):
+                    break
+                if not (first.embed or self._under_way.isdisjoint(first.texts)):
                     break
                 most = QUESTION_ROUND if first.embed else self._next_round
                 other = taken and (first.rank, first.embed) != (taken[0].rank, taken[0].embed)
@@ -308,7 +312,11 @@ class Embedding:
             self._load([*texts, HARMLESS][0])
         if missing:
             unknown, counts = [wanted[digest] for digest in missing], self._counts
-            made = self._embed(unknown, first)
+            self._under_way.update(unknown)
+            try:
+                made = self._embed(unknown, first)
+            finally:
+                self._under_way.difference_update(unknown)
             answers.update(zip(missing, made.vectors, strict=True))
             if good := [digest for digest in missing if not isinstance(answers[digest], Exception)]:
                 self._cache.put(self._recipe, good, np.array([answers[digest] for digest in good]))

@@ -54,7 +54,7 @@ def test_cost_follows_the_change(project: Project) -> None:
 
 def test_plan_equals_the_following_sync(project: Project) -> None:
     for n in range(5):
-        (project.docs / f"{n}.txt").write_text(long_document(40 + n, n))
+        (project.docs / f"{n}.txt").write_text(long_document(40 + n))
     plan = project.json("plan")
     assert not (project.folder / "state").exists(), "plan must touch nothing"
     sync = project.json("sync")
@@ -66,7 +66,7 @@ def test_plan_equals_the_following_sync(project: Project) -> None:
 
     (project.docs / "0.txt").unlink()
     (project.docs / "1.txt").rename(project.docs / "one.txt")
-    (project.docs / "2.txt").write_text(long_document(42, 2).replace("Sentence 7 ", "Line 7 "))
+    (project.docs / "2.txt").write_text(long_document(42).replace("Sentence 7 ", "Line 7 "))
     plan, sync = project.json("plan"), project.json("sync")
     assert plan["records"] == sync["records"]
     assert {k: v for k, v in plan["documents"].items() if v} == {
@@ -95,7 +95,7 @@ def test_plan_reports_the_uncertainty_of_its_estimates(
     project.settings["chunking"] = chunking
     project.configure()
     for n in range(3):
-        (project.docs / f"{n}.txt").write_text(long_document(40 + n, n))
+        (project.docs / f"{n}.txt").write_text(long_document(40 + n))
     first, done = project.json("plan"), project.json("sync")
     assert (first["embed"]["exact"], first["cuts_known"]) == (exact, cuts_known)
     if exact:

@@ -367,9 +367,11 @@ def test_small_document_gets_vectors_before_a_large_one_begun_shortly_before(cac
     assert embedded.index("small 0") < embedded.index("another 0") < embedded.index("large 0")
 
 
+@pytest.mark.parametrize("second", ["second vectors", "0 1"])
 def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_documents(
-    cache: VectorCache,
+    cache: VectorCache, second: str
 ) -> None:
+    """A text that the round under way will embed is embedded once."""
     embedded, pool, waiting = list[str](), Pool(8), Asked()
 
     def step(texts: list[str]) -> None:
@@ -379,14 +381,15 @@ def test_document_begun_first_gets_second_vectors_between_the_steps_of_later_doc
 
     model = GradualModel(one_by_one, step)
     with closing(pool), stream(model, cache, waiting) as embedding:
-        pool.submit("first", lambda: (embedding([PLUG]), embedding(["second vectors"])))
+        pool.submit("first", lambda: (embedding([PLUG]), embedding([second])))
         assert model.held.wait(30)
         for number in range(3):
             pool.submit(number, partial(embedding, [f"{number} {at}" for at in range(FIRST_ROUND)]))
             wait(lambda: waiting.number > number + 1)  # noqa: B023
         model.go.set()
         assert [found.error for _ in range(4) if (found := pool.next(30))] == [None] * 4
-    assert embedded[:3] == [PLUG, "0 0", "second vectors"]
+    assert embedded[:3] == [PLUG, "0 0", second]
+    assert embedded.count(second) == 1
 
 
 # --- servers ------------------------------------------------------------------------------------------------
