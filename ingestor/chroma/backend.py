@@ -414,9 +414,7 @@ class Collections:
         That is the case if it died, met a full disk, or hangs. ``error``: the error of the request.
         """
         if self.connection.server:
-            self.connection.server.trouble(
-                name, error, lambda client: client.count(client.get_collection(name).id)
-            )
+            self.connection.server.trouble(name, error)
 
 
 def _event_of_change(name: str, reason: str | None = None) -> dict[str, Any]:

@@ -324,12 +324,12 @@ class ChromaServer:
             self._revive(reason)
         return reason
 
-    def trouble(self, name: ChromaName, error: Exception, ask: Callable[[Client], object]) -> None:
+    def trouble(self, name: ChromaName, error: Exception) -> None:
         """Examine the server after a failed request, and restart it if it died, met a full disk, or hangs.
 
         Chroma 1.5.9 crashes whenever it loads certain damaged files. After a full disk it soon answers only
         heartbeats until a restart, even if there is space again. ``name``: the collection of the request.
-        ``error``: the request's error. ``ask``: makes a small request for the same collection.
+        ``error``: the request's error.
         """
         reason = self.poll()
         if reason is not None and self.has_crashed:
@@ -338,7 +338,7 @@ class ChromaServer:
             reason = "the disk was full" if is_full(self.path) else "the database is not writable"
         if reason is None and isinstance(error, Unanswered):
             before = self.observe()
-            if self._answers_request(ask):
+            if self._counts(name):
                 self.supervision.silences.pop(name, None)
             elif (reason := self.supervision.note_silence(name, before, self.observe())) is None:
                 log.info(
@@ -349,15 +349,13 @@ class ChromaServer:
         if reason is not None:
             self._revive(reason)
 
-    def _answers_request(self, ask: Callable[[Client], object]) -> bool:
-        """Return whether the server answers a small request in time. An answer with an error counts, too."""
-        with self.connect(SMALL_TIMEOUT) as client:
+    def _counts(self, name: ChromaName) -> bool:
+        """Return whether the server counts a collection in time. An answer with an error counts, too."""
+        with self.connect(SMALL_TIMEOUT) as client, suppress(*UNUSABLE):
             try:
-                ask(client)
+                client.count(client.get_collection(name).id)
             except Unanswered:
                 return False
-            except UNUSABLE:
-                pass
         return True
 
     def test(self, name: ChromaName, use: Callable[[Client], None]) -> None:
