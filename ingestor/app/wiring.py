@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
-from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
 from ingestor.app.parts import Parts, embedder_recipes_of, here, refuse_call
 from ingestor.chroma.backend import Collections, Ownership, open_collections
-from ingestor.config.models import Config
+from ingestor.config.models import Config, Origin, SourceConfig
+from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.backend import Model
-from ingestor.core.entries import EditionName
+from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
+from ingestor.core.fingerprint import combine
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import AHEAD, Engine, EngineParts
@@ -28,11 +29,14 @@ from ingestor.engine.workers import Pool
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.filling import Upkeep
 from ingestor.llm.answers import CachedAnswers
+from ingestor.llm.client import Asking
 from ingestor.model import Fingerprint
 from ingestor.nodes.cluster import connect
 from ingestor.nodes.fleet import Fleet
+from ingestor.nodes.messages import pack, unpack
+from ingestor.nodes.setup import MODEL, Setup, recipes_of
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import prepare
+from ingestor.pipeline.prepare import Tools, prepare
 from ingestor.ports import Embedder, NeedsHuman
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import EditionSetup
@@ -289,3 +293,68 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
 
 def _stop() -> None:
     raise Stopped
+
+
+# --- what processes on other machines (nodes) build ------------------------------------------------
+# A ``Setup`` packs the part of the config that a node needs. Connectors, servers and their secrets stay in
+# the daemon.
+
+
+def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
+    """Return the setup from which a process on a node builds these tools.
+
+    Return None if the chunking strategy asks a language model. Such documents are prepared in the daemon,
+    because they mostly wait for a server.
+    """
+    if isinstance(tools.chunker, Asking):
+        return None
+    source = next(each for each in parts.config.sources if each.name == feed.source)
+    packed = pack((_for_nodes(parts.config, source), parts.embedder_recipe, feed.edition))
+    return Setup(combine(feed, tools.recipe(""), parts.config.max_records), packed, recipes_of(tools))
+
+
+def embedder_setup(parts: Parts) -> Setup:
+    """Return the setup from which a process on a node builds the embedder."""
+    recipe = parts.embedder_recipe
+    return Setup(recipe, pack((_for_nodes(parts.config), recipe)), {MODEL: recipe})
+
+
+def _for_nodes(config: Config, source: SourceConfig | None = None) -> Config:
+    """Return the config for nodes: without secrets, and without settings that a node does not need."""
+    chroma, options = config.chroma, config.embedding.options
+    return replace(
+        config,
+        chroma=RemoteChroma(host=chroma.host, quotas=chroma.quotas)
+        if isinstance(chroma, RemoteChroma)
+        else Embedded(),
+        # JSON masks secrets; fingerprints do not depend on them
+        embedding=replace(config.embedding, options=options.model_validate_json(options.model_dump_json())),
+        sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
+        parsing=config.parsing.model_copy(update={"processes": 1}),
+        http=None,
+        search=Search(),
+        language_model=None,
+        warnings=(),
+        origin=Origin(),
+    )
+
+
+def tools_of(packed_setup: bytes) -> Tools:
+    """Build the tools of one source, in a process on a node. The daemon fetches items and embeds texts for
+    them.
+
+    ``packed_setup``: what ``tools_setup`` packed.
+    """
+    config, recipe, edition = unpack(packed_setup)
+    parts = Parts(config, frozenset({recipe}))
+    return parts.tools(config.sources[0], edition, refuse_call, refuse_call)
+
+
+def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
+    """Build the embedder, in a process on a node. Return the embedder and its recipe.
+
+    ``packed_setup``: what ``embedder_setup`` packed.
+    """
+    config, recipe = unpack(packed_setup)
+    parts = Parts(config, frozenset({recipe}))
+    return parts.embedder, parts.embedder_recipe

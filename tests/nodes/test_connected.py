@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ingestor.app.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
 from ingestor.app.parts import Parts
+from ingestor.app.wiring import embedder_of, embedder_setup, tools_of, tools_setup
 from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
