@@ -249,11 +249,12 @@ def test_collection_that_crashes_the_server_at_every_request_is_torn(
             backend.trouble("docs", Transient("it went away"))
         with pytest.raises(Torn, match="crashed 4 times while reading collection 'docs', and again"):
             opened(backend)
-        restarts = backend.connection.restarts
         with monkeypatch.context() as patched:
             patched.setattr(Client, "delete_collection", lambda *_: fail(Transient("away")))
             with pytest.raises(Transient):
                 backend.delete("docs")
+        backend.trouble("docs", Transient("deleting the records crashed it, too"))
+        restarts = backend.connection.restarts
         with pytest.raises(Torn):
             opened(backend)
         assert backend.connection.restarts == restarts, "what was found out holds until it is deleted"
