@@ -342,6 +342,7 @@ def configure(world: World, random: Random, deed: str) -> None:
 
 def roll_back(world: World) -> None:
     """Readers have the old collection again, as old as it is; then the old config is put back as well."""
+    world.disturbed = True  # readers ask between the renames
     try:
         retired = Editions(world.journal).of(DOCS, "previous")
         world.swaps.roll_back(max(retired, key=lambda edition: edition.since))
@@ -349,7 +350,6 @@ def roll_back(world: World) -> None:
         world.end()
         world.start()
     world.readers.forget()
-    world.disturbed = True
     choices = Editions(world.journal).live(DOCS).choices or {}
     world.embedder = choices["embedding"]["options"]["flavour"]
     world.revision = choices["embedding"]["options"].get("revision", 0)
