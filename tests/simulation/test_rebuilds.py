@@ -13,17 +13,20 @@ from ingestor.app.parts import Parts
 from ingestor.core.entries import EditionName
 from ingestor.engine import flight, health, loop
 from ingestor.engine.edition_store import EditionStore
+from ingestor.engine.flight import Phase
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.loop import Engine
 from ingestor.engine.workers import Lane
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman
+from ingestor.rechunk import swap
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions, Requests
+from ingestor.state.reports import count_records_of
 from ingestor.state.sources import SourceRows
 from tests.simulation.checks.at_rest import check
 from tests.simulation.directed import begin, end, end_at_rest, fail_at, run, run_listing
-from tests.simulation.histories import History, Variants, detect
+from tests.simulation.histories import SLICES, History, Variants, detect, within
 from tests.simulation.laws import ALIVE, ONE_LIVE, PROMPT, hold
 from tests.simulation.ports.collections import CrashingIndex
 from tests.simulation.ports.workers import Paced
@@ -194,6 +197,27 @@ def answer_oddly(folder: Path) -> None:
     end(world)
 
 
+@within(SLICES)
+def lose_what_is_half_written(folder: Path) -> None:
+    """The process dies while a document is written into a replacement; then the document vanishes."""
+    world = begin(folder, mode="swap")
+    world.files.write("large.txt", "\n".join(f"line {number}" for number in range(80)))
+    world.settle()
+    world.configure(per_chunk=2)
+    while not any(each.entry.key == "large.txt" for each in world.engine.flight.documents(Phase.WRITING)):
+        run(world, 1)
+    uuid = world.shelves.uuid("docs--2")
+    world.end()
+    world.start()
+    world.files.delete("large.txt")
+    end(world)
+    hold(PROMPT, world.shelves.uuid("docs") != uuid and "the replacement was written twice")
+
+
+def _exact(journal: Any, edition: EditionName, *, sure: bool = False) -> int:
+    return count_records_of(journal, edition)
+
+
 def _names_or_an_error(self: EditionStore) -> set[str]:
     return set(self._chroma.names().values())
 
@@ -212,6 +236,9 @@ BROKEN: Variants = {
         CollectionHealth, "hold", _hold_the_source, {PROMPT}, ask_a_person_for_a_rebuild,
     ),
     "an odd answer ends a rebuild": (EditionStore, "names", _names_or_an_error, {ALIVE}, answer_oddly),
+    "records in doubt are counted as written": (
+        swap, "count_records_of", _exact, {PROMPT}, lose_what_is_half_written,
+    ),
     "a writer opens what the file names": (
         EditionStore, "is_in_force", lambda self, name: True, {ONE_LIVE}, look_late,
     ),
