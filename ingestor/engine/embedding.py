@@ -251,8 +251,8 @@ class Embedding:
         them.
 
         ``under_way``: first request of the running round, if one runs. Then only requests whose document
-        precedes that one are removed, up to one with a text that a round under way embeds: the cache will
-        soon have its vector.
+        precedes that one are removed. They end before a request with a text that a running round embeds,
+        because the cache will soon have its vector.
         """
         taken, size = list[_Request](), 0
         with self._changed:
