@@ -15,11 +15,15 @@ from urllib.parse import quote
 
 import orjson
 
-from ingestor.chroma.filters import find_excess
 from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, Refusal, digest, has_token, values
 
 BODY_LIMIT = 8 * 2**20  # bytes of a body that the guard reads
 IDS = 20_000  # ids of a request; Chroma fails at 32,767
+# Bounds of filters, well below those that stall or crash Chroma: 1.5.9 fails at 1,000 conditions and at
+# 20,000 values, and crashes at 5,000 conditions (decision 0062).
+CONDITIONS = 250  # comparisons in all filters of a request
+VALUES = 5_000  # values in all lists of a request, as in `$in`
+DEEPEST = 20  # levels of a filter, objects and lists alike
 
 # Headers that concern one connection, or only the guard. Chroma itself needs no token.
 _NOT_PASSED_ON = {
@@ -39,6 +43,30 @@ _REASONS = {
 _ERRORS = {
     401: "AuthorizationError", 403: "AuthError", 421: "AuthError", 503: "InternalError"
 }  # fmt: skip
+
+
+def find_excess(*filters: object) -> str | None:
+    """Return in words which limit of size the filters of one request together exceed, or None."""
+    conditions = values = 0
+    level = [each for each in filters if each is not None]
+    for _ in range(DEEPEST + 1):
+        deeper = list[object]()
+        for value in level:
+            if isinstance(value, Mapping):
+                deeper += value.values()
+            elif isinstance(value, list):
+                inner = [each for each in value if isinstance(each, Mapping | list)]
+                deeper += inner
+                values += len(value) - len(inner)
+                conditions += not inner  # a list of values, as of `$in`, is one condition
+            else:
+                conditions += 1
+        if conditions > CONDITIONS:
+            return f"may have at most {CONDITIONS:,} conditions"
+        if values > VALUES:
+            return f"may have at most {VALUES:,} values in lists such as `$in`"
+        level = deeper
+    return f"may be nested at most {DEEPEST} levels deep" if level else None
 
 
 class NotForwarded(Exception):

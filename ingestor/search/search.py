@@ -10,13 +10,13 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol
 
-from ingestor.chroma.filters import find_left_out
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import Profile
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import ByWords, rank_by_words
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
+from ingestor.search.filters import find_left_out
 from ingestor.search.fusion import Distinct, Ranked
 from ingestor.search.passages import Around, Count, cost, document_of, passages, within
 from ingestor.search.rerankers import Reranker, cache_scores, rerank

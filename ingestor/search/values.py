@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 
-from ingestor.chroma.filters import find_excess, find_mistake
+from ingestor.chroma.guard_rules import find_excess
 from ingestor.model import Metadata, RecordId
+from ingestor.search.filters import find_mistake
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Expand = Literal["none", "neighbours", "section", "parent", "document"]

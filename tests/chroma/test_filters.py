@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingestor.chroma.filters import CONDITIONS, DEEPEST, VALUES, find_excess, find_mistake
+from ingestor.chroma.guard_rules import CONDITIONS, DEEPEST, VALUES, find_excess
+from ingestor.search.filters import find_mistake
 from tests.chroma.laws import many
 from tests.chroma.opening import opened
 

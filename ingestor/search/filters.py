@@ -1,43 +1,10 @@
-"""Checks metadata filters before Chroma gets them: their size, their grammar, and the types of keys. Pure.
-
-The allowed sizes are well below those of filters that stall or crash Chroma. Chroma 1.5.9 fails at 1,000
-conditions and at 20,000 values, and crashes at 5,000 conditions (decision 0062).
-"""
+"""Checks the grammar of metadata filters, and the types of their keys, before a search. Pure."""
 
 import json
 import re
 from collections.abc import Mapping
 
 from ingestor.core.metadata_keys import KEYS, LISTS, NUMBERS, Profile, carries
-
-CONDITIONS = 250  # comparisons in all filters of a request
-VALUES = 5_000  # values in all lists of a request, as in `$in`
-DEEPEST = 20  # levels of a filter, objects and lists alike
-
-
-def find_excess(*filters: object) -> str | None:
-    """Return in words which limit of size the filters of one request together exceed, or None."""
-    conditions = values = 0
-    level = [each for each in filters if each is not None]
-    for _ in range(DEEPEST + 1):
-        deeper = list[object]()
-        for value in level:
-            if isinstance(value, Mapping):
-                deeper += value.values()
-            elif isinstance(value, list):
-                inner = [each for each in value if isinstance(each, Mapping | list)]
-                deeper += inner
-                values += len(value) - len(inner)
-                conditions += not inner  # a list of values, as of `$in`, is one condition
-            else:
-                conditions += 1
-        if conditions > CONDITIONS:
-            return f"may have at most {CONDITIONS:,} conditions"
-        if values > VALUES:
-            return f"may have at most {VALUES:,} values in lists such as `$in`"
-        level = deeper
-    return f"may be nested at most {DEEPEST} levels deep" if level else None
-
 
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 _SETS = ("$in", "$nin")
