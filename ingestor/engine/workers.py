@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count
 from math import inf
 from queue import Empty, Queue
-from threading import Condition, Event, Semaphore, Thread
+from threading import Condition, Event, Thread
 from time import monotonic
 
 from ingestor.core.errors import LONGEST
@@ -24,8 +24,8 @@ from ingestor.engine.flight import InFlight, Phase
 from ingestor.ports import Stop
 
 BEGUN = 4  # documents begun for each worker, including those that wait for vectors or a server
-SCANS = 4  # sources that are listed at the same time
-STUCK = 60.0  # seconds that a listing waits for others, which may hang
+SCANS = 4  # listings that run at the same time
+STUCK = 60.0  # seconds after which a listing may hang, and no longer counts: another one begins
 FIRST_WAIT = 30.0  # seconds until a watch that ended begins again; doubled while it fails
 PATIENCE = 3.0  # seconds for which the end of the program waits for running work
 
@@ -159,7 +159,8 @@ class Pool:
 
     def __init__(self, workers: int) -> None:
         self._inbox, self._queue, self._numbers = Queue[Outcome](), WorkQueue(workers), count(1)
-        self._threads, self._closing, self._may_list = list[Thread](), Event(), Semaphore(SCANS)
+        self._threads, self._closing = list[Thread](), Event()
+        self._listings, self._listed = list[float](), Condition()  # monotonic seconds at which each began
         self._watches: list[Event] = []  # each ends a connector's watch
         for number in range(BEGUN * workers):
             self._start(f"worker {number}", self._serve)
@@ -230,7 +231,8 @@ class Pool:
         for stop in (*self._watches, self._closing):
             stop.set()
         self._queue.close()
-        self._may_list.release(len(self._threads))
+        with self._listed:
+            self._listed.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - monotonic()))
 
@@ -246,11 +248,18 @@ class Pool:
             self._run(task.tag, task.work)
 
     def _list(self, tag: object, work: Callable[[], object]) -> None:
-        # without a permit after STUCK seconds: each listing that hangs for good is made up for by another one
-        self._may_list.acquire(timeout=STUCK)
+        with self._listed:
+            while not self._closing.is_set() and self._count_listings() >= SCANS:
+                self._listed.wait(STUCK / 4)
+            self._listings.append(begun := monotonic())
         if not self._closing.is_set():
             self._run(tag, work)
-        self._may_list.release()
+        with self._listed:
+            self._listings.remove(begun)
+            self._listed.notify()
+
+    def _count_listings(self) -> int:
+        return sum(monotonic() - begun < STUCK for begun in self._listings)
 
     def _run(self, tag: object, work: Callable[[], object]) -> None:
         try:

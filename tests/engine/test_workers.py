@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from threading import Event, Thread
+from time import sleep
 
 import pytest
 
@@ -181,6 +182,27 @@ def test_hanging_listings_do_not_delay_other_listings(monkeypatch: pytest.Monkey
         found = wait(lambda: pool.next(0.05))
         assert (found.tag, found.value) == ("sound", "listed")
     never.set()
+
+
+def test_long_listings_are_joined_by_few_others_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, begun, end = [0.0], list[int](), Event()
+    monkeypatch.setattr(workers, "monotonic", lambda: now[0])
+    monkeypatch.setattr(workers, "STUCK", 0.2)
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
+
+    def last() -> None:
+        begun.append(len(begun))
+        end.wait()
+
+    with closing(Pool(1)) as pool:
+        for number in range(3 * workers.SCANS):
+            pool.submit(number, last, scan=True)
+        for number in (1, 2):
+            wait(lambda: len(begun) >= number * workers.SCANS)  # noqa: B023
+            sleep(0.2)  # time for others, which must wait
+            assert len(begun) == number * workers.SCANS
+            now[0] += workers.STUCK
+        end.set()
 
 
 def test_failing_watch_restarts_after_growing_waits() -> None:
