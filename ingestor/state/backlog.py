@@ -36,7 +36,8 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     """
     query = f"""SELECT id, source, done_version FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
-    gone = journal.reader.select(query, (new.collection, digest))
+    if not (gone := journal.reader.select(query, (new.collection, digest))):
+        return None
     known = ((row, version) for row, source, version in gone if version and source == new.source)
     own = (row for row, version in known if new.item and moved(version, new.item.version))
     row = next(chain(own, (row for row, *_ in gone)), None)
