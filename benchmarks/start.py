@@ -81,7 +81,7 @@ def until_in_step(project: Path) -> float:
     )
     assert daemon.stderr is not None
     for line in daemon.stderr:
-        if json.loads(line).get("message") == "in step":
+        if json.loads(line).get("event") == "in_step":
             break
     seconds = time.perf_counter() - begun
     daemon.send_signal(signal.SIGTERM)
