@@ -150,7 +150,7 @@ class Client:
         self._collections = f"/api/v2/tenants/{tenant}/databases/{database}/collections"
 
     def within(self, seconds: float) -> Client:
-        """Return a client over the same connections, each step of whose requests may take so many seconds."""
+        """Return a client over the same connections. ``seconds``: for each step of a request."""
         client = copy(self)
         client._timeout = seconds
         return client

@@ -26,7 +26,7 @@ from ingestor.ports import Index
 from ingestor.state.journal import Journal
 
 BATCH = 400  # records written at once; a document of more is large
-BACKGROUND_BATCH = 200  # records, in an edition that readers do not see: removals and edits wait for few such
+BACKGROUND_BATCH = 50  # records, in an edition that readers do not see: removals and edits wait for few such
 LINGER = 0.5  # seconds that a prepared document waits for other documents to fill the batch
 _REMEMBERED = 10_000  # documents that landed and whose attempts are remembered
 _AT_ONCE = 3  # failing versions of a document that are tried as soon as they are listed

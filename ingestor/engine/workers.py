@@ -160,7 +160,10 @@ class Pool:
     def __init__(self, workers: int) -> None:
         self._inbox, self._queue, self._numbers = Queue[Outcome](), WorkQueue(workers), count(1)
         self._threads, self._closing = list[Thread](), Event()
-        self._listings, self._listed = list[float](), Condition()  # monotonic seconds at which each began
+        self._listings, self._listing_ended = (
+            list[float](),
+            Condition(),
+        )  # monotonic seconds: each one's begin
         self._watches: list[Event] = []  # each ends a connector's watch
         for number in range(BEGUN * workers):
             self._start(f"worker {number}", self._serve)
@@ -231,8 +234,8 @@ class Pool:
         for stop in (*self._watches, self._closing):
             stop.set()
         self._queue.close()
-        with self._listed:
-            self._listed.notify_all()
+        with self._listing_ended:
+            self._listing_ended.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, deadline - monotonic()))
 
@@ -248,15 +251,15 @@ class Pool:
             self._run(task.tag, task.work)
 
     def _list(self, tag: object, work: Callable[[], object]) -> None:
-        with self._listed:
+        with self._listing_ended:
             while not self._closing.is_set() and self._count_listings() >= SCANS:
-                self._listed.wait(STUCK / 4)
+                self._listing_ended.wait(STUCK / 4)
             self._listings.append(begun := monotonic())
         if not self._closing.is_set():
             self._run(tag, work)
-        with self._listed:
+        with self._listing_ended:
             self._listings.remove(begun)
-            self._listed.notify()
+            self._listing_ended.notify()
 
     def _count_listings(self) -> int:
         return sum(monotonic() - begun < STUCK for begun in self._listings)
