@@ -15,6 +15,7 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Key = tuple[bytes | str, ...]
 Content = Sequence[Any]
+Within = Callable[[sqlite3.Connection], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,6 @@ TABLES = (VECTORS, ANSWERS, DOCUMENTS)
 
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, if no file can be opened
-_READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 _SCHEMA = (
     """CREATE TABLE vectors (
         embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
@@ -112,7 +113,7 @@ class VectorCache:
         self._lock = Lock()
         self._logged: set[str] = set()
         self._db = self._open(_connect)
-        if self._attempt(_size, 0, _READ) > self._max_bytes:  # the config has a smaller bound than before
+        if self._attempt(_size, 0, nullcontext) > self._max_bytes:  # the config lowered the bound
             self._shrink()
             self._attempt(_free_pages, None)
 
@@ -150,7 +151,7 @@ class VectorCache:
         Rows that are missing or damaged are left out.
         """
         today, nothing = self._today, dict[Key, tuple[int, Content]]()
-        entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, _READ)
+        entries = self._attempt(lambda db: _look_up(db, table, keys), nothing, nullcontext)
         # A row is written at most once a day, so that reading the cache seldom writes to it.
         if stale := [(today, *key) for key, (used, _) in entries.items() if used < today]:
             statement = f"UPDATE {table.name} SET used = ? WHERE {table.where}"
@@ -190,14 +191,16 @@ class VectorCache:
         while self._attempt(lambda db: _size(db) > goal and _forget(db), False):
             pass
 
-    def _attempt(self, work: Callable[[sqlite3.Connection], T], otherwise: T, begin: str = _WRITE) -> T:
-        """Run ``work`` in one transaction and return its result, or ``otherwise`` if the file cannot be used.
+    def _attempt(
+        self, work: Callable[[sqlite3.Connection], T], otherwise: T, within: Within = transaction
+    ) -> T:
+        """Run ``work`` and return its result, or ``otherwise`` if the file cannot be used.
 
-        A damaged file is created again.
+        A damaged file is created again. ``within``: ``nullcontext`` for work that only reads.
         """
         with self._lock:
             try:
-                with transaction(self._db, begin):
+                with within(self._db):
                     return work(self._db)
             except sqlite3.OperationalError as error:
                 reason = f"cannot be used now: {error}; results are computed again"

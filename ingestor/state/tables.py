@@ -165,9 +165,9 @@ _MIGRATIONS = (
 
 
 @contextmanager
-def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Run a transaction. It is undone if the context raises an exception."""
-    db.execute(begin)
+    db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
