@@ -160,7 +160,10 @@ class Running:
         """
         assert setup.edition is not None
         if parts is None:
-            words = "collection %s: plugins or model changed; only removals apply until a replacement is live"
+            words = (
+                "collection %s: the model, a plugin or the program changed; until its replacement is "
+                "complete, documents are removed from it, but not added or changed"
+            )
             about = event("collection_unusable", collection=str(setup.serves))
             log.warning(words, setup.serves, extra=about)
             sources = self.parts.sources(setup.serves, setup.edition, refuse_call)
