@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 # Numbers that make each small. What is not here needs data that the tests make, or is run by its own test.
 MINIATURES = {
-    "correctness": ("ingestor", "edit_one_sentence", 3), "ray": (6,), "nodes": (8,),
+    "correctness": ("ingestor", "edit_one_sentence", 6), "ray": (6,), "nodes": (8,),
     "embed": (1,), "first": (12, "hashing"),
     "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
     "million": (30, 60), "race": (20,), "readers": (1, 1, "mail"), "reach": (20, 0, 2), "rebuild": (60,),
