@@ -26,10 +26,7 @@ a\n=\n  ====\n  [source]\n  image::  <<a  {a}  +  #+begin_a\n  [[  * a\n  $$  \(
     if opening
 ]
 IN_THE_DAEMON = [
-    kind
-    for kind in kinds("parsers")
-    if (plugin := find("parsers", kind))
-    and getattr(plugin.build(plugin.options()), "isolated", False) is not True
+    kind for kind in kinds("parsers") if getattr(find("parsers", kind).build, "isolated", True) is not True
 ]
 
 
