@@ -217,6 +217,7 @@ STEPS = range(0, 80, 4)  # each test takes every fourth step; the machine decide
 
 # Before the handlers are there nothing is open yet, and Python's or the system's own ending is in order.
 BEFORE = {signal.SIGTERM: {-signal.SIGTERM}, signal.SIGINT: {-signal.SIGINT, 130}}
+LOADING = "from ingestor.cli.main import main"  # Python prints a traceback if Ctrl-C comes during the imports
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -246,7 +247,7 @@ def test_signal_during_the_start_ends_it_in_order(
         code, said = daemon.process.wait(60), daemon.said()
         assert code in {0, *BEFORE[number]}, (step, code, said)
         assert code == 0 or "Chroma listens" not in said, (step, code, said)
-        assert "Traceback" not in said, (step, said)
+        assert "Traceback" not in said or LOADING in said, (step, said)
         assert processes_of(project.folder) == [], (step, said)
         assert list(project.folder.rglob("journal.sqlite3-wal")) == [], "the journal is closed"
     assert project.json("sync")["documents"]["failed"] == 0
