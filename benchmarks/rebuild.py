@@ -20,6 +20,7 @@ from typing import Any
 
 import chromadb
 import yaml
+from chromadb.errors import NotFoundError
 
 from benchmarks.gap import free_port
 
@@ -83,7 +84,11 @@ class Deeds:
         return time.perf_counter() - begun
 
     def _seen(self, path: Path, *, delete: bool) -> bool:
-        found = self._client.get_collection("docs").get(where={"source": str(path)}, include=["documents"])
+        where: chromadb.Where = {"source": str(path)}
+        try:
+            found = self._client.get_collection("docs").get(where=where, include=["documents"])
+        except NotFoundError:  # the new collection is taking the old one's place
+            return False
         texts = found["documents"] or []
         return not texts if delete else any(each.startswith("edited") for each in texts)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import import_module
 from inspect import signature
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -93,16 +94,19 @@ def corpora(tmp_path: Path) -> Path:
     """Three short corpora with a question each, in the form of the published ones."""
     rows = ["question,references,corpus_id"]
     for name in ("chatlogs", "state_of_the_union", "wikitexts"):
-        lines = [f"In {name}, line {n} is about the {n * 17 % 23}th mill of the valley." for n in range(120)]
+        lines = [f"The keeper of mill {n} in {name} sells flour to {n * 17 % 23} bakers." for n in range(120)]
         (tmp_path / f"{name}.md").write_text("\n\n".join(lines))
         excerpt = json.dumps([{"content": lines[0], "start_index": 0, "end_index": len(lines[0])}])
-        rows.append(f'What is line 0 of {name} about?,"{excerpt.replace(chr(34), chr(34) * 2)}",{name}')
+        rows.append(f'What is sold at mill 0 of {name}?,"{excerpt.replace(chr(34), chr(34) * 2)}",{name}')
     (tmp_path / "questions.csv").write_text("\n".join(rows) + "\n")
     return tmp_path
 
 
+STONES = count()  # questions are made only of sentences that occur once
+
+
 def part(name: str, mark: str = "") -> str:
-    lines = "".join(f"In {name} stone {stone} turns slowly, and its grain is sold.\n" for stone in range(9))
+    lines = "".join(f"The keeper of stone {next(STONES)} sells the grain of {name} here.\n" for _ in range(9))
     return f"{mark}The part of {name}\n{'=' * 40}\n\n{lines}"
 
 
