@@ -111,7 +111,7 @@ class SourceRow:
     for which it is held. ``trouble``: why its last listing is incomplete. ``paused``: POSIX seconds since
     when it is paused. ``documents``: the largest number of its documents lately (see
     SourceRows.note_listing). ``loss``: whether it is held for a loss of documents. ``held_root``: identity of
-    the root that lacked the documents.
+    the root that lacked the documents. ``kept``: why the records of its unreadable documents are kept.
     """
 
     last_scan: float | None = None
@@ -123,6 +123,12 @@ class SourceRow:
     documents: int | None = None
     loss: bool = False
     held_root: str | None = None
+    kept: str | None = None
+
+    @property
+    def hold(self) -> str | None:
+        """Return why a person must decide before documents of the source are removed; None if nobody must."""
+        return self.held or self.kept
 
     @property
     def ready(self) -> bool:

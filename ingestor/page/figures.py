@@ -56,15 +56,13 @@ class ShownCounts:
 class ShownSource:
     """A source as the pages show it. ``row``: its state in the journal. Times are POSIX seconds.
 
-    ``kept``: why the records of unreadable documents are not removed. ``warning``: about languages or tokens
-    that the model does not know.
+    ``warning``: about languages or tokens that the model does not know.
     """
 
     name: str
     collections: list[str]
     counts: ShownCounts
     row: SourceRow
-    kept: str | None
     warning: str
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
@@ -73,14 +71,9 @@ class ShownSource:
     configured: bool
 
     @property
-    def hold(self) -> str | None:
-        """Return why a person must decide before documents of the source are removed; None if nobody must."""
-        return self.row.held or self.kept
-
-    @property
     def problem(self) -> str | None:
         """Return the most urgent message about the source, if there is a problem."""
-        return self.hold or self.row.trouble or self.warning
+        return self.row.hold or self.row.trouble or self.warning
 
 
 @dataclass(slots=True)

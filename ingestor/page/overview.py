@@ -28,7 +28,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.editions import all_editions, notices
 from ingestor.state.reports import failures, reasons
-from ingestor.state.sources import reasons_for_keeping, states
+from ingestor.state.sources import states
 
 FAILURES = 10  # that the overview names
 
@@ -38,7 +38,7 @@ def overview(daemon: DaemonView, situation: Situation, history: "History") -> Ma
     sources, collections = sources_now(daemon, situation), collections_now(daemon, situation)
     failed = failures(daemon.journal, FAILURES + 1)
     counts = counts_of(situation)
-    asking = [one.name for one in sources if one.hold] + [one.name for one in collections if one.waits]
+    asking = [one.name for one in sources if one.row.hold] + [one.name for one in collections if one.waits]
     lag = max((source.lag for source in sources if source.lag is not None), default=None)
     return {
         "now": situation.at,
@@ -64,7 +64,7 @@ def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
 
     Raises sqlite3.Error.
     """
-    kept, rows = reasons_for_keeping(daemon.journal), states(daemon.journal)
+    rows = states(daemon.journal)
     notes = [notices(daemon.journal, kind) for kind in ("language", "tokens")]
     listing, shown = daemon.live().listing, list[ShownSource]()
     for name, one in situation.sources.items():
@@ -77,7 +77,6 @@ def sources_now(daemon: DaemonView, situation: Situation) -> list[ShownSource]:
                 sorted({into for of, into, _ in situation.documents if of == name}),
                 counts,
                 rows.get(source, SourceRow()),
-                kept.get(source),
                 "; ".join(each[name] for each in notes if each.get(name)),
                 situation.lag(name),
                 one.last_listing,

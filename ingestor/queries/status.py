@@ -37,7 +37,7 @@ from ingestor.state.reports import (
     progress,
 )
 from ingestor.state.run_status import InForce, Live, RunningListing
-from ingestor.state.sources import SourceRows, Withdrawals
+from ingestor.state.sources import SourceRows
 
 if TYPE_CHECKING:
     from ingestor.app.wiring import Running
@@ -216,7 +216,7 @@ def _sources(
             **numbers[called],
             unsupported=unsupported[called],
             last_scan=row.last_scan,
-            held=row.held or Withdrawals(journal).of(name).kept,
+            held=row.hold,
             trouble=row.trouble,
             language=notices.get("language", name),
             tokens=notices.get("tokens", name),
@@ -373,7 +373,7 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
     unconfigured = {
         name: {"removed": done[name, "removed"], "kept": count_documents_of(journal, name)} for name in gone
     }
-    states, withdrawn = _states(running, rows), Withdrawals(journal)
+    states = _states(running, rows)
     skipped = Counter[str]()
     for kind in count_skipped(journal):
         skipped[kind.kind] += kind.documents
@@ -397,7 +397,7 @@ def report_sync(running: Running, seconds: float, *, interrupted: bool = False) 
         waits=Notices(journal).all("waits"),
         short=tuple(list_short(journal)),
         unsupported=dict(skipped.most_common()),
-        held={name: why for name, row in rows.items() if (why := row.held or withdrawn.of(name).kept)},
+        held={name: row.hold for name, row in rows.items() if row.hold},
         paused=tuple(name for name, row in rows.items() if row.paused is not None),
         unusable=running.engine.health.troubles(),
         unseen=_unseen(running, rows),

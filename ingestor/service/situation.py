@@ -217,7 +217,7 @@ def _sources(daemon: DaemonView, written: Mapping[str, float]) -> dict[str, Sour
     figures = dict[str, SourceFigures]()
     for name in sorted(known.keys() | intervals.keys() | oldest.keys()):
         row = known.get(name, SourceRow())
-        held, paused = row.held is not None, row.paused is not None
+        held, paused = row.hold is not None, row.paused is not None
         success = max(filter(None, (row.last_scan, written.get(name))), default=None)
         every = intervals.get(name)
         figures[name] = SourceFigures(row.last_scan, held, paused, every, oldest.get(name), success)

@@ -35,20 +35,15 @@ _MARK = "\n"  # begins a name that is being changed; no name of a source begins 
 def states(journal: Selecting, source: SourceName | None = None) -> dict[SourceName, SourceRow]:
     """Return the stored state of every source that was ever listed, or only of the given source."""
     where, values = ("", ()) if source is None else (" WHERE name = ?", (source,))
-    columns = "name, last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root"
-    rows = journal.select(f"SELECT {columns} FROM sources{where}", values)
+    rows = journal.select(
+        f"""SELECT name, last_scan, identity, held, sources.accepted, trouble, paused, sources.documents,
+                loss, held_root, kept FROM sources LEFT JOIN withdrawals ON source = name{where}""",
+        values,
+    )
     return {
-        name: SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost)
-        for name, scan, root, held, accepted, trouble, paused, most, loss, lost in rows
+        name: SourceRow(scan, root, held, bool(accepted), trouble, paused, most, bool(loss), lost, kept)
+        for name, scan, root, held, accepted, trouble, paused, most, loss, lost, kept in rows
     }
-
-
-def reasons_for_keeping(journal: Selecting) -> dict[SourceName, str]:
-    """Return by source why records of unreadable documents are kept.
-
-    Sources without such records are left out.
-    """
-    return dict(journal.select("SELECT source, kept FROM withdrawals WHERE kept NOTNULL"))
 
 
 class SourceRows:

@@ -260,5 +260,6 @@ def test_sources_that_need_a_person_are_shown_and_those_long_gone_are_not(tmp_pa
         db.execute("INSERT INTO sources (name, held) VALUES ('docs', 'too few')")
     assert sources_now(daemon.view(), Situation(sources={"old": SourceFigures(1.0)})) == []
     (docs,) = sources_now(daemon.view(), situation(settled=5))
-    assert (docs.name, docs.collections, docs.hold, docs.problem) == ("docs", ["all"], "too few", "too few")
+    assert (docs.name, docs.collections) == ("docs", ["all"])
+    assert docs.row.hold == docs.problem == "too few"
     daemon.close()

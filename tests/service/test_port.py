@@ -15,11 +15,12 @@ import pytest
 
 from ingestor.core.entries import Edition, EditionName
 from ingestor.engine import embedding
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, SourceName
 from ingestor.service import situation
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
 from ingestor.state.run_status import CheckResult, Live
+from ingestor.state.sources import SourceRows
 from tests.service.world import RECIPE, Daemon, served
 from tests.waiting import wait
 
@@ -143,6 +144,19 @@ def test_metrics_show_what_stalls(daemon: Daemon, client: httpx.Client) -> None:
     daemon.up = False
     assert figure(client, "ingestor_chroma_up") == "0.0"
     assert 'path="/metrics",status="200"' in client.get("/metrics").text
+
+
+HELD = ("emptied", 1.0), ("unreadable", 1.0), ("well", 0.0)
+
+
+def test_metrics_show_each_source_that_waits_for_a_person(daemon: Daemon, client: httpx.Client) -> None:
+    rows = SourceRows(daemon.journal)
+    for name in ("emptied", "unreadable", "well"):
+        rows.note_listing(SourceName(name), at=1.0, identity="disk", documents=3)
+    rows.hold(SourceName("emptied"), "3 of 3 documents vanished", loss=True)
+    daemon.journal.write("INSERT INTO withdrawals (source, kept) VALUES ('unreadable', 'unreadable now')")
+    metrics = client.get("/metrics").text
+    assert [f'source_held{{source="{name}"}} {held}' in metrics for name, held in HELD] == [True] * 3
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
