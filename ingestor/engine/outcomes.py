@@ -27,12 +27,12 @@ from ingestor.engine.flight import Flight, InFlight, Phase
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
-from ingestor.model import SourceName
+from ingestor.model import DocumentId, SourceName
 from ingestor.pipeline.language import describe_foreign, describe_unknown
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
-from ingestor.state.editions import Notices
+from ingestor.state.editions import Notice, Notices
 from ingestor.state.journal import Journal
 from ingestor.state.reports import source_of
 from ingestor.state.sources import Withdrawals
@@ -330,13 +330,14 @@ def log_document(
 class _Sample:
     """Counts of languages and tokens in the first documents of a source.
 
-    ``documents``: the rows of these documents in the journal.
+    ``warned``: kinds of warnings that these counts caused.
     """
 
-    documents: set[int] = field(default_factory=set)
+    documents: set[DocumentId] = field(default_factory=set)
     languages: Counter[str] = field(default_factory=Counter)
     unknown: int = 0  # tokens that the model does not know
     tokens: int = 0
+    warned: set[Notice] = field(default_factory=set)
 
 
 class LanguageWarnings:
@@ -366,21 +367,30 @@ class LanguageWarnings:
         tools = source.tools
         sample = self._samples[entry.source, str(tools.embedder_recipe)]
         language = prepared.records[0].metadata.get("language")
-        if entry.row not in sample.documents and len(sample.documents) < COUNTED:
-            sample.documents.add(entry.row)
+        if entry.document_id not in sample.documents and len(sample.documents) < COUNTED:
+            sample.documents.add(entry.document_id)
             sample.languages.update([str(language)] if language else [])
             sample.unknown += prepared.tokens[0]
             sample.tokens += prepared.tokens[1]
         if tools.only_english:
-            self._warn("language", entry.source, describe_foreign(sample.languages, tools.model))
+            self._warn("language", entry.source, describe_foreign(sample.languages, tools.model), sample)
         if tools.count_unknown is not None:
             words = describe_unknown(sample.unknown, sample.tokens, tools.model)
-            self._warn("tokens", entry.source, words)
+            self._warn("tokens", entry.source, words, sample)
 
-    def _warn(self, kind: Literal["language", "tokens"], source: SourceName, words: str | None) -> None:
-        """Store a warning, and log it if no warning of this kind about the source is stored yet."""
+    def _warn(
+        self, kind: Literal["language", "tokens"], source: SourceName, words: str | None, sample: _Sample
+    ) -> None:
+        """Store a warning, and log it if no warning of this kind about the source is stored yet.
+
+        Delete the stored warning if later documents of the same sample refute it.
+        """
         if words is None:
+            if kind in sample.warned:
+                sample.warned.remove(kind)
+                self._notices.put(kind, source, None)
             return
+        sample.warned.add(kind)
         if self._notices.get(kind, source) is None:
             name: Event = "language_unknown" if kind == "language" else "tokens_unknown"
             log.warning("source %s: %s", source, words, extra=event(name, source=source, reason=words))

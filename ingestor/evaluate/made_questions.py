@@ -269,7 +269,7 @@ def _candidates(document: Document) -> Iterator[_Candidate]:
     """Yield all possible questions about a document."""
     yield from _own_questions(document)
     yield from _definitions(document)
-    english = (document.language or "en").partition("-")[0] == "en"
+    english = (document.language or "en").partition("-")[0].lower() == "en"
     lower = set[str]()  # words that are not names: in lower case more often than capitalised in a sentence
     if english:
         small = Counter(re.findall(r"(?<![\w./@:-])[a-z][\w’'-]*(?![\w./@:-]*[/@])", document.text))

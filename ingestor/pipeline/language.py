@@ -11,6 +11,7 @@ the document on another machine may change its metadata.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,6 +35,7 @@ _SURE = 0.8  # least confidence; `python -m benchmarks language` found no wrong 
 _WORD = re.compile(r"[!-~]+")  # of ASCII: other scripts may write without spaces
 _NO_WORD = re.compile(r"[0-9_@\\/<>{}=$`#|]")
 _NO_LANGUAGE = "zxx"
+_ENGLISH_CODES = ("en", "eng")  # as formats state them
 _LOADING = Lock()
 REMEDY = "a multilingual model finds more: docs/first-collection.md, Languages"
 _FEWEST = 3  # documents in foreign languages that a warning needs
@@ -128,11 +130,14 @@ def sample_unknown(texts: Sequence[str], count: CountUnknown | None) -> tuple[in
 def describe_foreign(counts: Mapping[str, int], model: str) -> str | None:
     """Return a warning if most documents are not in English, which alone the model knows, else None.
 
-    ``counts``: numbers of documents by language.
+    ``counts``: numbers of documents by language. Regions do not count: ``en-US`` is English.
     """
     total = sum(counts.values())
-    foreign = {language: number for language, number in counts.items() if language != "en"}
-    number = sum(foreign.values())
+    foreign = Counter[str]()
+    for language, count in counts.items():
+        if (code := re.split("[-_]", language.lower())[0]) not in _ENGLISH_CODES:
+            foreign[code] += count
+    number = foreign.total()
     if number < _FEWEST or 2 * number <= total:
         return None
     most = sorted(foreign, key=lambda language: (-foreign[language], language))[:3]

@@ -77,15 +77,15 @@ def test_language_warnings_count_each_document_once_by_source_and_model(tmp_path
     journal = Journal(tmp_path / "journal.sqlite3")
     warnings, notices = LanguageWarnings(journal), Notices(journal)
 
-    def add(source: str, row: int, *, model: str = "old", unknown: int = 0) -> None:
+    def add(source: str, name: int, *, model: str = "old", unknown: int = 0, language: str = "de") -> None:
         tools = SimpleNamespace(model="small-en", only_english=True, count_unknown=len, embedder_recipe=model)
-        record = SimpleNamespace(metadata={"language": "de"})
+        record = SimpleNamespace(metadata={"language": language})
         prepared = SimpleNamespace(records=(record,), tokens=(unknown, 100))
-        entry = SimpleNamespace(source=source, row=row)
+        entry = SimpleNamespace(source=source, document_id=str(name))
         warnings.add(cast(Any, entry), cast(Any, prepared), cast(Any, SimpleNamespace(tools=tools)))
 
-    for row in (1, 2, 1, 2, 2):
-        add("a", row)
+    for name in (1, 2, 1, 2, 2):
+        add("a", name)
     add("a", 3, model="new")
     add("b", 3)
     assert not notices.all("language"), "three documents of one source and model are needed"
@@ -99,4 +99,7 @@ def test_language_warnings_count_each_document_once_by_source_and_model(tmp_path
     assert str(notices.get("tokens", "c")).startswith(
         "80 of 200 sampled tokens (40 %) are unknown to small-en"
     )
+    for name in range(4, 7):
+        add("a", name, language="en-US")
+    assert notices.get("language", "a") is None, "most documents are in English after all"
     journal.close()

@@ -129,6 +129,8 @@ def test_warning_needs_most_of_three_documents() -> None:
         ({"de": 2}, None),
         ({"de": 3}, "3 of 3 documents are in a language that small-en does not know (de); a multilingual"),
         ({"de": 5, "en": 5}, None),
+        ({"en-us": 3, "en-GB": 2, "en_AU": 1, "EN": 1, "eng": 1}, None),
+        ({"de-AT": 2, "de": 1}, "3 of 3 documents are in a language that small-en does not know (de); "),
         (
             {"de": 4, "ja": 2, "en": 5},
             "6 of 11 documents are in a language that small-en does not know (de, ",
