@@ -43,15 +43,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ingestor")
 
+_PATIENCE = 5.0  # seconds for the first answer of a Chroma server that somebody else runs
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The state of a daemon when it has nothing left to do for the first time.
 
     ``failed``: number of failed documents. ``unseen``: sources that are held, paused or not completely
-    listed. ``listed``: whether any source was listed. ``seconds``: seconds since the start. ``chroma``,
-    ``page``: the addresses of Chroma and of the web page; "" if there is none. ``question``: an example query
-    that the collection can answer.
+    listed. ``unusable``: collections that cannot be written. ``listed``: whether any source was listed.
+    ``seconds``: seconds since the start. ``chroma``, ``page``: the addresses of Chroma and of the web page;
+    "" if there is none. ``question``: an example query that the collection can answer.
     """
 
     collections: tuple[str, ...]
@@ -63,6 +65,7 @@ class Ready:
     page: str
     question: str | None
     listed: bool = True
+    unusable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +205,10 @@ class Project:
             signals.handle() if handle_signals else nullcontext(),
             open_state(config, serve=True) as running,
         ):
-            address = running.collections.connection.address
-            log.info("Chroma listens at %s", address, extra=event("listening", address=address))
+            connection = running.collections.connection
+            if connection.address and (connection.server or connection.answers(_PATIENCE)):
+                known = event("listening", address=connection.address)
+                log.info("Chroma listens at %s", connection.address, extra=known)
             loop = Loop(running, signals, progress, config_state=reloader.state)
             paging = partial(pages_of, config=lambda: loop.running.parts.config, path=self.path)
             with open_service(config.http, journal_path(config), loop.view, paging) as unopened:
@@ -478,4 +483,5 @@ def _ready(loop: Loop) -> Ready:
         page="" if config.http is None or live.no_service else config.http.url,
         question=questions[0] if questions else None,
         listed=any(name not in unlisted and row.paused is None for name, row in known.items()),
+        unusable=tuple(sorted(running.engine.health.troubles())),
     )

@@ -282,7 +282,7 @@ class Loop:
         while not self.signals.stop:
             stepped = self._step()
             self.running.collections.connection.tick()
-            if stepped and not rested and engine.is_resting() and not engine.health.collections_paused():
+            if stepped and not rested and engine.is_resting() and not engine.health.is_retrying():
                 rested = True
                 self._remember_rate()
                 self._publish()  # before ``settled``, whose receiver has then seen the last progress

@@ -21,7 +21,7 @@ import orjson
 
 from ingestor.chroma.folder import LEAST_ROOM, REMEDY, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
-from ingestor.core.errors import longest_wait
+from ingestor.core.errors import longest_wait, shorten
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.units import retry_after
 
@@ -34,12 +34,14 @@ Verb = Literal["get", "query", "upsert", "update", "delete"]
 
 INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
 THROTTLED = (429, 503)
+_NO_API = (404, 405)  # of a server that is not Chroma; Chroma's own errors have a kind
 BROKEN = 3  # retries if no server answers or the connection breaks: a person waits for the reason
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 _CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the server asks for more
 _KEPT = 64  # idle connections that stay open
 _LISTED = 100  # collections in an answer
+_LONGEST_TEXT = 200  # characters of an answer in a message, if it is not Chroma's JSON
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 # Messages after files of an HNSW segment were truncated, emptied, removed, or half written on a full disk.
@@ -271,13 +273,18 @@ class Client:
         try:
             return orjson.loads(send_patiently(ask, self._patience))
         except Refused as error:
+            if not error.kind and error.status in _NO_API:
+                raise self._no_chroma() from error
             if (meaning := port_error(error)) is None:
                 raise
             raise meaning from error
         except orjson.JSONDecodeError as error:
-            raise NeedsHuman(
-                "the server at Chroma's address is not Chroma: check `chroma.host`, `port` and `ssl`"
-            ) from error
+            raise self._no_chroma() from error
+
+    def _no_chroma(self) -> NeedsHuman:
+        return NeedsHuman(
+            f"the server at {self._base} is not Chroma: check `chroma.host`, `port` and `ssl` in the config"
+        )
 
     def _answer(self, method: str, path: str, content: bytes | None) -> httpx.Response:
         import httpx
@@ -327,7 +334,7 @@ def _refusal(answer: httpx.Response) -> Refused:
         refused = orjson.loads(answer.content)
         return Refused(refused["message"], refused["error"], status, wait)
     except (ValueError, TypeError, KeyError):
-        text = answer.content.decode(errors="replace")
+        text = shorten(" ".join(answer.content.decode(errors="replace").split()), _LONGEST_TEXT)
         return Refused(f"{text} (HTTP {status} from {answer.url})", "", status, wait)
 
 

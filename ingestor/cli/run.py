@@ -116,10 +116,10 @@ def run(
             logging.getLogger("ingestor").warning(
                 "no source could be listed; collections stay as they are", extra=event("nothing_listed")
             )
-        elif as_json:
+        elif as_json and not state.unusable:
             fields = event("in_step", records=state.records, failed=state.failed)
             logging.getLogger("ingestor").info("all collections are in step", extra=fields)
-        elif not quiet:
+        elif not (as_json or quiet):
             progress.greet(state, config)
 
     with progress.show_progress(quiet, logged=as_json) as watcher:

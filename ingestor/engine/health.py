@@ -60,6 +60,10 @@ class CollectionHealth:
         now = self._clock()
         return {name for name, health in self.of.items() if now < health.not_before}
 
+    def is_retrying(self) -> bool:
+        """Return whether a collection is paused, or is examined again in the next step."""
+        return bool(self.collections_paused()) or any(health.marked for health in self.of.values())
+
     def troubles(self) -> dict[str, str]:
         """Return why the last attempt to use a collection failed, for each collection where it did.
 

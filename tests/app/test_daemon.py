@@ -119,10 +119,8 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     running, seen = Running("only"), list[object]()
     running.engine.__dict__ |= {"is_resting": lambda: True, "flush": lambda: None}
     running.engine.__dict__["journal"] = SimpleNamespace(wait_until=lambda at: None)
-    paused = [{"docs"}, {"docs"}]  # a removal failed: it waits, and nothing else is due
-    running.engine.__dict__["health"] = SimpleNamespace(
-        collections_paused=lambda: paused.pop() if paused else set()
-    )
+    paused = [True, True]  # a removal failed: it waits, and nothing else is due
+    running.engine.__dict__["health"] = SimpleNamespace(is_retrying=lambda: bool(paused) and paused.pop())
     running.collections.connection.tick = lambda: None
     running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)

@@ -25,11 +25,13 @@ def test_server_that_does_not_answer_is_reported_with_a_remedy():
     ("status", "body", "error"),
     [
         (200, b"<html>welcome</html>", NeedsHuman),
+        (404, b"<!DOCTYPE HTML>\n<p>Nothing matches the given URI.</p>", NeedsHuman),
+        (405, b'{"detail": "Method Not Allowed"}', NeedsHuman),
         (401, b"who are you", NeedsHuman),
         (403, b'{"error": "AuthError", "message": "no"}', NeedsHuman),
         (429, b"later", Transient),
         (500, b'{"error": "InternalError", "message": "database is locked"}', Transient),
-        (502, b"<html>bad gateway</html>", Transient),
+        (502, b"<html>\n<p>bad gateway</p>\n</html>", Transient),
         (500, b'{"error": "InternalError", "message": "Error in compaction: Failed to apply logs to the hnsw '
               b'segment writer"}', Torn),
         (500, b'{"error": "InternalError", "message": "Internal error: Error finding id"}', Torn),
@@ -39,6 +41,7 @@ def test_answers_raise_the_error_that_they_mean(status, body, error):
     with answering(status, body) as (port, _), Client(HOST, port) as client, pytest.raises(error) as raised:
         catalog(client).find("any")
     assert type(raised.value) is error
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("records", [0, 1, 2, 30])

@@ -197,6 +197,15 @@ def test_daemon_names_the_next_step_at_its_first_rest(
     assert words in capsys.readouterr().err
 
 
+def test_daemon_that_cannot_write_a_collection_is_not_in_step(capsys: pytest.CaptureFixture[str]) -> None:
+    state = Ready(("docs",), 3, 0, (), 1.0, "http://far:8000", "", None, unusable=("docs",))
+    greet(state, Path("config.yaml"))
+    printed = capsys.readouterr().err
+    assert "Not in step: docs cannot be written; reasons: " in printed
+    assert "In step:" not in printed
+    assert "listens" not in printed
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_daemon_whose_source_cannot_be_listed_promises_nothing(
     listed: bool, capsys: pytest.CaptureFixture[str]

@@ -67,6 +67,9 @@ def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest
     ]
     program.now += 2.0  # the wait after the second failure
     assert program.health.collections_paused() == set()
+    assert not program.health.is_retrying()
+    program.health.mark(DOCS)
+    assert program.health.is_retrying()
     assert program.health.attempt(DOCS, lambda: None)
     program.health.resume(DOCS)
     assert program.health.troubles() == {}

@@ -145,7 +145,10 @@ def greet(ready: Ready, config: Path) -> None:
     """Print the state of a daemon when it has first finished all work, and commands to try next."""
     names, spent = ", ".join(ready.collections), duration(ready.seconds)
     records = f"{quantity(ready.records, 'record')} in {names}"
-    if ready.listed:
+    if ready.unusable:
+        about = f"\n[bold yellow]Not in step:[/] {', '.join(ready.unusable)} cannot be written"
+        err.print(f"{about}; reasons: {command('status', config)}")
+    elif ready.listed:
         err.print(f"\n[bold green]In step:[/] {records}, after {spent}.")
     else:
         err.print(f"\n[bold yellow]No source could be listed:[/] {records}, as before the start.")
@@ -155,7 +158,7 @@ def greet(ready: Ready, config: Path) -> None:
     if ready.unseen:
         about = f"not fully listed: {', '.join(ready.unseen)}"
         err.print(f"[yellow]{about};[/] reasons: {command('status', config)}")
-    if ready.chroma:
+    if ready.chroma and len(ready.unusable) < len(ready.collections):
         err.print(f"Chroma listens at [bold]{ready.chroma}[/].")
     if ready.page:
         err.print(f"Open in a browser: [bold]{ready.page}/[/]")
@@ -165,7 +168,7 @@ def greet(ready: Ready, config: Path) -> None:
         err.print(
             f"  {command(f'query {quote(ready.question)}{name}', config)}\n", style="cyan", markup=False
         )
-    elif not ready.records and not ready.unseen:
+    elif not (ready.records or ready.unseen or ready.unusable):
         err.print("No documents to index yet: new documents are indexed as they appear.")
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
