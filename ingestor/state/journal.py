@@ -269,12 +269,16 @@ class Journal:
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now, quarantined documents included. Return their number.
 
-        ``rows``: the documents to retry; None for all that failed. Unsupported documents did not fail, so
-        they are retried only if they are named.
+        A document that failed in several editions counts once. ``rows``: the documents to retry; None for all
+        that failed. Unsupported documents did not fail, so they are retried only if they are named.
         """
         chosen = f"NOT {tables.UNSUPPORTED}" if rows is None else _is_one_of(rows)
         due = f"attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL, {tables.DUE_SINCE}"
-        return self.write(f"UPDATE documents SET {due} WHERE (attempts > 0 OR quarantined) AND {chosen}")
+        which = f"(attempts > 0 OR quarantined) AND {chosen}"
+        with self.transaction() as db:
+            count = db.execute(f"SELECT COUNT(DISTINCT document_id) FROM documents WHERE {which}").fetchone()
+            db.execute(f"UPDATE documents SET {due} WHERE {which}")
+        return int(count[0])
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of an edition as in doubt, so that they are written again.

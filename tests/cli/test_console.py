@@ -145,6 +145,25 @@ def test_plan_without_work_reports_nothing_to_do(capsys: pytest.CaptureFixture[s
             ],
         ),
         (
+            Verification(stale=1, unsettled=1, running=True),
+            [
+                "0 records checked",
+                "difference   number",
+                "stale             1",
+                "1 document not in step with the sources; details: ingestor status",
+                "The running ingestor is updating them.",
+                "Records that are being written differ, too: verify again when they are written.",
+            ],
+        ),
+        (
+            Verification(broken={"docs": "torn"}, running=True),
+            [
+                "0 records checked",
+                "collection docs: torn",
+                "To repair it: stop the running ingestor, then: ingestor verify --repair",
+            ],
+        ),
+        (
             Verification(broken={"docs": "torn"}),
             ["0 records checked", "collection docs: torn", "To repair it: ingestor verify --repair"],
         ),

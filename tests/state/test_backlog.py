@@ -10,7 +10,7 @@ from ingestor.model import Item, SourceName
 from ingestor.state.backlog import LONGEST, Backlog, predecessor
 from ingestor.state.journal import Journal
 from ingestor.state.reports import failures
-from tests.state.journals import C, S, due, observe, one, plan, settle, traced, untold
+from tests.state.journals import C, S, due, observe, of_collection, one, plan, settle, traced, untold
 
 
 def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal: Journal) -> None:
@@ -43,6 +43,14 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert due(journal, 49.0) == ["b"]
     assert journal.retry() == 1
     assert sorted(due(journal, 49.0)) == ["a", "b"]
+
+
+def test_document_that_failed_in_two_editions_is_retried_as_one(journal: Journal) -> None:
+    for edition in (C, EditionName("docs--2")):
+        journal.observe(S, edition, Changes((Item("a", "1", "/a"),), ()), remove_at=100.0)
+        (entry,) = of_collection(journal, edition)
+        journal.fail(entry.row, "1", Failure("never", 1, NEVER, quarantined=True))
+    assert journal.retry() == 1
 
 
 def test_quarantined_document_of_a_left_collection_is_removed(journal: Journal) -> None:

@@ -154,8 +154,11 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         print("The running ingestor is updating them." if report.running else once)
     if report.clean:
         out.print(f"[green]Everything is in order{' again' if report.repaired else ''}.[/]")
+    elif report.is_damaged and report.running and report.unsettled:
+        print("Records that are being written differ, too: verify again when they are written.")
     elif report.is_damaged:
-        print(f"To repair it: {command('verify --repair', config)}")
+        first = "stop the running ingestor, then: " if report.running else ""
+        print(f"To repair it: {first}{command('verify --repair', config)}")
 
 
 def show_collections(collections: Sequence[CollectionInfo], as_json: bool) -> None:
