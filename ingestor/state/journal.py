@@ -276,9 +276,9 @@ class Journal:
         due = f"attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL, {tables.DUE_SINCE}"
         which = f"(attempts > 0 OR quarantined) AND {chosen}"
         with self.transaction() as db:
-            count = db.execute(f"SELECT COUNT(DISTINCT document_id) FROM documents WHERE {which}").fetchone()
+            retried = db.execute(f"SELECT DISTINCT source, key FROM documents WHERE {which}").fetchall()
             db.execute(f"UPDATE documents SET {due} WHERE {which}")
-        return int(count[0])
+        return len(retried)
 
     def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of an edition as in doubt, so that they are written again.
