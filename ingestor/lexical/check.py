@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.core.entries import join
-from ingestor.lexical.file import Unusable, Uuids
+from ingestor.lexical.file import Unusable, Uuids, require_sound
 from ingestor.model import Record, RecordId
 from ingestor.units import quantity
 
@@ -48,6 +48,15 @@ class Words:
         except sqlite3.DatabaseError as error:
             return f"the lexical index cannot be read: {error}"
         return "the lexical index is not built yet"
+
+    def sound(self) -> Words:
+        """Return this index, or an empty one if any page of the file is damaged."""
+        try:
+            if self.db is not None:
+                require_sound(self.db)
+        except (Unusable, sqlite3.DatabaseError):
+            return Words()
+        return self
 
     def moment(self) -> int | None:
         """Return a number that every write to the lexical file changes; None if the file cannot be read."""

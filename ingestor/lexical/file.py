@@ -77,6 +77,7 @@ class LexicalFile:
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._path, self._synchronous, self.renewals = path, synchronous, 0
+        self._stamp: tuple[int, int] | None = None  # of the file after our last transaction
         self._db = self._open()
 
     def close(self) -> None:
@@ -90,6 +91,7 @@ class LexicalFile:
         file is empty, and no collection in it is complete.
         """
         self._require()
+        is_ours = self._read_stamp() == self._stamp
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -98,6 +100,8 @@ class LexicalFile:
             finally:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+                if is_ours:
+                    self._stamp = self._read_stamp()
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise Transient(f"the lexical index cannot be written: {error}") from error
@@ -105,11 +109,17 @@ class LexicalFile:
             raise Unusable(str(error)) from error
 
     def examine(self) -> None:
-        """Check that readers can read the file. Raises Unusable otherwise; the file is then empty."""
+        """Check that readers can read the file. Raises Unusable otherwise; the file is then empty.
+
+        If another program wrote to the file, all its pages are checked: SQLite reads the beginning of an
+        overwritten file from the WAL, and finds no fault there.
+        """
         self._require()
         try:
-            with open_for_reading(self._path):
-                pass
+            with open_for_reading(self._path) as db:
+                if (stamp := self._read_stamp()) != self._stamp:
+                    require_sound(db)
+                    self._stamp = stamp
         except Unusable as error:
             self._renew(str(error))
             raise
@@ -150,6 +160,14 @@ class LexicalFile:
             self._renew("the file was deleted or replaced")
             raise Unusable("the file was deleted or replaced")
 
+    def _read_stamp(self) -> tuple[int, int] | None:
+        """Return when the file was written last, and its size; None if the file was deleted."""
+        try:
+            here = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return here.st_mtime_ns, here.st_size
+
     def _open(self) -> sqlite3.Connection:
         try:
             return self._connect()
@@ -189,6 +207,7 @@ class LexicalFile:
             raise
         here = self._path.stat()
         self._inode = here.st_dev, here.st_ino
+        self._stamp = self._read_stamp()
         return db
 
 
@@ -203,6 +222,13 @@ def _require_mark(db: sqlite3.Connection) -> None:
     stored = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
     if stored != (_APPLICATION, mark()):
         raise Unusable("the file has another version, or is no lexical index")
+
+
+def require_sound(db: sqlite3.Connection) -> None:
+    """Read all pages of the file. Raises Unusable, or an error of SQLite, if any is damaged."""
+    (fault,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if fault != "ok":
+        raise Unusable(f"the file is damaged: {fault.splitlines()[-1]}")
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -168,7 +168,7 @@ def _examine(
             had = count_records_of(journal, edition.name)
             return Findings(broken=f"missing in Chroma; had {quantity(had, 'record')}" if had else None)
         with words_of(open_for_reading(lexical_path(parts.config)), edition.uuids) as words:
-            findings = compare(journal, index.parts, edition, ThoroughCheck(cache, words))
+            findings = compare(journal, index.parts, edition, ThoroughCheck(cache, words.sound()))
         made_by = parts.by(edition.choices) if edition.choices else parts
         model = Model(Fingerprint(edition.embedder or ""), known=False) if made_by is None else made_by.model
         if findings.broken is None:

@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.engine.edition_store import EditionIndex
 from ingestor.lexical import file as lexical_file
-from ingestor.lexical.check import words_of
+from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.file import LexicalFile, LexicalReaders, Unusable, open_for_reading
 from ingestor.lexical.filling import Filling, Upkeep
 from ingestor.lexical.index import LexicalIndex
@@ -92,6 +92,27 @@ def test_index_that_is_damaged_foreign_or_out_of_step_is_filled_again(
     filled(store, tmp_path / NAME)
     harm(store, tmp_path / NAME)
     filled(store, tmp_path / NAME)
+
+
+def test_file_overwritten_beneath_an_idle_writer_is_filled_again(
+    store: OneCollection, tmp_path: Path
+) -> None:
+    """The WAL has the beginning of the file, so that readers find its version and no fault."""
+    path = tmp_path / NAME
+    filled(store, path)
+    with upkept(store, path) as (file, upkeep, index):
+        finish(upkeep)
+        index.upsert([record(f"new{number}#0", "new") for number in range(100)])
+        path.write_bytes(b"damage" * 1000)
+        with words_of(open_for_reading(path), store.uuids) as words:
+            assert words.sound() == Words()
+        with file.transaction():
+            pass
+        for _ in range(10):
+            upkeep.work()
+        finish(upkeep)
+        assert file.renewals == 1
+        in_step(store.dense, LexicalIndex(file, store.uuids))
 
 
 def test_index_out_of_step_is_incomplete_until_it_is_filled(store: OneCollection, tmp_path: Path) -> None:
