@@ -71,7 +71,8 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
     pages = {
         item.get("id", ""): normpath(f"{folder}/{unquote(item.get('href', ''))}").lstrip("/")
         for item in book.iter(f"{_OPF}item")
-        if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
+        if (item.get("media-type") in _PAGES or item.get("href", "").endswith(_SUFFIXES))
+        and "nav" not in item.get("properties", "").split()
     }
     order = [pages.get(entry.get("idref", ""), "") for entry in book.iter(f"{_OPF}itemref")]
     known = [page for page in order if page in package]
@@ -91,4 +92,4 @@ def _line(element: Element) -> str:
     return " ".join((element.text or "").split())
 
 
-PLUGIN = parser_plugin("epub", 5, parse)
+PLUGIN = parser_plugin("epub", 6, parse)

@@ -109,4 +109,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = parser_plugin("notebook", 7, parse, NotebookOptions, isolated="large")
+PLUGIN = parser_plugin("notebook", 8, parse, NotebookOptions, isolated="large")

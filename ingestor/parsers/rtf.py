@@ -246,4 +246,4 @@ def _decode(text: str, encoding: str) -> str:
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-PLUGIN = parser_plugin("rtf", 6, parse)
+PLUGIN = parser_plugin("rtf", 7, parse)

@@ -86,3 +86,43 @@ def test_heading_1_outside_of_navigation_survives(around: str, content: str) -> 
     assert ("heading", "Harbour") in kinds(parse(f"<body>{page}{content}"))
     assert ("heading", "Harbour") in kinds(parse(f"<body>{content}{page}"))
     assert "Harbour" not in parse(f"<body><nav>{page}</nav>{content}").text
+
+
+def test_elements_are_read_as_browsers_show_them() -> None:
+    number = "<span class=lnt>1</span>"
+    for source, blocks in [
+        # A button that is a heading's text; other buttons are left out.
+        ("<h2><button>Q?</button></h2>", [("heading", "Q?")]),
+        ("<button><h3>Q?</h3></button>", [("heading", "Q?")]),
+        ("<h2>T <button>Copy</button></h2><button>OK</button>", [("heading", "T")]),
+        ("<dl><dt><button>T</button></dt></dl>", [("definition", "T")]),
+        ("<div role=heading aria-level=3>T</div>x", [("heading", "T"), ("paragraph", "x")]),
+        ("<div role=row><span role=cell>a</span><span role=cell>b</span></div>", [("paragraph", "a b")]),
+        # What is hidden until somebody acts, and what search in the page finds.
+        ("a<dialog>b</dialog>", [("paragraph", "a")]),
+        ("<dialog open>b</dialog>", [("paragraph", "b")]),
+        ("<div hidden=until-found>a</div>", [("paragraph", "a")]),
+        ("a<datalist><option>b</datalist>", [("paragraph", "a")]),
+        ("<noframes><p>a</noframes>b", [("paragraph", "b")]),
+        # Formulas in scripts, if nothing shows them yet.
+        ("a<script type=math/tex>x^2</script>b", [("paragraph", "a x^2 b")]),
+        ("<span class=MathJax>x²</span><script type=math/tex>x^2</script>", [("paragraph", "x²")]),
+        # Lines of code.
+        ("<pre><div>a</div><div>  b</div></pre>", [("code", "a\n  b")]),
+        ("<pre><div>a\n</div><div>b\n</div>\n</pre>", [("code", "a\nb")]),
+        ("<pre>a<br>b\n\nc</pre>", [("code", "a\nb\n\nc")]),
+        (f"<pre>{number}a\n{number}b</pre>", [("code", "a\nb")]),
+        ("<table><td class=gutter><pre>1\n2</pre><td><pre>a\nb</pre></table>", [("code", "a\nb")]),
+        ("<p class=gutter>a", [("paragraph", "a")]),
+        # Lists that are tables.
+        ("<table><tr><td>(a)<td><p>b<p>c</table>", [("paragraph", "(a) b"), ("paragraph", "c")]),
+        ("<table><tr><td><td>•<td>a<tr><td><td>•<td>b</table>", [("paragraph", "• a"), ("paragraph", "• b")]),
+        ("<table><tr><td>1.<td><h2>a</h2></table>", [("paragraph", "1."), ("heading", "a")]),
+        ("<table><tr><td>-<td>a<td>b<tr><td>-<td>c<td>d</table>", [
+            ("table", "| - | a | b |\n| --- | --- | --- |\n| - | c | d |")]),
+    ]:  # fmt: skip
+        assert kinds(parse(f"<body>{source}")) == blocks, source
+
+
+def test_title_of_a_drawing_is_not_the_pages() -> None:
+    assert parse("<body><svg><title>Icon</title></svg><h1>Page</h1>").title == "Page"

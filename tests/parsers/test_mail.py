@@ -39,6 +39,8 @@ def test_body_is_the_best_alternative() -> None:
         ),
         (made(plain=" \n", html="<p>page"), [("paragraph", "page")]),
         (made(), []),
+        (made(plain="text", calendar="BEGIN:VCALENDAR\nSUMMARY:An invitation"), [("paragraph", "text")]),
+        (made(calendar="SUMMARY:Call"), [("paragraph", "SUMMARY:Call")]),
     ]:
         assert kinds(parse(message.as_bytes()))[1:] == expected
 
@@ -56,6 +58,10 @@ def test_body_is_decoded_and_a_wrong_character_set_ignored(declared: str, charse
     head = f"Subject: S\nContent-Type: text/plain; charset={declared}\n\n".encode()
     assert parse(head + text.encode(charset)).text == f"S\n\n{text}"
     assert parse(head.replace(declared.encode(), b"\xff") + b"x").text == "S\n\nx"
+
+
+def test_message_without_its_parts_is_plain_text() -> None:
+    assert parse(b"Subject: S\nContent-Type: multipart/mixed\n\ntext\n").text == "S\n\ntext"
 
 
 def test_attachments_are_separated_from_the_text() -> None:

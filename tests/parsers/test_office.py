@@ -25,7 +25,7 @@ from ingestor.parsers.office97.msg import unpack_rtf
 from ingestor.parsers.shared import sheets
 from ingestor.parsers.shared.detect import content_type
 from ingestor.ports import BadDocument
-from tests.parsers.files import docx, odf, paragraph, pptx, xlsx
+from tests.parsers.files import docx, odf, paragraph, pptx, shape, xlsx
 from tests.parsers.laws import kinds, parser, read, texts
 from tests.parsers.ole import ole
 
@@ -60,6 +60,49 @@ def test_hidden_sheets_are_read_if_configured() -> None:
     assert "Secret" not in shown.text and "Secret" in texts(whole)
     assert shown.blocks[-1].page == whole.blocks[-1].page == 4
     assert ("comment", "Bo: Says who?") in kinds(read(file, "a.ods", comments=True))
+
+
+def word(inner: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{inner}</w:t></w:r>'
+
+
+def row(*cells: str) -> str:
+    return f"<w:tr>{''.join(f'<w:tc>{paragraph(cell)}</w:tc>' for cell in cells)}</w:tr>"
+
+
+def field(form: str, result: str = "") -> str:
+    begin, *others = (
+        f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")
+    )
+    begin = begin.replace("/></w:r>", f"><w:ffData>{form}</w:ffData></w:fldChar></w:r>")
+    return f"<w:p>{begin}{others[0]}{result}{others[1]}{word(' a')}</w:p>"
+
+
+CHOICES = '<w:ddList><w:result w:val="1"/><w:listEntry w:val="no"/><w:listEntry w:val="yes"/></w:ddList>'
+
+
+def test_words_are_those_that_a_reader_of_the_document_sees() -> None:
+    struck = "<w:r><w:rPr><w:strike/></w:rPr><w:t>b</w:t></w:r>"
+    line = '<style:style style:name="S" style:family="text"><style:text-properties style:text-line-through-style="solid"/></style:style>'
+    shape_ = '<p:sp><p:nvSpPr><p:cNvPr id="1" name="" hidden="{}"/></p:nvSpPr><p:txBody><a:p><a:r><a:rPr strike="{}"/><a:t>b</a:t></a:r></a:p></p:txBody></p:sp>'
+    raised = '<row><c t="inlineStr"><is><r><t>m</t></r><r><rPr><vertAlign val="superscript"/></rPr><t>2</t></r></is></c></row>'
+    ruby = f"<w:p><w:r><w:ruby><w:rt>{word('とう')}</w:rt><w:rubyBase>{word('東')}</w:rubyBase></w:ruby></w:r></w:p>"
+    rows = f"<w:tbl><w:sdt><w:sdtContent>{row('a', 'b')}</w:sdtContent></w:sdt>{row('c', 'd')}</w:tbl>"
+    for file, name, text in [
+        (docx(f"<w:p>{word('a ')}{struck}{word('c')}</w:p>"), "a.docx", "a c"),
+        (odf("text", '<text:p>a <text:span text:style-name="S">b</text:span>c</text:p>', line), "a.odt", "a c"),
+        (rb"{\rtf1 a {\strike b}c}", "a.rtf", "a c"),
+        (pptx(shape_.format(0, "sngStrike") + shape("a")), "a.pptx", "a"),
+        (pptx(shape_.format(1, "noStrike") + shape("a")), "a.pptx", "a"),
+        (docx(ruby), "a.docx", "東"),
+        (docx(rows), "a.docx", "| a | b |\n| --- | --- |\n| c | d |"),
+        (docx(field("<w:checkBox><w:default/></w:checkBox>")), "a.docx", "☒ a"),
+        (docx(field('<w:checkBox><w:checked w:val="0"/><w:default/></w:checkBox>')), "a.docx", "☐ a"),
+        (docx(field(CHOICES)), "a.docx", "yes a"),
+        (docx(field(CHOICES, word("maybe"))), "a.docx", "maybe a"),
+        (xlsx({"S": raised}), "a.xlsx", "S\n\nm²"),
+    ]:  # fmt: skip
+        assert read(file, name).text == text
 
 
 def test_flat_file_reads_as_the_packed_one() -> None:

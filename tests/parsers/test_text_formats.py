@@ -85,6 +85,9 @@ def test_table_of_each_dialect_is_read() -> None:
         ("a.csv", 'a,b\n"1, ""x""\ny|z",2', '| a | b |\n| --- | --- |\n| 1, "x" y\\|z | 2 |'),
         ("a.csv", "1,2\n3,4", "| column 1 | column 2 |\n| --- | --- |\n| 1 | 2 |\n| 3 | 4 |"),
         ("a.csv", "only\none", "| only |\n| --- |\n| one |"), ("a.csv", "a,b", "| a | b |\n| --- | --- |"),
+        ("a.csv", "Sums, Ltd\n\na,b\n1,2\n", "| Sums | Ltd |\n| --- | --- |\n| a | b |\n| 1 | 2 |"),
+        ("a.csv", "Sums,\n\nof 2024\na,b\n1,2\n3,4", f"Sums\n\nof 2024\n\n{TABLE}\n| 3 | 4 |"),
+        ("a.csv", "a\nb\nc,d", "| a |  |\n| --- | --- |\n| b |  |\n| c | d |"),
         ("a.csv", "", ""),
     ]:  # fmt: skip
         assert read(source, name).text == text

@@ -1,8 +1,9 @@
 """CSV and TSV: the rows become Markdown tables of a few rows each, and every table repeats the header.
 
 A checksum of a row decides whether a table ends with that row. So an inserted row changes only the table
-around it. The first row is the header, unless it holds a number; then columns are numbered. A text that is no
-table (quotes that never close, a megabyte in a cell) is read as paragraphs.
+around it. Rows of one cell above the table are paragraphs. The first row of the table is its header, unless
+it holds a number; then columns are numbered. A text that is no table (quotes that never close, a megabyte in
+a cell) is read as paragraphs.
 """
 
 import csv
@@ -42,7 +43,10 @@ def parse(blob: Blob) -> Document:
         rows = []
         for start, end in paragraphs(text):
             composer.add("paragraph", text[start:end])
-    for table in _tables(rows):
+    first = _first_row(rows)
+    for row in rows[:first]:
+        composer.add("paragraph", " ".join(row))
+    for table in _tables(rows[first:]):
         composer.table(table)
     return composer.document(kind, raw_words=words(text.replace("\0", "").replace('"', "")))
 
@@ -71,6 +75,17 @@ def _delimiter(text: str) -> str:
         return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
 
     return max(_DELIMITERS, key=rate)
+
+
+def _first_row(rows: list[list[str]]) -> int:
+    """Return the number of rows above the table, such as a title.
+
+    They have one cell, and most rows have more.
+    """
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    if filled.count(1) * 2 > len(rows):
+        return 0
+    return next((at for at, cells in enumerate(filled) if cells > 1), 0)
 
 
 def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
@@ -103,4 +118,4 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-PLUGIN = parser_plugin("csv", 2, parse, isolated="large")
+PLUGIN = parser_plugin("csv", 3, parse, isolated="large")

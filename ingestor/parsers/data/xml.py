@@ -118,4 +118,4 @@ def _blocks(text: str) -> Iterator[Block]:
     yield from cutter.blocks(text, "xml")
 
 
-PLUGIN = parser_plugin("xml", 3, parse, isolated="large")
+PLUGIN = parser_plugin("xml", 4, parse, isolated="large")

@@ -35,7 +35,8 @@ BLOCKS = words(
     "p pre section summary table tbody td tfoot th thead tr ul"
 )
 _NEVER = words(
-    "script style template noscript svg iframe canvas audio video object select button textarea input title"
+    "script style template noscript noframes noembed iframe canvas audio video object select datalist button "
+    "textarea input title"
 )
 _INLINE = words(
     "a abbr b bdi bdo cite em font i ins kbd mark q ruby rb samp small span strong sub sup tt u var wbr"
@@ -46,11 +47,14 @@ _AROUND_NAMES = words(
     "site-header site-footer page-header page-footer menu skip-link cookie-banner cookie-consent"
 )
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
+_CELL_ROLES = words("cell gridcell columnheader rowheader")
 _ANCHORS = words(
     "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
     "reversefootnote"
 )
 _HIDING = (("display", "none"), ("visibility", "hidden"), ("mso-hide", "all"))
+_LINE_NUMBERS = words("linenos lineno linenodiv lnt gutter rouge-gutter line-number line-numbers")
+_TITLED = "h1, h2, h3, h4, h5, h6, dt, summary"  # elements whose text a button may be
 _FIRST = re.compile(r"[\w-]+")
 _STRIKING = ("text-decoration", "text-decoration-line")
 _STRUCK_TAGS = words("del s strike")
@@ -80,15 +84,24 @@ class HtmlPage:
         if self.tree.root is None:
             raise BadDocument("contains no readable HTML; repair it, or exclude it")
         self.left_out = Counter[str]()
-        title = self.tree.css_first("title")
-        self.title = one_line(title.text()) if title else ""
         self.has_scripts = "script" in self._names
         for picture in self._each("figure img", "figure svg", "figure video", "figure canvas"):
             if figure := _figure_of(picture):
                 figure.attrs["data-figure"] = picture.attributes.get("src") or ""
+        if "svg" in self._names:
+            self.tree.strip_tags(["svg"])  # a drawing has a title of its own
+        title = self.tree.css_first("title")
+        self.title = one_line(title.text()) if title else ""
+        self._keep_titles()
+        for script in self._each("script[type^='math/tex']"):
+            if not _is_rendered(script):
+                script.replace_with(f" {_in_tex(script.text())} ")
         self.tree.strip_tags([*_NEVER & self._names])  # each is looked for in the whole tree
         for picture in self._each("img[class*=mwe-math]"):  # MediaWiki hides the formula beside it
             picture.replace_with(_in_tex(picture.attributes.get("alt") or ""))
+        for cell in self._each(*(f"[role={name}]" for name in _CELL_ROLES)):
+            cell.insert_after(" ")
+        self._leave_out_line_numbers()
         self._leave_out(main=main)
         self._replace(links)
         if not links:
@@ -138,6 +151,24 @@ class HtmlPage:
         assert first is not None
         return first[0] in (self._names if first.start() == 0 else self._source)
 
+    def _keep_titles(self) -> None:
+        """Unwrap buttons that are the text of a heading or term, or hold a heading, as in accordions."""
+        if "button" not in self._names:
+            return
+        for titled in self.tree.css(_TITLED):
+            buttons = titled.css("button")
+            if buttons and one_line(titled.text()) == one_line("".join(button.text() for button in buttons)):
+                buttons[0].unwrap()
+        for button in self._each("button"):
+            if button.css_first(_TITLED):
+                button.unwrap()
+
+    def _leave_out_line_numbers(self) -> None:
+        for node in self._each(*(f".{name}" for name in _LINE_NUMBERS), "pre .ln"):
+            if "".join(node.text().split()).isdigit():
+                self.left_out["navigation and hidden parts"] += raw_words(node)
+                node.decompose()
+
     def _leave_out(self, *, main: bool) -> None:
         """Remove hidden and struck-out elements, and if ``main`` navigation and the like; count words."""
         titled = set[int]()  # elements around headings 1
@@ -147,7 +178,7 @@ class HtmlPage:
                 titled.add(node.mem_id)
                 node = node.parent
         around = ("nav", "aside", "footer", "[role]", *_selectors(_AROUND_NAMES)) if main else ()
-        hidden = ("[hidden]", "[aria-hidden=true]", "[style]")
+        hidden = ("[hidden]", "[aria-hidden=true]", "[style]", "dialog")
         for node in self._each("del", "s", "strike", *hidden, *_selectors(_ANCHORS), *around):
             tag, attributes = node.tag, node.attributes
             style = styles(attributes)
@@ -156,7 +187,8 @@ class HtmlPage:
             if tag in _STRUCK_TAGS or any("line-through" in style.get(name, "") for name in _STRIKING):
                 self.left_out["struck-out text"] += raw_words(node)
             elif (
-                "hidden" in attributes
+                attributes.get("hidden", "until-found") != "until-found"
+                or (tag == "dialog" and "open" not in attributes)
                 or attributes.get("aria-hidden") == "true"
                 or any(style.get(name, "").startswith(value) for name, value in _HIDING)
                 or (tag == "a" and not _ANCHORS.isdisjoint(_class_names(attributes)))
@@ -245,6 +277,12 @@ def _in_tex(description: str) -> str:
     description = description.strip()
     last = description.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
     return _STYLED.sub(r"\1", description[:last]) + description[last:]
+
+
+def _is_rendered(script: Node) -> bool:
+    """Return whether MathJax wrote the formula of a script into the page, directly before it."""
+    before = script.prev
+    return before is not None and any(name.startswith("MathJax") for name in _class_names(before.attributes))
 
 
 def _formula(math: Node) -> str:

@@ -7,6 +7,7 @@ or headings. In that case its items become blocks, and so do the cells of a tabl
 """
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -40,6 +41,7 @@ _DATE = (
 )
 _LISTS = words("ul ol menu dir")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NO_PROSE = words("h1 h2 h3 h4 h5 h6 ul ol menu dir dl dt table pre figure")
 _TABLE_PARTS = words("thead tbody tfoot")
 _NUMBER = re.compile(r"\s*([+-]?\d{1,9})")
 _NUMBERED = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"} | {
@@ -48,6 +50,9 @@ _NUMBERED = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "up
     for name, style in (("alpha", "Letter"), ("latin", "Letter"), ("roman", "Roman"))
 }
 _DEEPEST_INDENT = 10
+_CELLS = words("td th")
+_EDGES = re.compile(rf"\n?{BREAK}+(?:\n{BREAK}*)?")  # of block-level elements inside code
+_MARKER = re.compile(r"\(?(?:\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,5})[.)]|[-–—•·▪◦●■‣]")  # of an item
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
 _NO_LANGUAGE = words("default none text plaintext plain notranslate source")
 
@@ -134,8 +139,10 @@ class _Walk:
         self._inline: list[str] = []
         self._quotes = 0
         self._mark = ""  # of an item of a list that is walked through
+        self._marker = ""  # text of a cell that only marks the next cell as an item
         self._holders = frozenset[int]()  # elements that hold code, tables, headings or figures
         self._headed = frozenset[int]()  # tables with header cells of their own
+        self._levels: dict[int, int] = {}  # of elements that are headings by their role
         self._marks: dict[int, str] = {}  # of items of numbered lists
 
     def walk(self, root: Node) -> None:
@@ -153,7 +160,7 @@ class _Walk:
                     self._inline.append(text)
             elif (tag := node.tag) == "br":
                 self._inline.append(BREAK)
-            elif tag not in BLOCKS:
+            elif tag not in BLOCKS and node.mem_id not in self._levels:
                 todo += _last_first(node)
             else:
                 self._end_paragraph()
@@ -165,7 +172,7 @@ class _Walk:
     def _inspect(self, root: Node) -> None:
         """Find elements that hold several blocks, tables with header cells, and numbers of items."""
         holders, headed = set[int](), set[int]()
-        for inner in root.css("pre, table, h1, h2, h3, h4, h5, h6, figure"):
+        for inner in root.css("pre, table, h1, h2, h3, h4, h5, h6, [role=heading], figure"):
             node = inner.parent
             while node is not None and node.mem_id not in holders:
                 holders.add(node.mem_id)
@@ -177,6 +184,10 @@ class _Walk:
             if table is not None:
                 headed.add(table.mem_id)
         self._holders, self._headed, self._marks = frozenset(holders), frozenset(headed), _marks(root)
+        self._levels = {
+            node.mem_id: min(max(_whole(node.attributes.get("aria-level"), 2), 1), 6)
+            for node in root.css("[role=heading]")
+        }
 
     def _end_paragraph(self) -> None:
         if not self._inline:
@@ -184,18 +195,20 @@ class _Walk:
         lines = "".join(self._inline).split(BREAK)
         self._inline.clear()
         if text := "\n".join(" ".join(line.split()) for line in lines).strip():
-            self._composer.add("quote" if self._quotes else "paragraph", self._mark + text)
-        self._mark = "" if text else self._mark
+            self._composer.add("quote" if self._quotes else "paragraph", self._marker + self._mark + text)
+            self._marker = self._mark = ""
 
     def _add_whole(self, node: Node, tag: str) -> bool:
         """Add an element as one block if that is possible. Return whether it was added."""
-        if tag in _HEADINGS:
+        level = _HEADINGS.get(tag) or self._levels.get(node.mem_id)
+        if level:
             title = _line(node)
-            self._composer.add(
-                "heading", title, level=_HEADINGS[tag], title=title, number=heading_number(title)
-            )
+            self._composer.add("heading", title, level=level, title=title, number=heading_number(title))
         elif tag == "pre":
-            self._composer.add("code", _text(node).replace(BREAK, "\n"), language=_language(node))
+            self._composer.add("code", _code(node), language=_language(node))
+        elif tag in _CELLS and node.mem_id not in self._holders and _is_marker(node):
+            self._marker = f"{_line(node)} "
+            return True
         elif tag == "dt":
             signature = "sig" in (node.attributes.get("class") or "").split()  # Sphinx: of a function
             self._composer.add("definition", _line(node), symbol=node.id if signature else None)
@@ -216,7 +229,8 @@ class _Walk:
             return True
         if table.mem_id in self._headed:
             return False
-        return table.mem_id in self._holders or sum(map(len, _rows(table))) < 2
+        rows = [row for part in _rows(table) for row in part]
+        return table.mem_id in self._holders or len(rows) < 2 or all(map(_is_item, rows))
 
     def _add_table(self, table: Node) -> None:
         for child in children(table):
@@ -286,6 +300,27 @@ def _text(root: Node) -> str:
     return "".join(parts)
 
 
+def _code(pre: Node) -> str:
+    """Return the text of a ``pre`` element, in which every block-level element has lines of its own."""
+    parts: list[str] = []
+    todo = _last_first(pre)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, str):
+            parts.append(node)
+        elif node.is_text_node:
+            parts.append(node.text_content or "")
+        elif node.tag == "br":
+            parts.append("\n")
+        else:
+            if node.tag in BLOCKS:
+                edge = " " if node.tag in _CELLS else BREAK
+                parts.append(edge)
+                todo.append(edge)
+            todo += _last_first(node)
+    return _EDGES.sub("\n", "".join(parts))
+
+
 def _line(node: Node) -> str:
     return one_line(_text(node))
 
@@ -298,6 +333,37 @@ def _rows(table: Node) -> list[list[list[Node]]]:
     parts = [child for child in children(table) if child.tag in _TABLE_PARTS]
     rows = [[row for row in children(part) if row.tag == "tr"] for part in parts]
     return [[[cell for cell in children(row) if cell.tag in ("td", "th")] for row in part] for part in rows]
+
+
+def _is_item(row: Sequence[Node]) -> bool:
+    """Return whether a row is an item of a list: a marker and one more cell, besides blank cells."""
+    return any(map(_is_marker, row)) and sum(bool(_line(cell)) for cell in row) == 2
+
+
+def _is_marker(cell: Node) -> bool:
+    """Return whether a cell has only a marker, and prose follows in the next cell with any text."""
+    return bool(_MARKER.fullmatch(cell.text().strip())) and _begins_with_prose(_next_cell(cell))
+
+
+def _next_cell(cell: Node) -> Node | None:
+    after = cell.next
+    while after is not None and not (after.tag in _CELLS and after.text().strip()):
+        after = after.next
+    return after
+
+
+def _begins_with_prose(node: Node | None) -> bool:
+    """Return whether text comes first inside an element, not a heading, a list, code or a table."""
+    todo = [node]
+    while todo and (node := todo.pop()):
+        if node.is_text_node:
+            if (node.text_content or "").strip():
+                return True
+        elif node.tag in _NO_PROSE:
+            return False
+        else:
+            todo += _last_first(node)
+    return False
 
 
 def _cell(node: Node) -> SpannedCell:
@@ -337,4 +403,4 @@ def _language(pre: Node) -> str | None:
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
-PLUGIN = parser_plugin("html", 5, parse, HtmlOptions)
+PLUGIN = parser_plugin("html", 6, parse, HtmlOptions)

@@ -24,6 +24,8 @@ _BOUNDARIES = 1000  # parts with parts; each makes reading all that follows slow
 _DEEPEST = 100  # parts in each other whose texts are read
 _LONGEST = 10_000  # characters of a header that are read
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
+_COMMON = ("text/plain", "text/html")
+_NO_BODIES = ("text/rfc822-headers", "text/x-amp-html")
 _MEDIA = ("image", "audio", "video")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # Errors of the standard library for malformed mails; RecursionError for deep nesting.
@@ -103,15 +105,19 @@ class Attachment:
 def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
     """Return the bodies in a part of a message, but only the best of several alternatives.
 
-    Attachments, and parts nested too deep, are left out. Raises BadDocument if a plain-text part is not text.
+    A text that is neither plain nor HTML, such as an invitation, is a body unless it is an alternative of
+    these. Attachments, and parts nested too deep, are left out. Raises BadDocument if a part is not text.
     """
     payload = part.get_payload()
     kind = part.get_content_type()
     if kind != "message/rfc822" and isinstance(payload, list):
         parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
-        alternatives = [bodies(inner, depth + 1) for inner in parts]
-        return best(alternatives) if kind == "multipart/alternative" else [*chain.from_iterable(alternatives)]
-    if kind not in ("text/plain", "text/html") or _is_attachment(part):
+        if kind != "multipart/alternative":
+            return [*chain.from_iterable(bodies(inner, depth + 1) for inner in parts)]
+        common = [inner for inner in parts if inner.get_content_type() in _COMMON or inner.is_multipart()]
+        return best([bodies(inner, depth + 1) for inner in common or parts])
+    is_text = kind.startswith(("text/", "multipart/")) and kind not in _NO_BODIES  # multipart: without parts
+    if not is_text or _is_attachment(part):
         return []
     text = decode(_payload(part), _attempt(part.get_content_charset, None))
     return [html_body(text) if kind == "text/html" else MailBody(text)] if text.strip() else []

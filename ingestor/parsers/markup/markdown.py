@@ -8,6 +8,7 @@ at the start of a line.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from typing import Any
 
 from ingestor.model import Blob, Block, Document
@@ -38,6 +39,19 @@ _LABEL = re.compile(  # anchors and comments alone; "(name)=" is MyST's
 )
 _NOTE = re.compile(r"\s*\[\^[^\]\s]+\]:")
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} behind a heading
+
+
+_HTML_HEADING = re.compile(
+    r"^[ \t]*<h([1-6])(?:\s[^<>]*)?>((?s:.){0,2000}?)</h\1>[ \t]*(?=\r?$)", re.MULTILINE | re.IGNORECASE
+)
+_TAG = re.compile(r"<[^<>]*>")
+_VERBATIM = ("<pre", "<script", "<style", "<textarea")
+# In a formula on lines of its own, "=" must not underline a heading, and "+" not begin a list.
+_FORMULA = re.compile(
+    r"^(?:\$\$|\\\[)[ \t]*\n(?:[ \t]*+[^\s`~].*\n){1,99}?[ \t]*(?:\$\$|\\\])[ \t]*$", re.MULTILINE
+)
+_FIRST_MARK = re.compile(r"^[ \t]*\S", re.MULTILINE)
+_HIGHLIGHT = re.compile(r"^\{% *(end)?highlight\b *(\w*).*%\}[ \t]*$", re.MULTILINE)  # Jekyll's code
 
 
 def parse(blob: Blob) -> Document:
@@ -77,6 +91,10 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
     # pulldown-cmark takes no lone carriage return for the end of a line, and a tab behind a fence hides the
     # fence from it. The length stays the same.
     source = _BEHIND_MARKS.sub(lambda match: " " * len(match[0]), _NEWLINE.sub("\n", text[start:]))
+    source = _FORMULA.sub(lambda match: _FIRST_MARK.sub(lambda mark: "x" * len(mark[0]), match[0]), source)
+    tags = [match[1] for match in _HIGHLIGHT.finditer(source)]
+    if tags == [None, "end"] * (len(tags) // 2):
+        source = _HIGHLIGHT.sub(lambda match: f"~~~{match[2]}".ljust(len(match[0])), source)
     data, byte, at = source.encode(), 0, start
     for element in _in_order([*_elements(source), *_definitions(source)], len(data)):
         begin = at + len(data[byte : element.start].decode())
@@ -85,7 +103,7 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
         # Between blocks there are definitions of links that were defined before.
         yield from (Block("definition", *span) for span in trim(text, at, line))
         for span in trim(text, line, end):
-            yield _as_label(text, _block(text, *span, element))
+            yield from _with_headings(text, _as_label(text, _block(text, *span, element)))
         byte, at = element.end, end
 
 
@@ -159,13 +177,29 @@ def _block(text: str, start: int, end: int, element: _Element) -> Block:
         level = int(element.about["Heading"]["level"][1])
         return Block("heading", start, end, level=level, title=title or None, number=heading_number(title))
     kind = _KINDS[element.name]
-    return Block("footnote" if kind == "paragraph" and _NOTE.match(text, start) else kind, start, end)
+    noted = kind in ("paragraph", "definition") and _NOTE.match(text, start)
+    return Block("footnote" if noted else kind, start, end)
 
 
 def _title(words: Sequence[str]) -> str:
     """Return the text of a heading on one line, as a reader of the rendered page sees it."""
     title = " ".join("".join(words).split())
     return (_ATTRIBUTES.sub("", title) if words and words[-1] else title)[:_TITLE]
+
+
+def _with_headings(text: str, block: Block) -> Iterator[Block]:
+    """Yield a block; if it is HTML, its headings are blocks of their own."""
+    at = block.start
+    is_page = block.kind == "html" and not text.startswith(_VERBATIM, at)
+    for match in _HTML_HEADING.finditer(text, at, block.end) if is_page else ():
+        if title := " ".join(unescape(_TAG.sub("", match[2])).split())[:_TITLE]:
+            for start, end in trim(text, at, match.start()):
+                yield replace(block, start=start, end=end)
+            level, number = int(match[1]), heading_number(title)
+            yield Block("heading", match.start(), match.end(), level=level, title=title, number=number)
+            at = match.end()
+    for start, end in trim(text, at, block.end):
+        yield replace(block, start=start, end=end)
 
 
 def _as_label(text: str, block: Block) -> Block:
@@ -181,4 +215,4 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-PLUGIN = parser_plugin("markdown", 6, parse, isolated="large")
+PLUGIN = parser_plugin("markdown", 7, parse, isolated="large")

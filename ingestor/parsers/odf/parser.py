@@ -287,4 +287,4 @@ def _count(element: Element, name: str) -> int:
     return 1 if text is None else max(parse_integer(text, 1), 1)
 
 
-PLUGIN = parser_plugin("odf", 7, parse, OdfOptions)
+PLUGIN = parser_plugin("odf", 8, parse, OdfOptions)

@@ -134,6 +134,7 @@ class _Marking:
         root = package.optional(self._named.get("comments", "") if comments else "")
         self._comments = {comment.get(f"{W}id", ""): comment for comment in root.iter(f"{W}comment")}
         self.styles = _Styles(package.optional(self._named.get("styles", "")))
+        self._fields: list[str] = []  # of each open field, what it shows if it has no text
         self._initial: list[Element] = []  # runs of a letter set large; the rest of its word follows
 
     def parts(self) -> dict[str, Element | bytes]:
@@ -198,6 +199,10 @@ class _Marking:
             return []
         if tag == f"{W}altChunk":
             return self._chunk(element)
+        if tag == f"{W}sdt" and (content := element.find(f"{W}sdtContent")) is not None:
+            # anydoc does not look for rows in it
+            self._children(content, hidden=hidden)
+            return list(content)
         self._children(element, hidden=hidden)
         return [element]
 
@@ -228,20 +233,42 @@ class _Marking:
         fonts = None if properties is None else properties.find(f"{W}rFonts")
         font = "" if fonts is None else fonts.get(f"{W}ascii") or fonts.get(f"{W}hAnsi") or ""
         is_raised = _value(properties, "vertAlign") == "superscript"
-        for at, child in enumerate(run):
+        for at, child in enumerate(list(run)):
             if child.tag == _TEXT and child.text:
+                if self._fields:
+                    self._fields[-1] = ""
                 text = readable(child.text, font)
                 child.text = raise_digits(text) if is_raised else text
                 child.set(_SPACE, "preserve")
-            elif child.tag == f"{W}sym":
-                run[at] = _text(_symbol(child))
-            elif child.tag == f"{W}noBreakHyphen":
-                run[at] = _text("-")
-            elif child.tag == f"{W}commentReference":
-                run[at] = _text(self._comment(child.get(f"{W}id", "")))
+            elif child.tag == f"{W}fldChar":
+                run.extend(self._field(child))
+            elif (shown := self._text_for(child)) is not None:
+                run[at] = _text(shown)
             elif child.tag != f"{W}rPr" and len(child):
                 self._children(child)
         return [run]
+
+    def _text_for(self, element: Element) -> str | None:
+        """Return the text that stands for an element of a run; None if anydoc can represent the element."""
+        if element.tag == f"{W}sym":
+            return _symbol(element)
+        if element.tag == f"{W}noBreakHyphen":
+            return "-"
+        if element.tag == f"{W}commentReference":
+            return self._comment(element.get(f"{W}id", ""))
+        if element.tag == f"{W}ruby":
+            self.left_out["pronunciations"] += sum(map(_count, element.findall(f"{W}rt")))
+            bases = element.findall(f"{W}rubyBase")
+            return "".join(text.text or "" for base in bases for text in base.iter(_TEXT))
+        return None
+
+    def _field(self, mark: Element) -> list[Element]:
+        """Return the elements to insert behind a mark of a field: what a form without a text shows there."""
+        kind = mark.get(f"{W}fldCharType")
+        if kind == "begin":
+            self._fields.append(_form_field(mark))
+        shown = self._fields.pop() if kind == "end" and self._fields else ""
+        return [_text(shown)] if shown else []
 
     def _comment(self, identifier: str) -> str:
         comment = self._comments.get(identifier)
@@ -317,7 +344,28 @@ def _value(element: Element | None, tag: str) -> str:
 def _is_hidden(properties: Element | None) -> bool | None:
     """Return whether the properties of a run or a style hide text; None if they do not say."""
     mark = None if properties is None else properties.find(f"{W}vanish")
-    return None if mark is None else mark.get(f"{W}val", "1") not in ("0", "false", "off")
+    return None if mark is None else _is_on(mark)
+
+
+def _is_on(setting: Element) -> bool:
+    return setting.get(f"{W}val", "1") not in ("0", "false", "off")
+
+
+def _form_field(begin: Element) -> str:
+    """Return what a check box or a list of choices of a form shows; "" for other fields.
+
+    ``begin``: first mark of the field.
+    """
+    box, choices = begin.find(f"{W}ffData/{W}checkBox"), begin.find(f"{W}ffData/{W}ddList")
+    if box is not None:
+        settings = (box.find(f"{W}{name}") for name in ("checked", "default"))
+        setting = next((one for one in settings if one is not None), None)
+        return "\u2612" if setting is not None and _is_on(setting) else "\u2610"
+    if choices is not None:
+        chosen = parse_integer(_value(choices, "result") or _value(choices, "default"), 0)
+        names = [entry.get(f"{W}val", "") for entry in choices.findall(f"{W}listEntry")]
+        return "".join(names[chosen : chosen + 1])
+    return ""
 
 
 def _symbol(element: Element) -> str:
@@ -343,4 +391,4 @@ def _count(element: Element) -> int:
     return words("".join(text.text or "" for text in element.iter(_TEXT)))
 
 
-PLUGIN = parser_plugin("docx", 7, parse, DocxOptions)
+PLUGIN = parser_plugin("docx", 8, parse, DocxOptions)

@@ -45,6 +45,9 @@ def parse(blob: Blob, options: PptxOptions) -> Document:
         relations = package.relations(name)
         for other in choose_alternatives(slide):
             left_out["second versions for old programs"] += _count(other)
+        for parent, shape in _find_hidden_shapes(slide):
+            left_out["hidden shapes"] += _count(shape)
+            parent.remove(shape)
         left_out["dates, footers and numbers of slides"] += _mark(slide)
         changed |= mark_charts(package, relations)
         shapes = slide.find(f"{_P}cSld/{_P}spTree")
@@ -68,6 +71,17 @@ def _slides(package: Package, part: str) -> Iterator[str]:
         if name not in package:
             raise BadDocument("is damaged: a slide is missing; save it again, or exclude it")
         yield name
+
+
+def _find_hidden_shapes(slide: Element) -> list[tuple[Element, Element]]:
+    """Return each shape that the slide does not show, behind the element that contains it."""
+    return [
+        (parent, shape)
+        for parent in slide.iter()
+        if parent.tag in (f"{_P}spTree", f"{_P}grpSp")
+        for shape in parent
+        if (named := shape.find(f"*/{_P}cNvPr")) is not None and named.get("hidden") in ("1", "true")
+    ]
 
 
 def _mark(slide: Element) -> int:
@@ -133,4 +147,4 @@ def _run(text: str) -> Element:
     return run
 
 
-PLUGIN = parser_plugin("pptx", 4, parse, PptxOptions)
+PLUGIN = parser_plugin("pptx", 5, parse, PptxOptions)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
+from ingestor.core.completeness import words
 from ingestor.model import Document
 from ingestor.parsers.shared.flow import CAPTION as CAPTION_STYLE
 from ingestor.parsers.shared.flow import Flow
@@ -315,6 +316,8 @@ class _Reader:
                 yield "\n"
             elif inline.kind == "checkbox":
                 yield "[x] " if inline.checked else "[ ] "
+            elif inline.style and inline.style.strike and not _MARK.search(inline.text or ""):
+                self.flow.composer.left_out["struck-out text"] += words(inline.text or "")
             else:
                 yield inline.text or ""
 

@@ -18,7 +18,7 @@ from ingestor.parsers.office import drawing
 from ingestor.parsers.office.number_format import Formats, formats
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import clean_description
-from ingestor.parsers.shared.numbers import parse_integer
+from ingestor.parsers.shared.numbers import parse_integer, raise_digits
 from ingestor.parsers.shared.package import Package, count_cells, office_properties, stream
 from ingestor.parsers.shared.plugin import parser_plugin
 from ingestor.parsers.shared.sheets import Row, add_sheet
@@ -114,9 +114,14 @@ def _sheets(
 
 def _text(item: Element) -> str:
     """Return the text of a shared or inline string without its phonetic reading."""
-    parts = [child for child in item if child.tag != f"{_S}rPh"]
-    texts = (text.text or "" for part in (item, *parts) for text in part.findall(f"{_S}t"))
-    return _without_escapes("".join(texts))
+    parts = [item, *(child for child in item if child.tag != f"{_S}rPh")]
+    texts = (("".join(text.text or "" for text in part.findall(f"{_S}t")), part) for part in parts)
+    return _without_escapes("".join(raise_digits(text) if _is_raised(part) else text for text, part in texts))
+
+
+def _is_raised(run: Element) -> bool:
+    align = run.find(f"{_S}rPr/{_S}vertAlign")
+    return align is not None and align.get("val") == "superscript"
 
 
 def _without_escapes(text: str) -> str:
@@ -201,4 +206,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = parser_plugin("xlsx", 4, parse, XlsxOptions)
+PLUGIN = parser_plugin("xlsx", 5, parse, XlsxOptions)

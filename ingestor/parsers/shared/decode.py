@@ -29,7 +29,13 @@ _LEGACY = [
 ]
 # What people mean by a name is the superset of it that is in use; and the codecs that are character sets.
 _SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932"}
-_SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
+_SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "big5": "cp950"}
+_SUPERSETS |= {"tis-620": "cp874", "iso8859-11": "cp874"}
+# Names that browsers and mail programs write, and Python does not know.
+_NAMES = {"x-sjis": "shift_jis", "windows-31j": "cp932", "x-euc-jp": "euc_jp", "x-gbk": "gbk"}
+_NAMES |= {"x-mac-roman": "mac_roman", "x-mac-cyrillic": "mac_cyrillic"}
+_CODE_PAGE = re.compile(r"(?:x-)?(?:cp|win|windows|dos|ibm)[-_]?(\d{3,4})")
+_ORDERED = re.compile(r"(iso-8859-[68])-[ei]")  # how right-to-left text is stored
 # They look like ASCII.
 _SHIFTING = {"utf-7", "hz", "iso2022_jp", "iso2022_jp_2", "iso2022_jp_ext", "iso2022_kr"}
 _CHARACTER_SETS = re.compile(r"ascii|utf-7$|cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
@@ -82,8 +88,10 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 def codec(name: str | None) -> str | None:
     """Return the codec that people mean by the name of an encoding; None if it is no character set."""
+    known = (name or "").strip().lower()
+    known = _NAMES.get(known) or _ORDERED.sub(r"\1", _CODE_PAGE.sub(r"cp\1", known))
     try:
-        encoding = codecs.lookup((name or "").strip()).name
+        encoding = codecs.lookup(known).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
         return None
     return _SUPERSETS.get(encoding, encoding) if _CHARACTER_SETS.match(encoding) else None

@@ -63,6 +63,23 @@ def test_titles_are_as_they_are_shown() -> None:
         assert parse(source).title == title
 
 
+def test_headings_are_those_that_sites_show() -> None:
+    for source, titles in [
+        ('<div>\n<h1 align="center">\n<b>A</b> &amp; B\n</h1>\nx\n</div>\n\n<h2>C</h2>', ["A & B", "C"]),
+        ("<h1>A</h1>\r\n<p>x</p>\r\n", ["A"]), ("<pre>\n<h1>A</h1>\n</pre>", []), ("<h1><img></h1>", []),
+        ("$$\na\n=\nb\n$$\n\n\\[\n# x\n\\]\n\n# A\n", ["A"]), ("$$\n\n# A\n", ["A"]),
+        ("{% highlight sh %}\n# x\n\ny\n{% endhighlight %}\n\n# A", ["A"]),
+        ("{% highlight sh %}\n\n# A", ["A"]),
+        ("```\n{% highlight sh %}\n{% endhighlight %}\n```\n\n# A", ["A"]),
+    ]:  # fmt: skip
+        assert [block.title for block in parse(source).blocks if block.kind == "heading"] == titles, source
+
+
+def test_code_of_jekyll_knows_its_language() -> None:
+    (block,) = parse("{% highlight ruby linenos %}\n# x\n\ny\n{% endhighlight %}\n").blocks
+    assert (block.kind, block.language) == ("code", "ruby")
+
+
 def test_panic_of_the_library_is_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):  # as PyO3's, which nothing else derives from
         pass

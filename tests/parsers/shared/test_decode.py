@@ -32,6 +32,18 @@ def test_legacy_encoding_is_recognized() -> None:
         assert decode(text.encode(encoding)) == text
 
 
+def test_declared_encoding_has_many_names() -> None:
+    for declared, text, encoding in [
+        ("x-sjis", JAPANESE, "cp932"), ("Windows-31J", JAPANESE, "cp932"), ("X-EUC-JP", JAPANESE, "euc_jp"),
+        ("x-gbk", CHINESE, "gb18030"), ("windows-949", KOREAN, "cp949"), ("big5", "裏面", "cp950"),
+        ("iso-8859-8-i", "שלום", "iso8859-8"), ("iso-8859-6-E", "سلام", "iso8859-6"),
+        ("cp-850", "Grüße", "cp850"), ("dos-866", "Съешь", "cp866"), ("windows1251", "Съешь", "cp1251"),
+        ("x-cp1252", "Grüße", "cp1252"), ("x-mac-roman", "Grüße", "mac_roman"),
+        ("x-mac-cyrillic", "Съешь", "mac_cyrillic"), ("tis-620", "“ไทย”", "cp874"),
+    ]:  # fmt: skip
+        assert decode(text.encode(encoding), declared) == text, declared
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_unicode_text_is_read_with_and_without_mark(encoding: str) -> None:
     text = "First line\r\nsecond: größer, 日本語, \U0001f600\r\rlast\x0c"
