@@ -67,7 +67,7 @@ class Ports:
 
     ``clock``: returns POSIX seconds. ``ticks``: returns seconds that never go back. ``random``: returns a
     number evenly drawn from [0, 1). ``journal``, ``cache``, ``memory`` (parsed documents), ``words`` (lexical
-    index): open the files of the state. ``store``: opens Chroma; its last argument says whether our server
+    index): open the files of the state. ``store``: opens Chroma; its last argument is whether our server
     also serves other clients. ``pool``: starts this number of workers. ``ahead``: see EngineParts.
     """
 
@@ -287,7 +287,7 @@ def _preparation(
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Return a function that tells by a file's name whether it is a file of ours in the state folder."""
+    """Return a function that returns whether a file in the state folder is ours, by its name."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
     begins = (*files, "live.", run_status.CONFIG_NAME, run_status.CHECK_PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))

@@ -348,7 +348,7 @@ class Collections:
     def rename(self, uuid: str, name: str) -> bool:
         """Rename a collection. Return False if another collection has the name.
 
-        Readers that opened the collection can go on: they use its UUID.
+        Readers that opened the collection can continue, since they use its UUID.
         """
         try:
             self._client.change_collection(UUID(uuid), "name", name)

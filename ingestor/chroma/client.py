@@ -59,7 +59,7 @@ class Refused(Exception):
     """Error: Chroma refused a request.
 
     ``kind``: Chroma's name of the error, or "". ``status``: the HTTP status. ``wait``: seconds after which
-    the server allows a retry; None if it does not say.
+    the server allows a retry; None if unknown.
     """
 
     def __init__(self, message: str, kind: str, status: int, wait: float | None = None) -> None:

@@ -35,7 +35,7 @@ def right_settings(collection: DescribedCollection, model: Model) -> dict[str, A
     stored = collection.configuration_json or {}
     right: dict[str, Any] = {}
     if graph := stored.get("hnsw"):
-        # Nobody can change ``ef_construction``, so that it tells which version created the collection.
+        # Nobody can change ``ef_construction``, so it shows which version created the collection.
         ours = graph.get("ef_construction") == GRAPH["ef_construction"]
         wanted = {**(GRAPH if ours else _EARLIER_GRAPH), **_WRITTEN}
         if wrong := {key: value for key, value in wanted.items() if graph.get(key) != value}:

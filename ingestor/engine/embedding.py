@@ -126,8 +126,7 @@ class Embedding:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
         self._count_tokens, self._waiting = count_tokens, waiting
         self._loaded = isinstance(embedder, Remote)  # a server has its model
-        self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
-        self._first_round = self._next_round = self._round_size if self._loaded else FIRST_ROUND
+        self._next_round = self._first_round
         self._queue = list[_Request]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
         self._under_way = set[str]()  # the texts that the running rounds embed
@@ -228,6 +227,15 @@ class Embedding:
         return request.answer
 
     # --- the thread that runs the model --------------------------------------------------------------
+
+    @property
+    def _round_size(self) -> int:
+        """Return how many texts a round may have. A changed config may give the server another number."""
+        return max(ROUND, self.embedder.at_once) if isinstance(self.embedder, Remote) else ROUND
+
+    @property
+    def _first_round(self) -> int:
+        return self._round_size if isinstance(self.embedder, Remote) else FIRST_ROUND
 
     def _serve(self) -> None:
         while True:

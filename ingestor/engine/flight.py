@@ -270,7 +270,7 @@ class Flight:
                 before: Any = 0 if document.sums is None else document.sums
                 self._totals[key] = self._totals.get(key, 0) - before + own
                 document.sums = own
-            in_flight = self._totals.get(key)
             own = settled if document.sums is None else document.sums
-        read = [sums for sums in (stored, in_flight) if sums is not None]
-        return reduce(add, read) - (0 if own is None else own) if read else None
+            # within the lock: a document that lands changes the total in place
+            read = [sums for sums in (stored, self._totals.get(key)) if sums is not None]
+            return reduce(add, read) - (0 if own is None else own) if read else None

@@ -169,7 +169,7 @@ class DocumentFlow:
         """Handle a document that Chroma refused: quarantine it or retry it later.
 
         Its row is read from the journal again, since the journal changed it before the write. A document that
-        adopted the row of its former name goes on under that row.
+        adopted the row of its former name keeps that row.
         """
         assert document.prepared is not None
         receipt = document.prepared.receipt

@@ -37,7 +37,7 @@ class WatchPhase(Enum):
     """Phase of a source's watch: what the scanner is doing with the source."""
 
     IDLE = auto()
-    LISTING = auto()  # on a worker
+    LISTING = auto()  # on a thread of its own
     APPLYING = auto()  # some actions of a listing are carried out; other work comes before the next ones
     FAILED = auto()  # listed again after a backoff, which no hint shortens
 

@@ -160,10 +160,8 @@ class Pool:
     def __init__(self, workers: int) -> None:
         self._inbox, self._queue, self._numbers = Queue[Outcome](), WorkQueue(workers), count(1)
         self._threads, self._closing = list[Thread](), Event()
-        self._listings, self._listing_ended = (
-            list[float](),
-            Condition(),
-        )  # monotonic seconds: each one's begin
+        self._listings = list[float]()  # by running listing, the monotonic seconds at which it began
+        self._listing_ended = Condition()
         self._watches: list[Event] = []  # each ends a connector's watch
         for number in range(BEGUN * workers):
             self._start(f"worker {number}", self._serve)

@@ -1,6 +1,7 @@
 """Lists a source, and compares the listing with the documents that the journal knows for each edition.
 
-``take`` runs on a worker and only reads. The scanner stores the differences in the journal by ``observe``.
+``take`` runs on a thread of its own and only reads. The scanner stores the differences in the journal by
+``observe``.
 """
 
 from collections import ChainMap
@@ -30,12 +31,12 @@ Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]  # items and known
 class Source:
     """A configured source, with the tools that prepare its documents for one edition.
 
-    If a source feeds several editions, there is a ``Source`` for each, with the same connector. The connector
-    is another one if the config changes which items are listed, and when. ``max_loss``:
-    the fraction of the documents that may vanish without approval. ``scan_every``: seconds between two
-    complete listings. ``expand``: adds the members of archives and mails to the listed items. ``only_loses``:
-    whether the edition's recipe cannot be reproduced here, for example because a plugin is missing. Then
-    documents that vanish are removed from the edition, but no document is added.
+    If a source feeds several editions, there is a ``Source`` for each, with the same connector. A config that
+    changes which items are listed, or when, has another connector. ``max_loss``: the fraction of the
+    documents that may vanish without approval. ``scan_every``: seconds between two complete listings.
+    ``expand``: adds the members of archives and mails to the listed items. ``only_loses``: whether the
+    edition's recipe cannot be reproduced here, for example because a plugin is missing. Then documents that
+    vanish are removed from the edition, but no document is added.
     """
 
     name: SourceName

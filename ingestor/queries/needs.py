@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 _PAGE = 4096  # bytes of a page of SQLite
-_LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in chroma/backend.py
+_LINKS = 2 * 64 * 4 + 12  # bytes of a record's links in the graph: see GRAPH in chroma/settings.py
 # Chroma's processor seconds to add a record, with all metadata keys, to a collection of up to _SMALL records;
 # and the seconds more with each doubling of the collection, to find the record's neighbours in the graph.
 _SMALL, _EACH, _MORE = 1000, 0.0025, 0.0012

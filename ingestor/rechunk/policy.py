@@ -299,7 +299,7 @@ class Decision:
     """The decision about a collection under a config.
 
     ``act``: ``follow`` applies the wanted choices to the live edition, in place. ``build`` builds another
-    edition. ``continue`` goes on building the edition that was begun. ``keep`` keeps the old choices, for the
+    edition. ``continue`` builds the edition that was begun. ``keep`` keeps the old choices, for the
     reason ``why``. All acts except ``continue`` delete an edition that is being built. To change such an
     edition by a second write would make search miss records.
 

@@ -45,8 +45,7 @@ SAMPLE = 5  # records that search must find by their own vectors before readers 
 class Swaps:
     """Builds, promotes and deletes editions of collections.
 
-    ``emptying``: whether records of a deleted edition are still left in
-    Chroma.
+    ``emptying``: whether records of a deleted edition are still left in Chroma.
     """
 
     def __init__(self, journal: Journal, collections: EditionStore, clock: Clock) -> None:

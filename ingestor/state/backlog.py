@@ -15,7 +15,7 @@ from ingestor.model import SourceName
 from ingestor.state.journal import Journal, entries_of
 from ingestor.state.tables import GONE, IN_FORCE, NOW, PENDING, SETTLED, marks
 
-Moved = Callable[[str, str], bool]  # tells by two versions whether their items are one item that was moved
+Moved = Callable[[str, str], bool]  # whether the items of two versions are one item that was moved
 
 LONGEST = 6 * 3600.0  # seconds after which a vanished document is removed although unread documents wait
 _MOST = 100  # documents that are compared with one

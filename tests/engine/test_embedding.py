@@ -479,6 +479,17 @@ def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
     assert (one.asked, two.asked) == ([HARMLESS, "a"], [HARMLESS, "b"])
 
 
+def test_another_number_of_texts_at_once_takes_effect_at_once(cache: VectorCache) -> None:
+    one, two = Server(plain), Server(plain)
+    two.at_once = 2 * one.at_once
+    texts = [f"text {number}" for number in range(two.at_once)]
+    with closing(Embeddings(cache, one.count)) as streams:
+        first = streams.of(RECIPE, lambda: one)
+        streams.of(RECIPE, lambda: two)
+        first(texts)
+    assert two.asked == [HARMLESS, *texts], "one round"
+
+
 def test_local_model_stays_loaded_under_another_config(cache: VectorCache) -> None:
     model = Model(good)
     with closing(Embeddings(cache, model.count)) as streams:
