@@ -22,12 +22,18 @@ class Sftp(SFTPFileSystem):  # type: ignore[misc]
     """File system of an SFTP server."""
 
     def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
-        """Connect to a host. Raises NeedsHuman if the host's key is unknown, and the errors of paramiko.
+        """Connect to a host. Raises the errors of paramiko, and NeedsHuman if the host's key is unknown.
 
         ``known_hosts``: file with the keys of known hosts. ``login``: arguments of
         ``paramiko.SSHClient.connect``.
         """
-        self._known_hosts = Path(known_hosts).expanduser()
+        try:
+            self._known_hosts = Path(known_hosts).expanduser()
+        except RuntimeError as error:
+            raise NeedsHuman(
+                f"no home folder is known for {Path(known_hosts).parts[0]!r}: write the whole path as "
+                "`known_hosts` in `options`"
+            ) from error
         super().__init__(host, **login)
 
     def _connect(self) -> None:

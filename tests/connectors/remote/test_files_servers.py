@@ -65,6 +65,13 @@ def test_login_is_sent_to_known_hosts_only(tmp_path: Path) -> None:
             listed(Files(FilesOptions.model_validate(world.source)))
 
 
+def test_known_hosts_of_a_user_who_does_not_exist_needs_a_human() -> None:
+    pytest.importorskip("paramiko")
+    options = {"known_hosts": "~nosuch/known_hosts"}
+    with pytest.raises(NeedsHuman, match="no home folder is known for '~nosuch'"):
+        listed(Files(FilesOptions(url="sftp://localhost/x", options=options)))
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[dict[str, Any]]:
     pytest.importorskip("s3fs")
