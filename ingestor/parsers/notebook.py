@@ -2,7 +2,7 @@
 
 The Markdown parser reads Markdown cells, so headings and lists of a notebook become blocks as in any other
 document. The parser of reStructuredText reads raw cells, as nbsphinx does. Long outputs are truncated;
-pictures and HTML among the outputs are left out.
+pictures, HTML and names of objects among the outputs are left out.
 """
 
 import json
@@ -26,6 +26,8 @@ from ingestor.registry import Options
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[@-Z\\^_])"
 )  # of terminals: colours
+# What Python prints for an object that only a picture or a page would show.
+_OBJECT = re.compile(r"\[?<[^<>]{1,200}(?: object| at 0x[0-9a-f]+| Axes)>\]?")
 _MOST = 2000  # characters of one output
 
 
@@ -87,11 +89,19 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
     for output in map(_as_mapping, _list(cell.get("outputs"))):
         data = _as_mapping(output.get("data"))
-        text = _text(output.get("text")) or _text(data.get("text/plain"))
+        text = _text(output.get("text")) or _text(data.get("text/markdown")) or _text(data.get("text/plain"))
         if output.get("output_type") == "error":
             text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
-        text = _CONTROL.sub("", text)
+        text = _as_shown(_CONTROL.sub("", text))
+        if _OBJECT.fullmatch(text.strip()):
+            continue
         yield text if len(text) <= _MOST else f"{text[:_MOST]} …"
+
+
+def _as_shown(text: str) -> str:
+    """Return a text without what a later part of the same line overwrites, as progress bars do."""
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return "\n".join(lines) if "\r" in text else text
 
 
 def _text(value: Any) -> str:
@@ -109,4 +119,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = parser_plugin("notebook", 8, parse, NotebookOptions, isolated="large")
+PLUGIN = parser_plugin("notebook", 9, parse, NotebookOptions, isolated="large")

@@ -15,8 +15,9 @@ from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
 from ingestor.parsers.shared.plugin import parser_plugin
 
-_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}.*$", re.MULTILINE)
+_COUNTER = re.compile(r"(?:^|\n)[ \t]*\d+[ \t]*\n?\Z")  # of the next cue
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*+)?\s+([^<>]{1,100})>")
 _TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 _PAUSE = 2.0  # seconds of silence that end a paragraph
@@ -53,7 +54,8 @@ def _cues(text: str) -> Iterator[_Cue]:
     shown, over = list[str](), 0.0  # lines of the cue before, and when it ended
     for cue, after in zip_longest(times, times[1:]):
         end = after.start() if after else len(text)
-        body = text[cue.end() + 1 : end].split("\n\n", 1)[0]
+        body = text[cue.end() + 1 : end]
+        body = (_COUNTER.sub("", body) if after else body).split("\n\n", 1)[0]
         words = unescape(_TAG.sub("", _VOICE.sub(r"\1: ", body)))
         lines = [line for one in words.split("\n") if (line := " ".join(one.split()))]
         rolls = _seconds(cue, 1) - over <= _ROLLING
@@ -75,8 +77,8 @@ def _parts(cues: Iterator[_Cue]) -> Iterator[list[_Cue]]:
 
 
 def _seconds(cue: re.Match[str], first: int) -> float:
-    hours, minutes, seconds, thousandths = (int(cue[group] or 0) for group in range(first, first + 4))
-    return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
+    hours, minutes, seconds = (int(cue[group] or 0) for group in range(first, first + 3))
+    return hours * 3600 + minutes * 60 + seconds + float(f"0.{cue[first + 3] or 0}")
 
 
-PLUGIN = parser_plugin("subtitles", 2, parse, isolated="large")
+PLUGIN = parser_plugin("subtitles", 3, parse, isolated="large")

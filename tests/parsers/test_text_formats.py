@@ -93,6 +93,15 @@ def test_table_of_each_dialect_is_read() -> None:
         assert read(source, name).text == text
 
 
+def test_cues_have_no_counters_and_sloppy_times_are_read() -> None:
+    times = "00:00:01,000 --> 00:00:02,000", "00:00:02,500 --> 00:00:03,000"
+    for source, text in [
+        (f"1\n{times[0]}\na\n2\n{times[1]}\nb\n", "a\nb"), (f"1\n{times[0]}\n\n2\n{times[1]}\nb\n", "b"),
+        (f"{times[0]}\na\n3\n\n{times[1]}\n7", "a 3\n7"), ("1\n0:0:1.5 --> 0:0:2\na\n", "a"),
+    ]:  # fmt: skip
+        assert read(source, "a.srt").text == text
+
+
 def test_every_table_has_the_header_no_row_is_lost_and_row_more_moves_few_borders() -> None:
     chance = random.Random(1)
     rows = ["id,name,value", *(f"{i},name {chance.random()},{chance.random()}" for i in range(500))]
@@ -166,6 +175,19 @@ def test_notebook_of_version_3_is_read() -> None:
     assert [(block.kind, block.level, block.language) for block in document.blocks] == [
         ("heading", 2, None), ("code", 0, "julia"),
     ]  # fmt: skip
+
+
+def test_outputs_are_as_jupyter_shows_them() -> None:
+    bar, figure = "  0%|   |\r 50%|#  |\r100%|###|\r\ndone", "<Figure size 640x480 with 1 Axes>"
+    shown = "<IPython.core.display.Markdown object>"
+    for output, text in [
+        ({"text": bar}, "100%|###|\ndone"), ({"data": {"text/plain": figure}}, ""),
+        ({"data": {"text/plain": ["[<matplotlib.lines.Line2D at 0x7f3a>]"]}}, ""),
+        ({"data": {"text/plain": shown, "text/markdown": "**a**"}}, "**a**"),
+        ({"data": {"text/plain": "<b> at 0x1 is a tag"}}, "<b> at 0x1 is a tag"),
+    ]:  # fmt: skip
+        document = notebook([{"cell_type": "code", "source": "x", "outputs": [output]}])
+        assert texts(document)[1:] == [text] * bool(text)
 
 
 @pytest.mark.parametrize("data", ["", "{}", '{"cells": 1}', '{"cells": [1, {}, {"cell_type": []}]}'])

@@ -6,12 +6,13 @@ would open. Scripts and the like are removed from the entries.
 
 import calendar
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
-from html import escape
+from html import escape, unescape
 from io import BytesIO
 from typing import Any
 from xml.sax import SAXException
@@ -19,6 +20,7 @@ from xml.sax import SAXException
 from ingestor.connectors.http.url import normal
 from ingestor.connectors.shared.typed import posix, text
 
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MOMENTS = ("updated_parsed", "published_parsed")
 
 
@@ -165,7 +167,10 @@ def _xml_entry(fields: dict[str, Any], url: str) -> FeedEntry | None:
     changed = _in_utc(moment) if moment else None
     link = normal(fields.get("link") or "", url) if fields.get("link") else None
     html = _paragraphs(text) if kind == "text/plain" else text
-    return _entry(fields.get("id"), link, fields.get("title"), html, fields.get("author"), changed)
+    title = fields.get("title") or ""
+    if (fields.get("title_detail") or {}).get("type") in ("text/html", "application/xhtml+xml"):
+        title = " ".join(unescape(_TAG.sub("", title)).split())
+    return _entry(fields.get("id"), link, title, html, fields.get("author"), changed)
 
 
 def _of_json(data: bytes, url: str) -> list[FeedEntry]:

@@ -10,13 +10,14 @@ from html import unescape
 
 from ingestor.connectors.http.url import normal
 
-_TAG = re.compile(r"<(?:(!--)|(a|area|link|meta|base|script|style|textarea)(?=[\s/>]))", re.IGNORECASE)
+_TAG = re.compile(r"<(?:(!--)|(a|area|frame|link|meta|base|script|style|textarea)(?=[\s/>]))", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([^\s/>=]++)(?:\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.ASCII)
 _BLANK = re.compile(r"[\s/]*+", re.ASCII)
 _UNREAD = {"script", "style", "textarea"}  # their content is not markup
 _CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _REFRESH = re.compile(r"\s*+\d*+[\s;,]*+url\s*+=\s*+[\"']?([^\"']*)", re.IGNORECASE)
+_RELATIVE = re.compile(r"\A(?!\s*[a-z][a-z0-9+.-]*:)[^?#]++", re.IGNORECASE)  # where browsers read \ as /
 _HEAD = 4096  # bytes in which a page may name its encoding
 _MOST_LINKS = 10_000  # of one page
 
@@ -42,12 +43,12 @@ def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> Pag
     ``url``: address of the page. ``agent``: our name as a robot, by which a page may address rules to us.
     """
     links: dict[str, None] = {}
-    canonical, robots, base = None, set[str](), url
+    canonical, robots, base = None, set[str](), ""  # the first base counts
     for tag, attributes in _tags(_text(data, content_type)):
         words = attributes.get("rel", "").lower().split()
-        target = attributes.get("href", "")
+        target = _RELATIVE.sub(lambda path: path[0].replace("\\", "/"), attributes.get("href", ""), count=1)
         if tag == "base":
-            base = normal(target, url) or base
+            base = base or normal(target, url) or ""
         elif tag == "meta":
             content = attributes.get("content", "")
             if attributes.get("name", "").lower() in ("robots", agent):
@@ -57,9 +58,13 @@ def links_of(data: bytes, content_type: str | None, url: str, agent: str) -> Pag
             )
             target = refresh[1] if refresh else ""
         elif tag == "link" and "canonical" in words:
-            canonical = canonical or normal(target, base)
-        counts = tag in ("a", "area", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
-        if counts and target and (link := normal(target, base)):
+            canonical = canonical or normal(target, base or url)
+        elif tag == "frame":
+            target = attributes.get("src", "")
+        counts = (
+            tag in ("a", "area", "frame", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
+        )
+        if counts and target and (link := normal(target, base or url)):
             links[link] = None
     return PageLinks(tuple(links), canonical, frozenset(robots))
 

@@ -3,6 +3,7 @@
 expat reads the XML as a stream. Declarations of entities, which no sitemap needs, are refused.
 """
 
+import re
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
@@ -10,6 +11,7 @@ from ingestor.connectors.http.body import Broken, TooLarge, gunzip
 from ingestor.connectors.http.url import normal
 
 _MOST = 50_000  # addresses in one file, as the protocol says
+_BARE = re.compile(rb"&(?!#?\w{1,30};)")  # an ampersand that should have been escaped
 _LONGEST = 10_000  # characters of an address; expat gives a text line by line
 _ROOTS = ("urlset", "sitemapindex", "rss", "feed")  # feeds may serve as sitemaps
 _WITH_ADDRESS = (
@@ -74,17 +76,36 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
     data = data.lstrip(b"\xef\xbb\xbf\r\n\t ")  # many servers send an empty line first
     if not data.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
         return _plain(data, url)
-    reader = _Reader(url)
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = reader.text, _refuse
     try:
-        parser.Parse(data, True)
+        reader = _read(data, url)
     except expat.ExpatError as error:
-        raise Broken(f"no sitemap: {error}") from error
+        if (escaped := _BARE.sub(b"&amp;", data)) == data:
+            raise Broken(f"no sitemap: {error}") from error
+        return sitemap(escaped, url, max(limit, len(escaped)))
     if reader.root not in _ROOTS:
         raise Broken(f"not a sitemap: its root is <{reader.root}>")
     return Sitemap(tuple(reader.urls), reader.root == "sitemapindex")
+
+
+def _read(data: bytes, url: str) -> _Reader:
+    """Read a sitemap in XML. Raises expat.ExpatError or Broken.
+
+    A declared encoding counts only if the data is not UTF-8: some servers declare UTF-16 and send UTF-8.
+    """
+    reader = _Reader(url)
+    parser = expat.ParserCreate("utf-8" if _is_utf8(data) else None, namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = reader.text, _refuse
+    parser.Parse(data, True)
+    return reader
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _plain(data: bytes, url: str) -> Sitemap:

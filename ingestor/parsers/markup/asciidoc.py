@@ -6,6 +6,8 @@ its title (``.Title``) are on the lines before it, and belong to the block. Befo
 """
 
 import re
+from functools import partial
+from operator import ne
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of, markup_document
@@ -48,8 +50,8 @@ class _Rules:
         row = self._lines.rows[at]
         if row[0] in "[.:" and (about := self._block_with_attributes(at)):
             return about
-        if row.startswith("//") and not row.startswith("////"):
-            return FoundBlock("comment", self._lines.while_(at, lambda row: row.startswith("//")))
+        if _is_comment(row):
+            return FoundBlock("comment", self._lines.while_(at, _is_comment))
         if block := self._heading(at, row) or self._read_fence(at, at, row):
             return block
         if not self._lines.row(at - 1):
@@ -128,12 +130,20 @@ class _Rules:
             at = after
 
 
+def _is_comment(row: str) -> bool:
+    """Return whether a line is a comment, not the delimiter of one."""
+    return row.startswith("//") and not row.startswith("////")
+
+
 def _about(lines: Lines) -> dict[str, str]:
     """Return the metadata in a document's header, which ends at the first blank line.
 
     Names are title, author, date and language.
     """
-    at = lines.while_(0, lambda row: not row or row.startswith("//"))
+    at = lines.while_(0, lambda row: not row or _is_comment(row))
+    while (mark := lines.row(at)).startswith("////"):
+        at = lines.while_(at + 1, partial(ne, mark)) + 1
+        at = lines.while_(at, lambda row: not row or _is_comment(row))
     title = _HEADING.fullmatch(lines.row(at))
     rows = (
         lines.rows[at + 1 : lines.while_(at + 1, bool)] if title else lines.rows[at : lines.while_(at, bool)]
@@ -149,4 +159,4 @@ def _about(lines: Lines) -> dict[str, str]:
     return {**({"date": revision[1]} if revision else {}), **about}
 
 
-PLUGIN = parser_plugin("asciidoc", 3, parse, isolated="large")
+PLUGIN = parser_plugin("asciidoc", 4, parse, isolated="large")

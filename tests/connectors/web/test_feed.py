@@ -233,6 +233,16 @@ def test_rss_entries_are_read() -> None:
     assert 'content="Ada &quot;L&quot;"' in page
 
 
+def test_title_of_an_entry_is_plain_text() -> None:
+    for written, title in [
+        ("AT&amp;amp;T &lt;b&gt;x&lt;/b&gt;", "AT&T x"), ("a &lt; b &amp; c", "a < b & c"),
+        ("1 &amp;lt; 2", "1 < 2"),
+        ("<![CDATA[Tom & <i>Jerry</i>]]>", "Tom & Jerry"),
+    ]:  # fmt: skip
+        [entry] = read(f'<rss version="2.0"><channel><item><title>{written}</title></item></channel></rss>')
+        assert entry.title == title
+
+
 def test_rdf_and_json_feed_entries_are_read() -> None:
     [entry] = read(RDF)
     assert (entry.key, entry.title, entry.html) == ("https://x.test/c", "C", "Text.")

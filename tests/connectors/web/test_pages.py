@@ -34,6 +34,16 @@ def test_links_of_a_page_are_read() -> None:
     assert said.robots == {"noindex", "nofollow"}
 
 
+def test_links_are_those_that_browsers_follow() -> None:
+    for page, link in [
+        ('<base href="/a/"><base href="/b/"><a href="c">', "/a/c"),
+        ('<a href="..\\c\\d.html?x=\\">', "/c/d.html?x=%5C"),
+        ("<frameset><frame src=c.html></frameset>", "/p/c.html"), ("<iframe src=c.html></iframe>", None),
+    ]:  # fmt: skip
+        links = links_of(page.encode(), "text/html", "https://x.test/p/q", "ingestor").links
+        assert links == ((f"https://x.test{link}",) if link else ()), page
+
+
 @pytest.mark.parametrize(
     "page",
     ["<a" * 300_000, '<a href="' * 100_000, "<a " + "x" * 500_000, "<a " + "x=" * 200_000, "<!--" * 100_000,
@@ -64,6 +74,12 @@ def test_page_of_any_content_is_parsed(page: str) -> None:
          Sitemap(("https://x.test/s.xml",), True)),
         (gzip.compress(b"<urlset><url><loc>/a</loc></url></urlset>", mtime=0), Sitemap(("https://x.test/a",))),
         (b"\xef\xbb\xbfhttps://x.test/a\r\nhttps://x.test/b\n", Sitemap(("https://x.test/a", "https://x.test/b"))),
+        *((f'<?xml version="1.0" encoding="{named}"?><urlset><url><loc>/ä</loc></url></urlset>'.encode(),
+           Sitemap(("https://x.test/%C3%A4",))) for named in ("utf8", "UTF-16", "ascii")),
+        ("<?xml version='1.0' encoding='latin1'?><urlset><url><loc>/ä</loc></url></urlset>".encode("cp1252"),
+         Sitemap(("https://x.test/%C3%A4",))),
+        (b"<urlset><url><loc>/?a=1&b=2&amp;c=3&#38;d&;</loc></url></urlset>",
+         Sitemap(("https://x.test/?a=1&b=2&c=3&d&;",))),
         (b"<urlset/>", Sitemap()),
         (b"<urlset><url><loc></loc></url></urlset>", Sitemap()),
         (b'\r\n <?xml version="1.0"?><urlset><url><loc>/a</loc></url></urlset>', Sitemap(("https://x.test/a",))),

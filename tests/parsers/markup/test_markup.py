@@ -9,7 +9,7 @@ from ingestor.model import Document
 from ingestor.parsers.markup.latex import plain
 from ingestor.text.outline import outline
 from ingestor.text.sections import headings
-from tests.parsers.laws import read, texts
+from tests.parsers.laws import kinds, read, texts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -59,6 +59,15 @@ def test_accents_become_their_letters() -> None:
         (r"\textbf{M\"uller} \& co", "Müller & co"), (r"\url{x} \vec x \cdot \bf y", "x x y"),
     ]:  # fmt: skip
         assert plain(markup) == text
+
+
+def test_comment_of_asciidoc_ends_before_a_delimiter() -> None:
+    document = read("// a\n////\n= No\n////\n= Title\nAda\n\ntext", "a.adoc")
+    assert kinds(document) == [
+        ("comment", "// a"), ("comment", "////\n= No\n////"), ("heading", "= Title"), ("paragraph", "Ada"),
+        ("paragraph", "text"),
+    ]  # fmt: skip
+    assert (document.title, dict(document.extra)) == ("Title", {"author": "Ada"})
 
 
 @pytest.mark.parametrize("end", ["rst", "md", "adoc", "org", "tex"])
