@@ -21,7 +21,7 @@ from time import monotonic
 
 from ingestor.core.errors import LONGEST
 from ingestor.engine.flight import InFlight, Phase
-from ingestor.ports import Stop
+from ingestor.ports import Stop, Transient
 
 BEGUN = 4  # documents begun for each worker, including those that wait for vectors or a server
 SCANS = 4  # listings that run at the same time
@@ -171,12 +171,17 @@ class Pool:
     ) -> None:
         """Run ``work`` on another thread, and post its outcome with ``tag``.
 
-        ``scan``: whether it lists a source. Then a thread is started for it.
+        ``scan``: whether it lists a source. Then a thread is started for it. If that fails, the outcome is
+        Transient.
         """
-        if scan:
-            self._start("scan", partial(self._list, tag, work))
-        else:
+        if not scan:
             self._queue.put(WorkItem(tag, work, lane, next(self._numbers)))
+            return
+        try:
+            self._start("scan", partial(self._list, tag, work))
+        except RuntimeError as error:
+            full = Transient(f"no thread can list the source ({error}): raise the limit of tasks or memory")
+            self._inbox.put(Outcome(tag, error=full))
 
     @contextmanager
     def release_permit(self) -> Iterator[None]:
@@ -239,8 +244,8 @@ class Pool:
 
     def _start(self, name: str, run: Callable[[], None]) -> None:
         thread = Thread(target=run, name=name, daemon=True)
-        self._threads = [*filter(Thread.is_alive, self._threads), thread]
         thread.start()
+        self._threads = [*filter(Thread.is_alive, self._threads), thread]
 
     def _serve(self) -> None:
         task: WorkItem | None = None

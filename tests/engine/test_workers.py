@@ -13,6 +13,7 @@ from ingestor.engine.flight import Phase
 from ingestor.engine.loop import choose
 from ingestor.engine.workers import BEGUN, Lane, Pool, WorkItem, WorkQueue
 from ingestor.model import SourceName
+from ingestor.ports import Transient
 from ingestor.state.backlog import Queued
 from tests.engine.worlds import begun as begun_documents
 from tests.waiting import wait
@@ -182,6 +183,18 @@ def test_hanging_listings_do_not_delay_other_listings(monkeypatch: pytest.Monkey
         found = wait(lambda: pool.next(0.05))
         assert (found.tag, found.value) == ("sound", "listed")
     never.set()
+
+
+def test_listing_without_a_thread_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with closing(Pool(1)) as pool:
+        monkeypatch.setattr(Thread, "start", fail)
+        pool.submit("full", lambda: None, scan=True)
+        outcome = pool.next(0)
+        assert outcome is not None
+        assert isinstance(outcome.error, Transient)
 
 
 def test_long_listings_are_joined_by_few_others_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
