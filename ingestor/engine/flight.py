@@ -26,7 +26,8 @@ from ingestor.ports import Index
 from ingestor.state.journal import Journal
 
 BATCH = 400  # records written at once; a document of more is large
-BACKGROUND_BATCH = 50  # records, in an edition that readers do not see: removals and edits wait for few such
+BACKGROUND_BATCH = 50  # the fewest records that are written at once to an edition that readers do not see
+BACKGROUND_SECONDS = 0.5  # that writing a batch to such an edition may take: removals and edits wait for it
 LINGER = 0.5  # seconds that a prepared document waits for other documents to fill the batch
 _REMEMBERED = 10_000  # documents that landed and whose attempts are remembered
 _AT_ONCE = 3  # failing versions of a document that are tried as soon as they are listed
@@ -160,17 +161,39 @@ class Queue:
         """Return whether to write now: a batch is full, or the first document has waited LINGER seconds."""
         return bool(self.documents) and (self.is_full or has_passed(self.since, LINGER, now))
 
-    def batches(self, *, background: bool) -> list[list[InFlight]]:
+    def batches(self, size: int | None = None) -> list[list[InFlight]]:
         """Return what is written next: documents that fill a batch, and the first large document.
 
-        ``background``: whether the edition is still hidden from readers; its batches are smaller.
+        ``size``: number of records that fill the batch; by default BATCH.
         """
-        most = BACKGROUND_BATCH if background else BATCH
+        most = BATCH if size is None else size
         small, large = list[InFlight](), list[InFlight]()
         for document in self.documents.values():
             (large if document.large else small).append(document)
         sizes = accumulate(each.records for each in small)
-        return [*filter(None, (small[: 1 + sum(size < most for size in sizes)], large[:1]))]
+        return [*filter(None, (small[: 1 + sum(records < most for records in sizes)], large[:1]))]
+
+
+@dataclass(slots=True)
+class BackgroundPace:
+    """When batches are written to editions that readers do not see, and how large they are.
+
+    Larger batches cost less for each record, but removals and edits wait longer for each. ``written_at``:
+    POSIX seconds at which the last batch was written. ``seconds``: how long that took. ``size``: number of
+    records that fill the next batch.
+    """
+
+    written_at: float = 0.0
+    seconds: float = 0.0
+    size: int = field(default_factory=lambda: BACKGROUND_BATCH)
+
+    def note(self, begun: float, ended: float) -> None:
+        """Note that a batch was written between these POSIX seconds."""
+        self.written_at, self.seconds = ended, ended - begun
+        if self.seconds > BACKGROUND_SECONDS:
+            self.size = max(BACKGROUND_BATCH, self.size // 2)
+        elif self.seconds < BACKGROUND_SECONDS / 3:
+            self.size = min(BATCH, self.size * 2)
 
 
 class Flight:

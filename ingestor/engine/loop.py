@@ -17,7 +17,7 @@ from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, Flight, InFlight
+from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, BackgroundPace, Flight, InFlight
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
@@ -82,8 +82,7 @@ class Engine:
         # documents begun then until the next query
         self._queried: tuple[object, float, float] = None, 0.0, 0.0
         self._cancelled_at = self._removed_at = -CANCEL_EVERY  # POSIX seconds
-        # when a batch of an edition in building was written last, in POSIX seconds, and how long that took
-        self._background_written_at = self._background_seconds = 0.0
+        self._pace = BackgroundPace()
         # an outcome leaves the inbox only after it is processed: the journal may refuse a write meanwhile
         self._inbox: deque[Outcome] = deque()
 
@@ -165,7 +164,7 @@ class Engine:
 
         ``routine``: whether the regular listings of sources count as work.
         """
-        after = self._background_written_at + self._background_seconds
+        after = self._pace.written_at + self._pace.seconds
         later = dict.fromkeys(self._background, after) if self._yields() else {}
         times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
         if not self.flight.rows():
@@ -369,9 +368,9 @@ class Engine:
                     continue
                 others, begun = self.flight.documents(*BEING_PREPARED), self.clock()
                 alone = everything or all(each.entry.collection != edition for each in others)
-                if self.writer.flush(edition, everything=alone) and background:
-                    self._background_written_at = self.clock()
-                    self._background_seconds = self._background_written_at - begun
+                size = self._pace.size if background else None
+                if self.writer.flush(edition, size, everything=alone) and background:
+                    self._pace.note(begun, self.clock())
 
     def _yields(self) -> bool:
         """Return whether a batch of a background edition waits for documents of editions that readers see.
@@ -379,7 +378,7 @@ class Engine:
         The wait is at most as long as writing the last such batch took. So a rebuild gets at least half of
         the writing time.
         """
-        if has_passed(self._background_written_at, self._background_seconds, self.clock()):
+        if has_passed(self._pace.written_at, self._pace.seconds, self.clock()):
             return False
         at_work = self.flight.documents(*BEING_PREPARED)
         first = (each.entry.collection not in self._background for each in at_work)

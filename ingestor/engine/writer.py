@@ -87,17 +87,18 @@ class Writer:
         times += [health.not_before for health in known if health.marked or now < health.not_before]
         return min(times, default=NEVER)
 
-    def flush(self, collection: EditionName, *, everything: bool = False) -> bool:
+    def flush(self, collection: EditionName, size: int | None = None, *, everything: bool = False) -> bool:
         """Write a batch and a slice of a large document, if the batch is full or has waited long enough.
 
-        Return whether anything was to be written. ``everything``: write the batch in any case.
+        Return whether anything was to be written. ``size``: see ``Queue.batches``. ``everything``: write the
+        batch in any case.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
         if not (queue.is_ripe(self._clock()) or (everything and queue.documents)):
             return False
         if self._clock() < health.not_before:
             return False
-        for batch in queue.batches(background=self._collections.is_building(collection)):
+        for batch in queue.batches(size):
             if self._clock() < health.not_before:  # the batch before paused the collection
                 break
             if self.health.attempt(collection, partial(self._write, collection, queue, batch)):

@@ -12,6 +12,7 @@ from ingestor.engine.flight import (
     BEING_PREPARED,
     LINGER,
     MOVES,
+    BackgroundPace,
     Flight,
     InFlight,
     Phase,
@@ -100,19 +101,39 @@ def test_queue_is_ripe_if_it_is_full_or_lingered() -> None:
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize(
-    ("queue", "background", "batches"),
+    ("queue", "size", "batches"),
     [
-        (queue_of(3, 3, 3, 3, 3), False, [[0, 1, 2, 3]]),  # ends with the document that fills it
-        (queue_of(3, 3, 3, 3, 3), True, [[0, 1]]),  # a rebuild writes less at once
-        (queue_of(11, 1, 12), False, [[1], [0]]),  # a large document is written in slices
-        (queue_of(11, renamed=True), False, [[0]]),  # but one that was renamed at once
+        (queue_of(3, 3, 3, 3, 3), None, [[0, 1, 2, 3]]),  # ends with the document that fills it
+        (queue_of(3, 3, 3, 3, 3), 4, [[0, 1]]),  # a rebuild may write less at once
+        (queue_of(11, 1, 12), None, [[1], [0]]),  # a large document is written in slices
+        (queue_of(11, renamed=True), None, [[0]]),  # but one that was renamed at once
     ],
 )
 def test_batch_takes_documents_up_to_its_size(
-    queue: Queue, background: bool, batches: list[list[int]]
+    queue: Queue, size: int | None, batches: list[list[int]]
 ) -> None:
-    found = queue.batches(background=background)
+    found = queue.batches(size)
     assert [[each.entry.row for each in batch] for batch in found] == batches
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sizes"),
+    [
+        (0.1, [100, 200, 400, 400]),  # Chroma is quick: few large batches
+        (0.3, [50, 50, 50, 50]),
+        (9.0, [50, 50, 50, 50]),  # Chroma is slow: removals wait for small batches only
+    ],
+)
+def test_batches_that_readers_do_not_see_grow_while_they_take_little_time(
+    seconds: float, sizes: list[int]
+) -> None:
+    pace, found = BackgroundPace(), list[int]()
+    for _ in sizes:
+        pace.note(1000.0, 1000.0 + seconds)
+        found.append(pace.size)
+    assert found == sizes
+    pace.note(1000.0, 1009.0)
+    assert pace.size == max(50, sizes[-1] // 2)
 
 
 def test_line_of_a_batch_counts_changed_records_without_zeros(
