@@ -120,13 +120,12 @@ def open_collections(
     *,
     serve: bool = False,
     attach: bool = False,
-    read_only: bool = False,
 ) -> Iterator["Collections"]:
     """Open the collections of one state until the context ends. If Chroma's server is ours, run it.
 
     ``attach``: use the server that the daemon runs already. ``serve``: run the daemon's own server, on the
     port of the config. If both are False, a server on any free port runs for this command alone. If the
-    config says ``embedded``, other clients cannot connect to the server. ``read_only``: see ChromaServer.
+    config says ``embedded``, other clients cannot connect to the server.
     """
     server, address = None, ""
     with ExitStack() as stack:
@@ -138,9 +137,7 @@ def open_collections(
             ours = chroma if isinstance(chroma, Supervised) else None
             host, port = (ours.host, ours.port) if ours and serve else (LOCAL, 0)
             rights, names = (ours.rights, ours.hosts) if ours else ((), ())
-            server = ChromaServer(
-                chroma.path, host, port, log_path, tokens=rights, names=names, read_only=read_only
-            )
+            server = ChromaServer(chroma.path, host, port, log_path, tokens=rights, names=names)
             stack.callback(server.stop)
             server.start_patiently()
             level = logging.WARNING if serve and "without" in server.level else logging.DEBUG

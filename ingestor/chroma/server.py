@@ -39,7 +39,8 @@ _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 STOP_PATIENCE = 30.0  # seconds from SIGTERM to SIGKILL
 _END_PATIENCE = 2.0  # seconds in which a process that does not answer may prove to have ended
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-_PASSED = frozenset({"MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
+_PASSED = frozenset({"MALLOC_ARENA_MAX", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"})
+_THREADS = "RAYON_NUM_THREADS"  # threads that change Chroma's graph
 _QUIET = {"RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 LOCAL = "127.0.0.1"
 PATIENCE = 60.0  # seconds that a request may take
@@ -63,20 +64,15 @@ class ChromaServer:
         *,
         tokens: Sequence[tuple[str | None, str]] = (),
         names: Sequence[str] = (),
-        read_only: bool = False,
     ) -> None:
         """Describe a server, without starting it.
 
         ``port``: 0 to use any free port, chosen at the first start. ``tokens``: see guard_rules.py.
         ``names``: names by which clients may address this machine, besides localhost and ``host``.
-        ``read_only``: no records are written. Then Chroma loads collections with one thread. With several,
-        Chroma 1.5.9 sometimes loses records in the graph when it adds replaced records that were not
-        persisted.
         """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
         self.tokens, self.names = tuple(tokens), [host, *names]
         self.secret = secrets.token_hex(32)  # in our own requests: nobody else may change anything
-        self._variables = {**_QUIET, "RAYON_NUM_THREADS": "1"} if read_only else _QUIET
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self.supervision = Supervision()
         self._observed, self._complaint = time.monotonic(), ""
@@ -218,7 +214,9 @@ class ChromaServer:
         self._pipe, theirs = socket.socketpair()
         self._pipe.sendall(json.dumps(settings).encode() + b"\n")
         with theirs, open(self.log_path, "ab", opener=open_own) as output:  # appends after a truncation, too
-            child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=self._variables)
+            # with several threads, Chroma 1.5.9 loses more records in its graph (decision 0200)
+            variables = {**_QUIET, _THREADS: os.environ.get(_THREADS, "1")}
+            child = python_child(str(_CHILD), str(self.path), passed=_PASSED, variables=variables)
             self._process = child.start(
                 stdin=theirs.fileno(),
                 stdout=output,

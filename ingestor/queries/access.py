@@ -87,7 +87,7 @@ def collections_of(config: Config, journal: Journal, patience: float | None = No
         if isinstance(place, RemoteChroma) or (running and isinstance(place, Supervised)):
             _require_answer(place)
         owner = Ownership(journal.owner, lambda: uuids_of(journal))
-        return stack.enter_context(open_collections(place, owner, log, attach=running, read_only=True))
+        return stack.enter_context(open_collections(place, owner, log, attach=running))
 
     with ExitStack() as stack:
         yield files.retry_until_free(lambda: enter(stack), PATIENCE if patience is None else patience)
