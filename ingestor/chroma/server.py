@@ -29,6 +29,7 @@ from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state.files import Lock, full_disk, open_own
+from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
 
@@ -110,10 +111,9 @@ class ChromaServer:
         self._truncate_log()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
-                "Chroma's port %d refused %d requests with a wrong token, "
-                "the last from %s; restrict access to it",
+                "Chroma's port %d refused %s with a wrong token, the last from %s; restrict access to it",
                 self.port,
-                number,
+                quantity(number, "request"),
                 client,
                 extra=event("request_failed", client=str(client)),
             )

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from ingestor.core.escape import line
+
 Event = Literal[
     "cache_trouble", "clock_put_back", "language_unknown", "ended", "in_step", "isolation", "library",
     "listening", "message", "models_asked", "node", "nothing_listed", "other_users", "progress", "request",
@@ -29,4 +31,4 @@ def name_all(keys: Sequence[str]) -> str:
     """Return words for a log line: the first document's key, and how many more documents there are."""
     from ingestor.units import quantity  # here, since it imports pydantic, which every command would load
 
-    return keys[0] + (f" and {quantity(len(keys) - 1, 'more document')}" if len(keys) > 1 else "")
+    return line(keys[0]) + (f" and {quantity(len(keys) - 1, 'more document')}" if len(keys) > 1 else "")

@@ -22,6 +22,7 @@ from ingestor.core.decisions import Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.errors import LONGEST, Slow, delay, kind_of, shorten
+from ingestor.core.escape import line
 from ingestor.core.events import Event, event
 from ingestor.engine.flight import Flight, InFlight, Phase
 from ingestor.engine.health import CollectionHealth
@@ -320,7 +321,8 @@ def log_document(
 
     ``words``: a format with places for key, source and reason. ``more``: words at the end of the line.
     """
-    key = entry.key if len(entry.key) <= KEY else f"…{entry.key[1 - KEY :]}"
+    key = line(entry.key)
+    key = key if len(key) <= KEY else f"…{key[1 - KEY :]}"
     shown = shorten(reason, max(ROOM, LINE - len(words % (key, entry.source, "")) - len(more)))
     about = event(name, source=entry.source, document=entry.key, reason=reason, trace=trace)
     log.log(level, words + "%s", key, entry.source, shown, more, extra=about)

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingestor.core.events import event
 from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, gives_token, values
+from ingestor.units import quantity
 
 _log = logging.getLogger(__name__)
 
@@ -213,9 +214,9 @@ class Bounded:
             self._logged = monotonic()
             port, client = scope["server"][1], (scope.get("client") or ["unknown"])[0]
             _log.warning(
-                "port %s refused %d requests with a wrong token, the last from %s; restrict access to it",
+                "port %s refused %s with a wrong token, the last from %s; restrict access to it",
                 port,
-                self._wrong,
+                quantity(self._wrong, "request"),
                 client,
                 extra=event("request_failed", client=str(client)),
             )

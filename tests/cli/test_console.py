@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.cli.output.console import duration, print_table, show_documents, show_verify
+from ingestor.cli.output.console import duration, print_table, show_documents, show_sync, show_verify
 from ingestor.cli.output.overview import show_plan, show_status
 from ingestor.cli.usage import CONFIG
 from ingestor.queries.needs import Disk, Needs
 from ingestor.queries.plan import AskingPlan, EmbeddingPlan, SyncPlan
-from ingestor.queries.status import CollectionStatus, DocumentCounts, RecordCounts, SourceStatus, Status
+from ingestor.queries.status import (
+    Asked,
+    CollectionStatus,
+    DocumentCounts,
+    EmbeddedTexts,
+    RecordCounts,
+    SourceStatus,
+    Status,
+    SyncReport,
+)
 from ingestor.queries.verification import Verification
 from ingestor.state.reports import Listed, Skipped
 
@@ -174,6 +183,17 @@ def test_verification_shows_differences_and_remedy(
 ) -> None:
     show_verify(report, False, CONFIG)
     assert said(capsys).splitlines() == words
+
+
+def test_sync_prints_the_reason_of_an_unusable_collection_once(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = "is written by another ingestor"
+    report = SyncReport(
+        documents=DocumentCounts(), records=RecordCounts(), embedded=EmbeddedTexts(0, 0, 0.0),
+        asked=Asked(0, 0, 0, 0.0), seconds=1.0, problems=(), waits={}, short=(), unsupported={}, paused=(),
+        held={"docs": reason}, unusable={"docs": reason}, unseen={}, unconfigured={}, interrupted=False,
+    )  # fmt: skip
+    show_sync(report, False, CONFIG)
+    assert [each for each in said(capsys).splitlines() if reason in each] == [f"collection docs: {reason}"]
 
 
 def test_listing_outside_terminal_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:

@@ -219,7 +219,7 @@ def test_other_server_at_chromas_address_is_reported(project: Project, ask: Ask)
         told = ask("sync")
     assert told.code == 4, told
     assert "Traceback" not in told.err
-    assert "the server at Chroma's address is not Chroma: check `chroma.host`, `port` and `ssl`" in told.err
+    assert f"{port} is not Chroma: check `chroma.host`, `port` and `ssl` in the config" in told.err
 
 
 # --- Documents of which nothing was read, or not all ---

@@ -9,6 +9,7 @@ import pytest
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import EditionName, Entry
+from ingestor.core.events import name_all
 from ingestor.engine.outcomes import ALIKE, LINE, FailureLog, LanguageWarnings
 from ingestor.model import Item
 from ingestor.state.editions import Notices
@@ -30,6 +31,14 @@ def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCap
     first, second = lines(caplog, "document_quarantined")
     assert first == ("WARNING", "quarantined a.pdf (s): is damaged")
     assert second[0] == "WARNING"
+
+
+def test_name_with_line_end_takes_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    FailureLog().note(entry("two\nlines.pdf"), "document_quarantined", DAMAGED)
+    assert lines(caplog, "document_quarantined") == [
+        ("WARNING", "quarantined two\\nlines.pdf (s): is damaged")
+    ]
+    assert name_all(["two\nlines.pdf", "b"]) == "two\\nlines.pdf and 1 more document"
 
 
 def test_equal_failures_are_logged_up_to_a_number(caplog: pytest.LogCaptureFixture) -> None:

@@ -184,7 +184,7 @@ def test_wrong_tokens_are_answered_late_and_logged_once(caplog: pytest.LogCaptur
     wrong = "GET /open HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer "
     late = serving(replace(LIMITS, penalty=3600, grace=0), token="t0ken")
     with late as port, opened(port, f"{wrong}guess") as guess:
-        wait(lambda: "refused 1 requests with a wrong token" in caplog.text)
+        wait(lambda: "refused 1 request with a wrong token" in caplog.text)
         assert answer_to(port, f"GET /open HTTP/1.1\n{OURS}")[0] == 200
         assert answer_to(port, "GET /open HTTP/1.1\nHost: 127.0.0.1")[0] == 401, "none at all is no guess"
         guess.settimeout(0.2)

@@ -98,11 +98,16 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
     states = Counter(short.state for short in result.short)
     for state, number in sorted(states.items()):
         print(f"{state:11} {quantity(number, 'document')}; why: ingestor status")
+    _show_problems(result, config)
+
+
+def _show_problems(result: SyncReport, config: Path) -> None:
     for problem in result.problems:
         complain(f"{problem.source}: {problem.document}", problem.reason)
     paused = dict.fromkeys(result.paused, "paused")
     for source, reason in {**result.unseen, **result.held, **paused}.items():
-        complain(f"source {source}", reason)
+        if reason not in result.unusable.values():  # printed below
+            complain(f"source {source}", reason)
     for source, documents in result.unconfigured.items():
         removed, kept = (quantity(documents[kind], "document") for kind in ("removed", "kept"))
         done = [f"{removed} removed"] if documents["removed"] else []

@@ -221,7 +221,7 @@ def _log_left_out(folder: str, path: str, why: str) -> None:
     _named[folder, why] += 1
     level = logging.INFO if _named[folder, why] <= _NAMED else logging.DEBUG
     others = "; -v logs others" if _named[folder, why] == _NAMED else ""
-    _log.log(level, "file left out (%s%s): %s", why, others, path)
+    _log.log(level, "file left out (%s%s): %s", why, others, path.replace("\n", "\\n"))
 
 
 @lru_cache(maxsize=4096)

@@ -151,7 +151,8 @@ class PushApp:
             raise RequestRefused(
                 400, "`under` must be a key of that source, or the first part of keys up to a /"
             )
-        _log.info("source %r: a caller requested a scan of %r", source, under or "everything")
+        part = f" of {under!r}" if under else ""
+        _log.info("source %r: a caller requested a scan%s", source, part)
         self.requested_hints.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
 
