@@ -33,7 +33,7 @@ from ingestor.state.files import is_held, open_own, read_own, write_own
 
 @dataclass(slots=True)
 class RunningListing:
-    """Progress of a running listing. The worker that lists writes it, and any thread reads it.
+    """Progress of a running listing. The thread that lists writes it, and any thread reads it.
 
     ``since``: POSIX seconds of its start. ``seen``: number of items so far. ``at``: key of the last item.
     """
