@@ -184,7 +184,11 @@ class DocumentFlow:
             refused = InFlight(entry, quarantine_recipe=recipe, attempts=attempts)
             self._flight.begin(refused)
             refused.move(Phase.PREPARING)
-            self._fail(refused, error, "".join(traceback.format_exception(error)))
+            try:
+                self._fail(refused, error, "".join(traceback.format_exception(error)))
+            except BaseException:  # no outcome follows, so the document would be in flight for ever
+                self._flight.land(refused)
+                raise
 
     def _fail(self, document: InFlight, error: Exception, trace: str) -> None:
         """Quarantine a document that could not be prepared or written, or retry it later.

@@ -4,6 +4,7 @@ The worlds are those of the simulation: each step is held to its laws.
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from ingestor.core.entries import Entry, Feed
 from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.loop import Engine
+from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import Blob, Item, RecordId
 from ingestor.ports import Transient
 from ingestor.state.sources import SourceRows, Withdrawals
@@ -298,6 +300,24 @@ def test_refused_document_that_vanished_is_removed_and_not_quarantined(tmp_path:
     world.now += 100
     engine.flush()
     assert world.journal.select("SELECT quarantined, attempts FROM documents WHERE key = 'a'") == [(0, 0)]
+    end(world)
+
+
+def test_refused_document_is_tried_again_if_the_journal_fails_at_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, failed = settled_world(tmp_path, {"a": "x", "b": "y"}), list[InFlight]()
+
+    def fail(self: DocumentFlow, document: InFlight, error: Exception, trace: str) -> None:
+        failed.append(document)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    world.files.write("a", UNWRITABLE)
+    with monkeypatch.context() as failing:
+        failing.setattr(DocumentFlow, "_fail", fail)
+        while not failed:
+            run(world, 1)
+    assert failed[0] not in world.engine.flight.documents()
     end(world)
 
 
