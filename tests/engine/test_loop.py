@@ -17,6 +17,7 @@ from ingestor.engine.flight import InFlight, Phase
 from ingestor.engine.loop import Engine
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import Blob, Item, RecordId
+from ingestor.parsers.shared import detect
 from ingestor.ports import Transient
 from ingestor.state.sources import SourceRows, Withdrawals
 from tests.engine.worlds import end, run, settled_world, withhold, world_of
@@ -37,8 +38,9 @@ def numbered(number: int, text: str = "line {}") -> dict[str, str]:
 
 
 def test_folder_of_pictures_is_logged_in_a_line_for_each_kind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(detect, "reads_pictures", lambda: False)
     pictures = {f"{number}.gif": "GIF89a\x01\x00\x01\x00" for number in range(8)}
     with caplog.at_level(logging.INFO):
         settled_world(tmp_path, {**pictures, "other.bin": "\x00\x01\x02"}).end()
