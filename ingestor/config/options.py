@@ -116,7 +116,7 @@ class Check:
     def _value(self, value: Any, at: Where) -> Any:
         match value:
             case Path():
-                return self._path(value, at)
+                return self._path(value, at) or value
             case SecretStr():
                 return self._secret(value, at)
             case BaseModel():
@@ -143,14 +143,16 @@ class Check:
             ):
                 self.fault((*at, name), _MISPLACED)
 
-    def _path(self, path: Path, at: Where) -> Path:
+    def _path(self, path: Path, at: Where) -> Path | None:
+        """Return the absolute path; None, after reporting it, if there can be no such path."""
         if not _is_possible(path):
             self.fault(at, "must be a path without NUL characters or lone surrogates")
+            return None
         try:
             return Path(normpath(self.folder / path.expanduser()))
         except RuntimeError:
             self.fault(at, f"no home folder is known for {path.parts[0]!r}: write the whole path")
-            return path
+            return None
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:
         """Return a secret. The secret of ``file:NAME`` is the content of that file, without the line end."""
@@ -159,8 +161,10 @@ class Check:
             if secret and at in self.tree.lines and not self.tree.is_filled(at):  # otherwise a default
                 self.fault(at, _PLAIN)
             return secret
+        if (path := self._path(Path(name), at)) is None:
+            return secret
         try:
-            text = self._path(Path(name), at).read_text("utf-8").rstrip("\r\n")
+            text = path.read_text("utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
             self.fault(at, f"the secret file {name!r} can't be read: {reason}")
