@@ -283,10 +283,12 @@ class Loop:
             stepped = self._step()
             self.running.collections.connection.tick()
             if stepped and not rested and engine.is_resting() and not engine.health.is_retrying():
-                rested = True
-                self._remember_rate()
-                self._publish()  # before ``settled``, whose receiver has then seen the last progress
-                settled()
+                with suppress(sqlite3.OperationalError, OSError):  # a full disk: the next round tries again
+                    self._remember_rate()
+                    self._publish()  # before ``settled``, whose receiver has then seen the last progress
+                    rested = True
+                if rested:
+                    settled()
             if (config := reloaded()) is not None:
                 self._change_config(config)
         engine.flush()
@@ -468,10 +470,10 @@ class Loop:
     def _publish(self) -> None:
         """Write the progress to the state folder, and pass it to ``watcher``, if it changed."""
         before, now = self.shown, self.live()
-        self.progress = self._meter.measure(now)
         changed = replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now
         if changed:
             run_status.write_live(self.running.parts.config.state, now)
+        self.progress = self._meter.measure(now)  # after a failed write, the next call measures the same work
         # a listing has progress of its own long before its first document
         if self.watcher is not None and (changed or now.listing):
             self.watcher(self.progress)

@@ -125,7 +125,13 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
     running.embedding = SimpleNamespace(counts=Counts)  # type: ignore[attr-defined]
     loop = looped(running)
     monkeypatch.setattr(loop, "live", lambda: Live(waiting=0, tally={"added": 6}))
-    monkeypatch.setattr(daemon.run_status, "write_live", lambda state, live: None)
+    full = [OSError("no space left on device")]
+
+    def write_live(state: Path, live: Live) -> None:
+        if full:
+            raise full.pop()
+
+    monkeypatch.setattr(daemon.run_status, "write_live", write_live)
     loop.watcher = lambda progress: seen.append(progress.done)
 
     def settled() -> None:
@@ -133,7 +139,7 @@ def test_first_rest_is_reported_after_last_progress(monkeypatch: pytest.MonkeyPa
         loop.signals.stop = True
 
     loop.run(lambda: None, settled)
-    assert not paused, "a collection that is paused is not in step"
+    assert not (paused or full), "a collection that is paused is not in step; a full disk ends no daemon"
     assert seen == [6, "settled"]
 
 
