@@ -122,7 +122,8 @@ _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
 )  # fmt: skip
-_FROM = re.compile(rb"^From [^\r\n]*+\r?\n", re.MULTILINE)
+_FROM = re.compile(rb"^From [^\r\n]*+\r?\n(?=>?[!-9;-~]++[ \t]*:)", re.MULTILINE)  # and a header below
+_PATCH = b" Mon Sep 17 00:00:00 2001"  # the time that git writes above every patch
 _TIME = re.compile(rb"\d\d:\d\d")
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
@@ -405,9 +406,15 @@ def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
 
 
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[FoundMember]:
+    """Yield the messages of a mailbox.
+
+    Some programs do not escape ``From`` at the start of a line. Such a line begins a message only if it has a
+    time, a header follows, and it is not of a patch inside a message.
+    """
     start = None
+    has_patches = _PATCH in data[: data.find(b"\n")]
     for match in _FROM.finditer(data):
-        if not _TIME.search(match[0]):
+        if not _TIME.search(match[0]) or (_PATCH in match[0] and not has_patches):
             continue
         if start is not None:
             yield _message(data[start : match.start()], budget)

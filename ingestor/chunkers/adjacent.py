@@ -436,6 +436,6 @@ def _edges(chunks: Iterable[Segment], count: int) -> list[Segment]:
     return [(first, at) for first, end in chunks for at in range(first + 1, min(end, count - 1) + 1)]
 
 
-BREAKPOINT = Plugin(kind="breakpoint", version=2, options=BreakpointOptions, build=Breakpoint)
-SIMILARITY = Plugin(kind="similarity", version=2, options=SimilarityOptions, build=Similarity)
-DOUBLE_PASS = Plugin(kind="double_pass", version=2, options=DoublePassOptions, build=DoublePass)
+BREAKPOINT = Plugin(kind="breakpoint", version=3, options=BreakpointOptions, build=Breakpoint)
+SIMILARITY = Plugin(kind="similarity", version=3, options=SimilarityOptions, build=Similarity)
+DOUBLE_PASS = Plugin(kind="double_pass", version=3, options=DoublePassOptions, build=DoublePass)

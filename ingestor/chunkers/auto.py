@@ -124,4 +124,4 @@ def build(options: AutoOptions, tokens: Tokens) -> Auto:
     return Auto(options, tokens, chunkers)
 
 
-PLUGIN = Plugin(kind="auto", version=2, options=AutoOptions, build=build)
+PLUGIN = Plugin(kind="auto", version=3, options=AutoOptions, build=build)

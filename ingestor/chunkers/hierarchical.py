@@ -150,4 +150,4 @@ def _chunk(text: str, node: _Node, level: str) -> Chunk:
     return Chunk(start, end, text[start:end], extra=extra)
 
 
-PLUGIN = Plugin(kind="hierarchical", version=2, options=HierarchicalOptions, build=Hierarchical)
+PLUGIN = Plugin(kind="hierarchical", version=3, options=HierarchicalOptions, build=Hierarchical)

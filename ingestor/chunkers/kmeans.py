@@ -152,4 +152,4 @@ def _text(text: str, group: _Group) -> str:
     return "\n".join(text[start:end] for start, end in group)
 
 
-PLUGIN = Plugin(kind="kmeans", version=3, options=KmeansOptions, build=Kmeans)
+PLUGIN = Plugin(kind="kmeans", version=4, options=KmeansOptions, build=Kmeans)

@@ -24,6 +24,7 @@ from ingestor.model import Chunking, Document
 from ingestor.registry import Plugin
 from ingestor.text.bonds import settle
 from ingestor.text.limits import SMALLEST, count, limit
+from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, chunks, clusters, trim
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 _Numbers: TypeAlias = "array[int]"
 
+_Separators: TypeAlias = "tuple[str | None, ...]"  # None: the starts of sentences
+
 SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
+_LINES_AND_SENTENCES = ("\n\n", "\n", None, " ", ".", "?", "!", "")  # for other strategies
 
 
 class RecursiveOptions(OverlapOptions):
@@ -72,24 +76,22 @@ class Recursive:
         return Chunking(chunks(text, settle(document, spans, self._tokens, options.min_tokens, size)))
 
 
-def pieces(text: str, span: Span, tokens: "Tokens", size: int) -> list[Span]:
-    """Return the pieces of a span, trimmed and without overlap, of at most ``size`` tokens."""
-    return limit(text, pack(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
-
-
 def split_large(text: str, spans: Sequence[Span], tokens: "Tokens", size: int | None) -> list[Span]:
-    """Return the spans, but each span over ``size`` tokens cut into pieces."""
+    """Return the spans, but each span over ``size`` tokens cut into packs of lines, sentences or words."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
     parts: list[Span] = []
     for span, length in zip(spans, counts, strict=True):
-        parts.extend([span] if length <= size else pieces(text, span, tokens, size))
+        if length <= size:
+            parts.append(span)
+        else:
+            parts += limit(text, pack(text, span, tokens, size, 0, _LINES_AND_SENTENCES), tokens, None, size)
     return parts
 
 
 def pack(
-    text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
+    text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: _Separators
 ) -> Iterator[Span]:
     """Yield the packs of a span, untrimmed. Parts of the last separator may exceed ``size``.
 
@@ -109,22 +111,24 @@ def pack(
         first = end
 
 
-def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def _first_in(text: str, span: Span, separators: _Separators) -> tuple[str | None, _Separators]:
     """Return the first separator that occurs in a span, and the separators after that one."""
     for index, separator in enumerate(separators):
-        if text.find(separator, *span) >= 0:
-            return separator, separators[index + 1 :] if separator else ()
+        if separator is None or text.find(separator, *span) >= 0:
+            return separator, separators[index + 1 :] if separator != "" else ()
     return separators[-1], ()
 
 
-def _edges(text: str, span: Span, separator: str) -> _Numbers:
+def _edges(text: str, span: Span, separator: str | None) -> _Numbers:
     """Return the start of each part, which begins with its separator, and the end of the span.
 
     An array takes only eight bytes for each part; a long word has as many parts as characters.
     """
-    if not separator:
+    if separator == "":
         return array("q", clusters(text, span))
     start, end = span
+    if separator is None:
+        return array("q", [start, *(first for first, _ in sentences(text, span) if first > start), end])
     edges, at = array("q", [start]), text.find(separator, start, end)
     while at >= 0:
         if at > start:

@@ -3,9 +3,9 @@
 The blocks of a section are packed up to ``max_tokens``, never across a heading. A section without text of its
 own is joined with the next. In code, small neighbours are packed, and large units are divided: a class into
 methods, a function into statements. A chunk that begins inside a function or class has its signature in the
-metadata ``signature``, which is also the chunk's context. Other units over the limit are split by
-``recursive``, which cuts a table between rows. Code without a grammar is cut at blank lines before unindented
-lines, and its chunks have the metadata ``fallback``.
+metadata ``signature``, which is also the chunk's context. Other units over the limit are split between lines,
+else between sentences or words. Code without a grammar is cut at blank lines before unindented lines, and its
+chunks have the metadata ``fallback``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -136,4 +136,4 @@ def _signatures(opened: Sequence[Opened], spans: Sequence[Span]) -> Iterator[Ext
         yield (("signature", line),) if line else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"7, {versions()}", options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"8, {versions()}", options=StructureOptions, build=Structure)

@@ -5,7 +5,7 @@ window has ``size`` tokens as they are in the whole text. It has a few fewer if 
 than that, or if its end would split a user-perceived character.
 
 ``sentence`` packs whole sentences, and cuts only one over ``max_tokens``. ``paragraph`` packs paragraphs,
-which blank lines separate, and splits longer ones by ``recursive``. ``hybrid`` packs paragraphs up to a size
+which blank lines separate, and splits longer ones between sentences. ``hybrid`` packs paragraphs up to a size
 in characters, and a larger paragraph sentence by sentence. A chunk of ``hybrid`` begins with the last whole
 sentences of the previous chunk, up to ``overlap`` characters, if its first new unit leaves room.
 """
@@ -109,7 +109,7 @@ class Sentence:
 
 
 class Paragraph:
-    """Strategy ``paragraph``: windows of paragraphs; ``recursive`` splits paragraphs over ``max_tokens``."""
+    """Strategy ``paragraph``: windows of paragraphs, of which larger ones are split between sentences."""
 
     def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
@@ -176,5 +176,5 @@ def _pack_characters(units: Sequence[Span], starts: Sequence[int], size: int, ov
 
 FIXED = Plugin(kind="fixed", version=2, options=FixedOptions, build=Fixed)
 SENTENCE = Plugin(kind="sentence", version=2, options=SentenceOptions, build=Sentence)
-PARAGRAPH = Plugin(kind="paragraph", version=2, options=ParagraphOptions, build=Paragraph)
+PARAGRAPH = Plugin(kind="paragraph", version=3, options=ParagraphOptions, build=Paragraph)
 HYBRID = Plugin(kind="hybrid", version=2, options=HybridOptions, build=Hybrid)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from ingestor.chunkers.dynamic import PLUGIN as DYNAMIC
 from ingestor.chunkers.hierarchical import PLUGIN as HIERARCHICAL
 from ingestor.chunkers.recursive import PLUGIN as RECURSIVE
-from ingestor.chunkers.recursive import pieces
+from ingestor.chunkers.recursive import SEPARATORS, pack, split_large
 from ingestor.chunkers.windows import FIXED, HYBRID, PARAGRAPH, SENTENCE
 from ingestor.model import Chunk
+from ingestor.text.limits import limit
 from ingestor.text.sentences import sentences
 from tests.chunkers.golden import corpus, langchain_spans
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, laws, lose_nothing, searching
@@ -198,7 +199,19 @@ def test_spans_are_those_of_langchain(name: str, size: int, overlap: int) -> Non
 )
 def test_pieces_of_fifty_tokens_are_as_many_as_the_report_has(name: str, count: int) -> None:
     text = corpus(name)
-    assert len(pieces(text, (0, len(text)), TOKENS, 50)) == count
+    packs = pack(text, (0, len(text)), TOKENS, 50, 0, SEPARATORS)
+    assert len(limit(text, packs, TOKENS, None, 50)) == count
+
+
+def test_large_paragraph_of_another_strategy_is_cut_between_sentences() -> None:
+    for sentence, ends in [
+        ("It was long, but clear. Nobody asked about v1.2 or www.example.org, e.g. its name. ", (".",)),
+        ("他说：「我不去。」然后就走了。你要一起来吗？", ("。」", "。", "？")),
+        ("one.two" * 4 + " ", ("one.two",)),
+    ]:
+        text = (sentence * 20).strip()
+        parts = [text[start:end] for start, end in split_large(text, [(0, len(text))], TOKENS, 50)]
+        assert len(parts) > 2 and all(part.endswith(ends) for part in parts), sentence
 
 
 TestDynamic = laws(

@@ -144,7 +144,9 @@ def test_mailbox_lists_its_messages() -> None:
         head = f"From ada@example.org Tue Jan  2 03:04:05 2024\nMessage-ID: <{number}@x>\nSubject: {number}"
         return f"{head}\n\n{text}\n\n".encode()
 
-    letters = message(1, "one\n>From here") + message(2, "two") + message(3, "three")
+    patch = "From 0f3b Mon Sep 17 00:00:00 2001\nFrom: Ada\nSubject: [PATCH]"  # not escaped, as times below
+    letters = message(1, "one\n>From here") + message(2, "two\n\nFrom 9:00 to 17:00\n" + patch)
+    letters += message(3, "three")
     journal = journal_of({"in.mbox": letters}, archives=False)
     assert journal.list_again()[0] == {"in.mbox", *(f"in.mbox/!/{n}@x.eml" for n in (1, 2, 3))}
     assert journal.read("in.mbox/!/1@x.eml").endswith(b"one\nFrom here\n")
