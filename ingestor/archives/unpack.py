@@ -122,7 +122,8 @@ _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
 )  # fmt: skip
-_FROM = re.compile(rb"^From [^\r\n]*+\r?\n(?=>?[!-9;-~]++[ \t]*:)", re.MULTILINE)  # and a header below
+_FROM = re.compile(rb"^From [^\r\n]*+\r?\n", re.MULTILINE)
+_HEADER = re.compile(rb">?[!-9;-~]++[ \t]*:")
 _PATCH = b" Mon Sep 17 00:00:00 2001"  # the time that git writes above every patch
 _TIME = re.compile(rb"\d\d:\d\d")
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -417,6 +418,8 @@ def _of_mbox(data: bytes, budget: Budget) -> Iterator[FoundMember]:
         if not _TIME.search(match[0]) or (_PATCH in match[0] and not has_patches):
             continue
         if start is not None:
+            if not _HEADER.match(data, match.end()):
+                continue
             yield _message(data[start : match.start()], budget)
         start = match.end()
     if start is not None:
