@@ -123,7 +123,7 @@ _DAMAGED = (
     NotImplementedError, RuntimeError, OverflowError,
 )  # fmt: skip
 _FROM = re.compile(rb"^From [^\r\n]*+\r?\n", re.MULTILINE)
-_HEADER = re.compile(rb">?[!-9;-~]++[ \t]*:")
+_FIELD = re.compile(rb">?[!-9;-~]++[ \t]*:")  # of a header
 _PATCH = b" Mon Sep 17 00:00:00 2001"  # the time that git writes above every patch
 _TIME = re.compile(rb"\d\d:\d\d")
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -418,7 +418,7 @@ def _of_mbox(data: bytes, budget: Budget) -> Iterator[FoundMember]:
         if not _TIME.search(match[0]) or (_PATCH in match[0] and not has_patches):
             continue
         if start is not None:
-            if not _HEADER.match(data, match.end()):
+            if not _FIELD.match(data, match.end()):
                 continue
             yield _message(data[start : match.start()], budget)
         start = match.end()
