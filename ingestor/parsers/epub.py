@@ -6,6 +6,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.html.page import close_empty_elements
 from ingestor.parsers.html.parser import add_page
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
@@ -31,7 +32,7 @@ def parse(blob: Blob) -> Document:
     raw_words = 0
     for chapter in _chapters(package, book, name):
         first = len(composer.blocks)
-        raw_words += add_page(composer, decode(package.read(chapter)))[1]
+        raw_words += add_page(composer, close_empty_elements(decode(package.read(chapter))))[1]
         for at, block in enumerate(composer.blocks[first:], first):
             if block.figure and ":" not in block.figure:  # an address relative to the chapter
                 picture = normpath(f"{dirname(chapter)}/{unquote(block.figure)}").lstrip("/")
@@ -75,7 +76,8 @@ def _chapters(package: Package, book: Element, name: str) -> list[str]:
         and "nav" not in item.get("properties", "").split()
     }
     order = [pages.get(entry.get("idref", ""), "") for entry in book.iter(f"{_OPF}itemref")]
-    known = [page for page in order if page in package]
+    names = {name.lower(): name for name in package.names}  # some programs write names in another case
+    known = [page if page in package else names[page.lower()] for page in order if page.lower() in names]
     known = known or sorted(page for page in package.names if page.endswith(_SUFFIXES))
     locked = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
     if not {unquote(part.get("URI", "")) for part in locked}.isdisjoint(known):  # fonts do not matter
@@ -92,4 +94,4 @@ def _line(element: Element) -> str:
     return " ".join((element.text or "").split())
 
 
-PLUGIN = parser_plugin("epub", 6, parse)
+PLUGIN = parser_plugin("epub", 7, parse)

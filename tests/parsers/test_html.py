@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.model import Blob, Document
+from tests.parsers.files import epub
 from tests.parsers.laws import kinds, parser, read, texts
 
 
@@ -122,6 +123,21 @@ def test_elements_are_read_as_browsers_show_them() -> None:
             ("table", "| - | a | b |\n| --- | --- | --- |\n| - | c | d |")]),
     ]:  # fmt: skip
         assert kinds(parse(f"<body>{source}")) == blocks, source
+
+
+def test_empty_elements_of_xhtml_hold_nothing() -> None:
+    head = "<head><title/><style/><meta charset='utf-8'/></head>"
+    body = "<script src='x'/><h2/><p>a<br/>b</p><iframe title='1/>2'/>c<a id='d'/> e"
+    page = f"<html>{head}<body>{body}</body></html>"
+    blocks = [("paragraph", "a\nb"), ("paragraph", "c e")]
+    for source, name in [(page, "a.xhtml"), (f"<?xml version='1.0'?>{page}", "a.html")]:
+        assert kinds(read(source, name)) == blocks
+
+
+def test_chapter_of_a_book_is_found_and_read_as_xhtml() -> None:
+    book = epub({"a.xhtml": "<title/><p>a</p><audio src='b'/><p>c</p>"}, ["a.xhtml"])
+    for file in (book, book.replace(b"OEBPS/a.xhtml", b"OEBPS/A.xhtml")):
+        assert kinds(read(file, "a.epub")) == [("paragraph", "a"), ("paragraph", "c")]
 
 
 def test_title_of_a_drawing_is_not_the_pages() -> None:

@@ -55,6 +55,10 @@ _ANCHORS = words(
 _HIDING = (("display", "none"), ("visibility", "hidden"), ("mso-hide", "all"))
 _LINE_NUMBERS = words("linenos lineno linenodiv lnt gutter rouge-gutter line-number line-numbers")
 _TITLED = "h1, h2, h3, h4, h5, h6, dt, summary"  # elements whose text a button may be
+_VOID = "area|base|br|col|embed|frame|hr|img|input|link|meta|param|source|track|wbr"
+_EMPTY = re.compile(  # an element without content, as XML writes it; XML allows no "<" in an attribute
+    rf"<(?!(?:{_VOID})\b)([a-z][\w:.-]*+)((?:[^<>\"'/]|\"[^<\"]*+\"|'[^<']*+'|/(?!>))*+)/>", re.IGNORECASE
+)
 _FIRST = re.compile(r"[\w-]+")
 _STRIKING = ("text-decoration", "text-decoration-line")
 _STRUCK_TAGS = words("del s strike")
@@ -225,6 +229,14 @@ class HtmlPage:
                 continue
             if text.strip() and text.strip() not in address:
                 link.replace_with(f"[{one_line(text)}]({address})")
+
+
+def close_empty_elements(source: str) -> str:
+    """Return an XHTML page with an end tag for each element that ``/>`` ends, such as ``<title/>``.
+
+    HTML ignores the slash, so all text behind such a title would be the title.
+    """
+    return _EMPTY.sub(r"<\1\2></\1>", source)
 
 
 def _selectors(names: Iterable[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ingestor.parsers.html.page import (
     HtmlPage,
     Node,
     children,
+    close_empty_elements,
     one_line,
     raw_words,
     styles,
@@ -81,6 +82,8 @@ def parse(blob: Blob, options: HtmlOptions) -> Document:
     encoding = sent[1] if sent else in_page[1].decode("ascii", "replace") if in_page else None
     source = decode(blob.data, encoding)
     is_xhtml = blob.name.lower().endswith((".xhtml", ".xht"))
+    if is_xhtml or "xhtml" in (blob.content_type or "") or source.lstrip().startswith("<?xml"):
+        source = close_empty_elements(source)
     return read_page(source, options, "application/xhtml+xml" if is_xhtml else "text/html")
 
 
@@ -403,4 +406,4 @@ def _language(pre: Node) -> str | None:
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
-PLUGIN = parser_plugin("html", 6, parse, HtmlOptions)
+PLUGIN = parser_plugin("html", 7, parse, HtmlOptions)
