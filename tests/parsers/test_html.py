@@ -108,6 +108,11 @@ def test_elements_are_read_as_browsers_show_them() -> None:
         # Formulas in scripts, if nothing shows them yet.
         ("a<script type=math/tex>x^2</script>b", [("paragraph", "a x^2 b")]),
         ("<span class=MathJax>x²</span><script type=math/tex>x^2</script>", [("paragraph", "x²")]),
+        # Marks beside headings.
+        ("<h2>T<a>¶</a></h2><h2><a>§</a>C#</h2>", [("heading", "T"), ("heading", "C#")]),
+        ("<dl><dt>f(x)<a>🔗</a></dl><h2>U<a>\u200b</a></h2>", [("definition", "f(x)"), ("heading", "U")]),
+        ("<h2>T<span class=mw-editsection>[<a>edit</a>]</span></h2>", [("heading", "T")]),
+        ("<h2><a>C#</a></h2><h2><a><img alt=L></a></h2>", [("heading", "C#"), ("heading", "L")]),
         # Lines of code.
         ("<pre><div>a</div><div>  b</div></pre>", [("code", "a\n  b")]),
         ("<pre><div>a\n</div><div>b\n</div>\n</pre>", [("code", "a\nb")]),

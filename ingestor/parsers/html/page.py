@@ -63,6 +63,7 @@ _FIRST = re.compile(r"[\w-]+")
 _STRIKING = ("text-decoration", "text-decoration-line")
 _STRUCK_TAGS = words("del s strike")
 _LONGEST_READING = 100  # characters of a ruby annotation
+_PERMALINK = re.compile("[\\s\u200b]*[#¶§🔗⚓\u200b][\\s\u200b\ufe0f]*")
 _FILE = re.compile(r"\S+\.\w{3,4}", re.ASCII)
 _STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
 _NOTED = ("class", "role", "epub\\:type")  # attributes that mark a link to a note
@@ -106,6 +107,7 @@ class HtmlPage:
         for cell in self._each(*(f"[role={name}]" for name in _CELL_ROLES)):
             cell.insert_after(" ")
         self._leave_out_line_numbers()
+        self._leave_out_permalinks()
         self._leave_out(main=main)
         self._replace(links)
         if not links:
@@ -173,6 +175,12 @@ class HtmlPage:
                 self.left_out["navigation and hidden parts"] += raw_words(node)
                 node.decompose()
 
+    def _leave_out_permalinks(self) -> None:
+        """Remove links to a heading or term from its text, which are only a mark such as "#" or "¶"."""
+        for link in self._each(*(f"{tag} a" for tag in ("h1", "h2", "h3", "h4", "h5", "h6", "dt"))):
+            if _PERMALINK.fullmatch(link.text()):
+                link.decompose()
+
     def _leave_out(self, *, main: bool) -> None:
         """Remove hidden and struck-out elements, and if ``main`` navigation and the like; count words."""
         titled = set[int]()  # elements around headings 1
@@ -182,7 +190,7 @@ class HtmlPage:
                 titled.add(node.mem_id)
                 node = node.parent
         around = ("nav", "aside", "footer", "[role]", *_selectors(_AROUND_NAMES)) if main else ()
-        hidden = ("[hidden]", "[aria-hidden=true]", "[style]", "dialog")
+        hidden = ("[hidden]", "[aria-hidden=true]", "[style]", "dialog", ".mw-editsection")
         for node in self._each("del", "s", "strike", *hidden, *_selectors(_ANCHORS), *around):
             tag, attributes = node.tag, node.attributes
             style = styles(attributes)
@@ -195,6 +203,7 @@ class HtmlPage:
                 or (tag == "dialog" and "open" not in attributes)
                 or attributes.get("aria-hidden") == "true"
                 or any(style.get(name, "").startswith(value) for name, value in _HIDING)
+                or "mw-editsection" in _class_names(attributes)
                 or (tag == "a" and not _ANCHORS.isdisjoint(_class_names(attributes)))
                 or (main and _surrounds(tag, attributes, titled=node.mem_id in titled))
             ):

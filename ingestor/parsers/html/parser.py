@@ -406,4 +406,4 @@ def _language(pre: Node) -> str | None:
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
-PLUGIN = parser_plugin("html", 7, parse, HtmlOptions)
+PLUGIN = parser_plugin("html", 8, parse, HtmlOptions)
