@@ -18,9 +18,10 @@ from uuid import UUID
 from ingestor.chroma.client import INVALID, Client, DescribedCollection, Place, Refused, Unanswered
 from ingestor.chroma.folder import LEAST_ROOM
 from ingestor.chroma.index import ChromaIndex, probe
-from ingestor.chroma.server import LOCAL, UNUSABLE, ChromaServer
+from ingestor.chroma.server import LOCAL, OBSERVE_EVERY, UNUSABLE, ChromaServer
 from ingestor.chroma.settings import describe_differences, new_configuration, right_settings
 from ingestor.chroma.shards import SearchedShards
+from ingestor.chroma.supervision import is_stuck
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
@@ -110,6 +111,20 @@ class ChromaConnection:
                 continue
             loaded.add(uuid)
         return False
+
+    def await_loaded(self, uuids: Collection[str]) -> None:
+        """Wait until our server has loaded these collections, as long as it uses processor time.
+
+        A load may take longer than a request may. A command that gave up would begin it again each time.
+        """
+        if self.server is None:
+            return
+        begun = before = self.server.observe()
+        while self.is_loading(uuids, OBSERVE_EVERY):
+            now = self.server.observe()
+            if is_stuck(begun.at, before, now):
+                return  # the next request fails, with the reason
+            before = now
 
 
 @contextmanager
@@ -256,12 +271,13 @@ class Collections:
         return collection
 
     def edition(self, edition: Edition) -> SearchedShards | None:
-        """Return the shards of an edition; None if any of them no longer exists.
+        """Return the shards of an edition, once our server has loaded them; None if any no longer exists.
 
         Shards are found by UUID, because after a crash their names may not match the edition's role yet.
         """
         parts = [self.find(name) for name in self._names_now(edition)]
         present = [part for part in parts if part is not None]
+        self.connection.await_loaded(edition.uuids)
         return SearchedShards(present) if len(present) == len(parts) else None
 
     def _names_now(self, edition: Edition) -> list[ChromaName]:
@@ -385,8 +401,10 @@ class Collections:
         """Return why a collection or shard is not healthy or cannot grow; None if all is well."""
         try:
             self._client.require_room()
-            index = self.find(name)
-            return probe(index, int(monotonic())) if index is not None else "the collection does not exist"
+            if (index := self.find(name)) is None:
+                return "the collection does not exist"
+            self.connection.await_loaded([index.uuid])
+            return probe(index, int(monotonic()))
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 

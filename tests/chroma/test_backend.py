@@ -16,7 +16,7 @@ import pytest
 from ingestor.chroma import backend as chroma_backend
 from ingestor.chroma import folder as chroma_folder
 from ingestor.chroma import server as chroma_server
-from ingestor.chroma.backend import Collections, Ownership
+from ingestor.chroma.backend import ChromaConnection, Collections, Ownership
 from ingestor.chroma.backend import open_collections as opened_backend
 from ingestor.chroma.client import Client, Full, Refused, Unanswered
 from ingestor.chroma.server import ChromaServer
@@ -189,6 +189,20 @@ def test_collection_is_loading_until_the_server_answered_for_it_once(backend: Co
     with stopped(backend):
         assert backend.connection.is_loading(uuids, 0.2)
     assert not backend.connection.is_loading([str(UUID(int=0))], 60), "others tell that it is gone"
+
+
+def test_load_is_awaited_while_the_server_uses_processor_time(
+    backend: Collections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes, left = count(1000), [True, True, True, False]
+    monkeypatch.setattr(ChromaConnection, "is_loading", lambda self, uuids, patience: left.pop(0))
+    monkeypatch.setattr(chroma_server, "processor_seconds", lambda pid: 60.0 * next(minutes))
+    backend.connection.await_loaded(["docs"])
+    assert left == []
+    monkeypatch.setattr(chroma_server, "processor_seconds", lambda pid: 60.0)
+    left += [True, True, False]
+    backend.connection.await_loaded(["docs"])
+    assert left == [True, False], "it hangs"
 
 
 def test_server_that_cannot_start_is_retried_and_logged_once(
