@@ -94,4 +94,4 @@ def _line(element: Element) -> str:
     return " ".join((element.text or "").split())
 
 
-PLUGIN = parser_plugin("epub", 8, parse)
+PLUGIN = parser_plugin("epub", 9, parse)

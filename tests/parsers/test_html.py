@@ -113,6 +113,10 @@ def test_elements_are_read_as_browsers_show_them() -> None:
         ("<dl><dt>f(x)<a>🔗</a></dl><h2>U<a>\u200b</a></h2>", [("definition", "f(x)"), ("heading", "U")]),
         ("<h2>T<span class=mw-editsection>[<a>edit</a>]</span></h2>", [("heading", "T")]),
         ("<h2><a>C#</a></h2><h2><a><img alt=L></a></h2>", [("heading", "C#"), ("heading", "L")]),
+        ("<ul><li><input type=checkbox checked>a<li><input type=checkbox>b</ul>", [("list", "- ☒ a\n- ☐ b")]),
+        ("a<span style='display: block'>b</span>c", [("paragraph", "a b c")]),
+        ("<table><tfoot><tr><td>3<thead><tr><th>A<tbody><tr><td>1<tr><td>2</table>", [
+            ("table", "| A |\n| --- |\n| 1 |\n| 2 |\n| 3 |")]),
         # Lines of code.
         ("<pre><div>a</div><div>  b</div></pre>", [("code", "a\n  b")]),
         ("<pre><div>a\n</div><div>b\n</div>\n</pre>", [("code", "a\nb")]),

@@ -59,6 +59,7 @@ _VOID = "area|base|br|col|embed|frame|hr|img|input|link|meta|param|source|track|
 _EMPTY = re.compile(  # an element without content, as XML writes it; XML allows no "<" in an attribute
     rf"<(?!(?:{_VOID})\b)([a-z][\w:.-]*+)((?:[^<>\"'/]|\"[^<\"]*+\"|'[^<']*+'|/(?!>))*+)/>", re.IGNORECASE
 )
+_APART = words("block flex grid list-item table table-cell table-row")  # displays of elements
 _FIRST = re.compile(r"[\w-]+")
 _STRIKING = ("text-decoration", "text-decoration-line")
 _STRUCK_TAGS = words("del s strike")
@@ -98,9 +99,7 @@ class HtmlPage:
         title = self.tree.css_first("title")
         self.title = one_line(title.text()) if title else ""
         self._keep_titles()
-        for script in self._each("script[type^='math/tex']"):
-            if not _is_rendered(script):
-                script.replace_with(f" {_in_tex(script.text())} ")
+        self._write_inputs()
         self.tree.strip_tags([*_NEVER & self._names])  # each is looked for in the whole tree
         for picture in self._each("img[class*=mwe-math]"):  # MediaWiki hides the formula beside it
             picture.replace_with(_in_tex(picture.attributes.get("alt") or ""))
@@ -169,6 +168,14 @@ class HtmlPage:
             if button.css_first(_TITLED):
                 button.unwrap()
 
+    def _write_inputs(self) -> None:
+        """Write formulas in scripts, and check boxes of list items, as text, before they are removed."""
+        for script in self._each("script[type^='math/tex']"):
+            if not _is_rendered(script):
+                script.replace_with(f" {_in_tex(script.text())} ")
+        for box in self._each("li input[type=checkbox]"):
+            box.replace_with("\u2612 " if "checked" in box.attributes else "\u2610 ")
+
     def _leave_out_line_numbers(self) -> None:
         for node in self._each(*(f".{name}" for name in _LINE_NUMBERS), "pre .ln"):
             if "".join(node.text().split()).isdigit():
@@ -209,6 +216,9 @@ class HtmlPage:
             ):
                 self.left_out["navigation and hidden parts"] += raw_words(node)
             else:
+                if tag in _INLINE and style.get("display") in _APART:
+                    node.insert_before(" ")
+                    node.insert_after(" ")
                 continue
             node.decompose()
 

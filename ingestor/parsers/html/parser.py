@@ -334,6 +334,7 @@ def _rows(table: Node) -> list[list[list[Node]]]:
     A cell may span rows, but only within its part, so parts are laid out separately.
     """
     parts = [child for child in children(table) if child.tag in _TABLE_PARTS]
+    parts.sort(key=lambda part: part.tag == "tfoot")  # older pages have it in front
     rows = [[row for row in children(part) if row.tag == "tr"] for part in parts]
     return [[[cell for cell in children(row) if cell.tag in ("td", "th")] for row in part] for part in rows]
 
@@ -406,4 +407,4 @@ def _language(pre: Node) -> str | None:
     return next((name for name in named if name not in _NO_LANGUAGE), None)
 
 
-PLUGIN = parser_plugin("html", 8, parse, HtmlOptions)
+PLUGIN = parser_plugin("html", 9, parse, HtmlOptions)

@@ -36,4 +36,4 @@ def parse(blob: Blob) -> Document:
     )
 
 
-PLUGIN = parser_plugin("mail", 7, parse)
+PLUGIN = parser_plugin("mail", 8, parse)

@@ -391,4 +391,4 @@ def _count(element: Element) -> int:
     return words("".join(text.text or "" for text in element.iter(_TEXT)))
 
 
-PLUGIN = parser_plugin("docx", 9, parse, DocxOptions)
+PLUGIN = parser_plugin("docx", 10, parse, DocxOptions)

@@ -238,4 +238,4 @@ _KINDS: tuple[tuple[str, str, Callable[[Any, bytes], tuple[Composer, dict[str, A
     ("Book", "application/vnd.ms-excel", _read_workbook),
 )
 
-PLUGIN = parser_plugin("office97", 8, parse)
+PLUGIN = parser_plugin("office97", 9, parse)
