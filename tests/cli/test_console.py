@@ -17,6 +17,7 @@ from ingestor.queries.status import (
     CollectionStatus,
     DocumentCounts,
     EmbeddedTexts,
+    FailedDocument,
     RecordCounts,
     SourceStatus,
     Status,
@@ -183,6 +184,27 @@ def test_verification_shows_differences_and_remedy(
 ) -> None:
     show_verify(report, False, CONFIG)
     assert said(capsys).splitlines() == words
+
+
+def test_documents_that_failed_for_one_reason_are_joined_by_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failures = tuple(
+        FailedDocument(source, f"{number}.pdf", "is damaged", 1, None, quarantined=True)
+        for source in ("docs", "wiki")
+        for number in range(3)
+    )
+    show_status(replace(STOPPED, failures=failures), False, CONFIG)
+    outlook = "    quarantined until the file or the config changes: is damaged"
+    assert said(capsys).splitlines()[-7:] == [
+        "6 documents failed:",
+        "docs: 0.pdf and 2 more",
+        outlook,
+        "wiki: 0.pdf and 2 more",
+        outlook,
+        "All of them: ingestor ls --json",
+        "To retry at once: ingestor retry --all",
+    ]
 
 
 def test_sync_prints_the_reason_of_an_unusable_collection_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,8 +102,8 @@ def show_sync(result: SyncReport, as_json: bool, config: Path) -> None:
 
 
 def _show_problems(result: SyncReport, config: Path) -> None:
-    for problem in result.problems:
-        complain(f"{problem.source}: {problem.document}", problem.reason)
+    for about, reason in join_alike((each.source, each.document, each.reason) for each in result.problems):
+        complain(about, reason)
     paused = dict.fromkeys(result.paused, "paused")
     for source, reason in {**result.unseen, **result.held, **paused}.items():
         if reason not in result.unusable.values():  # printed below
@@ -117,6 +117,21 @@ def _show_problems(result: SyncReport, config: Path) -> None:
         complain(f"collection {collection}", f"waits for apply: {reason}")
     for collection, reason in result.unusable.items():
         complain(f"collection {collection}", reason)
+
+
+def join_alike(documents: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Join the documents of one source with the same reason: return one of them, with the number of the
+    others, and the reason.
+
+    ``documents``: source, document and reason.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for source, document, reason in documents:
+        alike.setdefault((source, reason), []).append(document)
+    return [
+        (f"{source}: {names[0]}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''}", reason)
+        for (source, reason), names in alike.items()
+    ]
 
 
 def complain(about: str, reason: str) -> None:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from ingestor.cli.output import console
-from ingestor.cli.output.console import complain, count_kinds, duration, out, print_table, print_wrapped
+from ingestor.cli.output.console import (
+    complain,
+    count_kinds,
+    duration,
+    join_alike,
+    out,
+    print_table,
+    print_wrapped,
+)
 from ingestor.cli.usage import command
 from ingestor.core.escape import line
 from ingestor.units import quantity, size_in_words
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from ingestor.queries.plan import SyncPlan
     from ingestor.queries.status import FailedDocument, SourceStatus, Status
 
-MOST = 20  # failures that are printed
+MOST = 20  # reasons of failures that are printed
 WORK_KINDS = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 RARE_KINDS = ("rebuilt", "recut", *console.UNREAD_KINDS)
 LONG = 60.0  # seconds of reading and writing from which on the time is printed
@@ -207,34 +215,31 @@ def print_skipped(skipped: Sequence[Skipped]) -> None:
 
 
 def _print_incomplete(status: Status, config: Path) -> None:
-    """Print documents whose text is empty or incomplete.
-
-    Documents with the same reason are printed as one of them and the number of the others.
-    """
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for short in status.short:
-        alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
-    if not alike:
-        return
-    out.print(f"\n{quantity(len(status.short), 'document')} empty or incomplete:")
-    for (source, state, reason), documents in list(alike.items())[:MOST]:
-        others = f" and {len(documents) - 1:,} more" if len(documents) > 1 else ""
-        out.print(Text(line(f"{source}: {documents[0]}{others}"), "yellow"))
-        print_wrapped(Text(f"{state}: {line(reason)}"), "    ")
-    if len(alike) > MOST:
-        out.print(f"... and more; all: {command('ls --json', config)}")
+    """Print documents whose text is empty or incomplete."""
+    if status.short:
+        out.print(f"\n{quantity(len(status.short), 'document')} empty or incomplete:")
+        reasons = [(each.source, each.document, f"{each.state}: {each.reason}") for each in status.short]
+        _print_reasons(reasons, config)
 
 
 def _print_failures(status: Status, now: float, config: Path) -> None:
-    if not status.failures:
-        return
-    out.print(f"\n{quantity(len(status.failures), 'document')} failed:")
-    for failed in status.failures[:MOST]:
-        out.print(Text.assemble((line(f"{failed.source}: {failed.document}"), "yellow")))
-        print_wrapped(Text(f"{_outlook(failed, now)}: {line(failed.reason)}"), "    ")
-    if len(status.failures) > MOST:
-        out.print(f"... and {len(status.failures) - MOST:,} more; all: {command('status --json', config)}")
-    out.print(f"To retry at once: {command('retry --all', config)}")
+    if status.failures:
+        out.print(f"\n{quantity(len(status.failures), 'document')} failed:")
+        reasons = [
+            (each.source, each.document, f"{_outlook(each, now)}: {each.reason}") for each in status.failures
+        ]
+        _print_reasons(reasons, config)
+        out.print(f"To retry at once: {command('retry --all', config)}")
+
+
+def _print_reasons(documents: Sequence[tuple[str, str, str]], config: Path) -> None:
+    """Print documents with reasons, and how to list them all. ``documents``: source, document and reason."""
+    alike = join_alike(documents)
+    for about, reason in alike[:MOST]:
+        out.print(Text(line(about), "yellow"))
+        print_wrapped(Text(line(reason)), "    ")
+    if min(len(alike), MOST) < len(documents):
+        out.print(f"All of them: {command('ls --json', config)}")
 
 
 def _outlook(failed: FailedDocument, now: float) -> str:
