@@ -9,7 +9,13 @@ from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.registry import Host, Options, require_match
 from ingestor.units import Duration
 
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+HeaderName = Annotated[
+    str, require_match(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "must be the name of an HTTP header, such as X-Token")
+]
+Url = Annotated[str, require_match(r"https?://[^\s?#]+", "must be a URL such as https://search.example.org")]
+UrlWithoutUser = Annotated[
+    str, require_match(r"https?://[^\s?#@]+", "must be a URL such as http://127.0.0.1:8080, without a user")
+]
 HostName = Annotated[
     str, require_match(r"[A-Za-z0-9_.-]+", "must be a host name alone, without http://, a port or a path")
 ]
@@ -129,9 +135,8 @@ class Http(Options):
     token: SecretStr | None = Field(
         default=None, description="bearer token of clients; `/healthz` and `/readyz` need none"
     )
-    public_url: str | None = Field(
+    public_url: Url | None = Field(
         default=None,
-        pattern=r"^https?://[^\s?#]+$",
         description="address for readers, such as `https://search.example.org`; default: `http://`, "
         "host and port",
     )
@@ -159,9 +164,8 @@ class Rerank(Options):
         description="cross-encoder of sentence-transformers, a folder or a name on the Hugging Face hub; "
         "needs the extra `torch`. With `url`: the model's name there",
     )
-    url: str | None = Field(
+    url: UrlWithoutUser | None = Field(
         default=None,
-        pattern=r"^https?://[^\s?#@]+$",
         description="address of a `/rerank` server: text-embeddings-inference's form, or, with `model`, "
         "that of Cohere, Jina and vLLM",
     )

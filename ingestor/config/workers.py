@@ -1,10 +1,10 @@
 """Where documents are prepared: on threads of the daemon, or in processes that Ray starts on nodes. Pure."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ingestor.registry import Options
+from ingestor.registry import Options, require_match
 from ingestor.units import Size
 
 THREADS = 64  # at most
@@ -28,9 +28,13 @@ class Workers(Options):
         description="documents prepared at the same time; at most 64 `threads`. With `ray`, also the "
         "most processes",
     )
-    address: str = Field(
+    address: Annotated[
+        str,
+        require_match(
+            r"auto|local|ray://\S+|[^\s/]+:\d+", "must be auto, local, HOST:PORT or ray://HOST:PORT"
+        ),
+    ] = Field(
         default="auto",
-        pattern=r"^(auto|local|ray://\S+|[^\s/]+:\d+)$",
         description="`auto`: the cluster of this machine or of `RAY_ADDRESS`; `local`: one that ends with"
         " the daemon; or `host:port`, or `ray://host:port`",
     )
