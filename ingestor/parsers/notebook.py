@@ -119,4 +119,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = parser_plugin("notebook", 9, parse, NotebookOptions, isolated="large")
+PLUGIN = parser_plugin("notebook", 10, parse, NotebookOptions, isolated="large")

@@ -33,6 +33,10 @@ _KINDS = {
 _NEWLINE = re.compile(r"\r(?!\n)")
 _BEHIND_MARKS = re.compile(r"(?<=[`~#])[ \t]++(?=\r?$)", re.MULTILINE)  # of a fence or a heading
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
+_ADMONITION = re.compile(  # MyST's, whose content is prose
+    r"\{(?:admonition|attention|caution|danger|dropdown|epigraph|error|hint|important|note|seealso|sidebar|tip"
+    r"|topic|warning|versionadded|versionchanged|deprecated)\}"
+)
 _COMMENTS = re.compile(r"(?:\s|<!--(?>(?s:.)*?-->))+")
 _LABEL = re.compile(  # anchors and comments alone; "(name)=" is MyST's
     r"(?:\s|<!--(?>(?s:.)*?-->)|<(a|span|div)\s[^<>]*>\s*</\1>|<a\s[^<>]*/>)+|\([\w.:-]+\)=\s*"
@@ -170,6 +174,8 @@ def _events(source: str) -> Iterator[Any]:
 def _block(text: str, start: int, end: int, element: _Element) -> Block:
     if element.name == "CodeBlock":
         fence = element.about["CodeBlock"]
+        if isinstance(fence, dict) and _ADMONITION.match(fence["Fenced"]):
+            return Block("paragraph", start, end)
         language = _LANGUAGE.search(fence["Fenced"]) if isinstance(fence, dict) else None
         return Block("code", start, end, language=language[0].lower() if language else None)
     if element.name == "Heading":
@@ -215,4 +221,4 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-PLUGIN = parser_plugin("markdown", 7, parse, isolated="large")
+PLUGIN = parser_plugin("markdown", 8, parse, isolated="large")

@@ -75,6 +75,11 @@ def test_headings_are_those_that_sites_show() -> None:
         assert [block.title for block in parse(source).blocks if block.kind == "heading"] == titles, source
 
 
+def test_admonition_of_myst_is_prose() -> None:
+    blocks = parse("```{note} Title\nWords.\n```\n\n```{code-block} c\nx\n```\n\n```{r}\nx\n```").blocks
+    assert [block.kind for block in blocks] == ["paragraph", "code", "code"]
+
+
 def test_code_of_jekyll_knows_its_language() -> None:
     (block,) = parse("{% highlight ruby linenos %}\n# x\n\ny\n{% endhighlight %}\n").blocks
     assert (block.kind, block.language) == ("code", "ruby")
