@@ -38,6 +38,7 @@ FIRST = 20  # documents that are indexed first, so that also a slow machine has 
 BUDGET = 30.0  # seconds of indexing before the first answer
 RETRIED = 1.0  # seconds for which a failure is retried, such as an unlistable folder
 READ = 100  # documents that are read to estimate all documents
+_PROBLEMS = 3  # that are printed with their reasons
 LISTED = 200_000  # files after which the listing ends
 PREFIX = "ingestor-try-"
 _SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # in a gitignore pattern
@@ -165,11 +166,13 @@ def _show(trial: Trial, answer: "Answer") -> None:
     total = f"{quantity(trial.documents, 'document')} ({_list_kinds(trial.kinds)})"
     print(f"{trial.folder}: {total}, {size_in_words(trial.bytes)}")
     spent = console.duration(trial.seconds)
-    print(f"Indexed {trial.indexed:,} of them as {quantity(trial.chunks, 'chunk')}, in {spent}.")
+    print(f"Indexed {quantity(trial.indexed, 'document')} as {quantity(trial.chunks, 'chunk')}, in {spent}.")
     if trial.unsupported:
         print(f"No parser reads {_list_kinds(trial.unsupported)} of the sample.")
-    for document, reason in islice(trial.problems.items(), 3):
+    for document, reason in islice(trial.problems.items(), _PROBLEMS):
         console.complain(document, reason)
+    if (others := len(trial.problems) - _PROBLEMS) > 0:
+        print(f"{others:,} more could not be read")
     if trial.questions:
         print("Headings that make good questions:")
         for each in trial.questions:
@@ -245,15 +248,19 @@ def _index(
     from ingestor.units import quantity
 
     stop, reports = Stop(), list[SyncReport]()
+    embedded = before = 0  # texts: in all, and at the last progress, which begins at zero several times
 
     def watch(progress: "SyncProgress") -> None:
-        note(f"{quantity(progress.done, 'document')} done, {quantity(progress.texts, 'text')} embedded")
+        nonlocal embedded, before
+        embedded += progress.texts - (before if progress.texts >= before else 0)
+        before = progress.texts
+        note(f"{quantity(embedded, 'text')} embedded")
         if time.monotonic() > deadline and (reports or progress.records):
             stop.set()
 
     for documents in (order[:FIRST], order):
         if not reports or (len(order) > FIRST and not stop.is_set()):
-            project = _project(folder, place, documents)
+            project, before = _project(folder, place, documents), 0
             reports.append(project.sync(progress=watch, stop=stop, patience=RETRIED))
     return reports
 

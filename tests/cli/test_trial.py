@@ -1,12 +1,14 @@
 """``ingestor try``: a sample is indexed and asked, and nothing of it is left."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -132,3 +134,16 @@ def test_trial_without_text_names_unread_kinds_and_folders(
     ended = CliRunner().invoke(app, ["try", "empty"])
     assert ended.exit_code == 4
     assert "closed/: could not be listed; make it readable; 1 .bin: no parser reads them" in ended.stderr
+
+
+def test_progress_adds_up_over_both_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync(progress: Callable[[object], None], **options: object) -> None:
+        for texts in (3, 5, 0, 2):  # the second work of a sync begins at zero again
+            progress(SimpleNamespace(texts=texts, records=0))
+
+    monkeypatch.setattr(trial, "_project", lambda *of: SimpleNamespace(sync=sync))
+    notes, items = list[str](), [Item(str(number), "1", "/x") for number in range(trial.FIRST + 1)]
+    trial._index(Path("folder"), Path("place"), items, math.inf, notes.append)
+    counts = [int(words.split()[0]) for words in notes]
+    assert counts == sorted(counts)
+    assert notes[-1] == "14 texts embedded"
