@@ -161,8 +161,7 @@ class Running:
         assert setup.edition is not None
         if parts is None:
             words = (
-                "collection %s: the model, a plugin or the program changed; until its replacement is "
-                "complete, documents are removed from it, but not added or changed"
+                "collection %s: the program or its model changed; until it is rebuilt, documents only leave"
             )
             about = event("collection_unusable", collection=str(setup.serves))
             log.warning(words, setup.serves, extra=about)
