@@ -299,7 +299,7 @@ def _message(errors: list[ErrorDetails], raw: str | None) -> str:
     if kinds & set(_WANTED):
         return f"{must}, not {_quote(raw or value)}"
     if kinds & set(_WANTED_TYPE):
-        return f"{must}, not {_type(value)}{_advice(kinds, value)}"
+        return f"{must}, not {_type(value)}{_advice(kinds, value, errors[0]['loc'][-1:])}"
     return must
 
 
@@ -329,7 +329,14 @@ def _type(value: object) -> str:
     return "empty" if value is None else names.get(type(value), type(value).__name__)
 
 
-def _advice(kinds: set[str], value: object) -> str:
+def _advice(kinds: set[str], value: object, key: tuple[int | str, ...]) -> str:
+    """Return what to write in place of a value of the wrong type; "" if that is not known."""
+    if kinds & {"dict_type", "model_type"} and isinstance(value, str):
+        if key == ("chunking",):
+            return f": write {{strategy: {short(value)[1:-1]}}}"
+        if key == ("embedding",):
+            name = "kind" if value in registry.kinds("embedders") else "model"
+            return f": write {{{name}: {short(value)[1:-1]}}}"
     if "string_type" in kinds and isinstance(value, int | float):
         return " (put it in quotes)"
     if "list_type" in kinds and isinstance(value, str) and "${" not in value:

@@ -16,6 +16,9 @@ Span = tuple[int, int]
 
 _PATIENCE = 32  # code points; a longer cluster is split
 _MANY_FLAGS = 1000  # halves
+_HALF = "[\U0001f1e6-\U0001f1ff]"  # of a flag
+# The first alternative only saves time: within a run of flags, each ``\X`` reads the run from its start.
+_CLUSTER = rf"{_HALF}{{2}}(?={_HALF})|\X"
 _STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
 _ENDS = frozenset(".!?…")
 
@@ -94,7 +97,7 @@ def is_boundary(text: str, at: int) -> bool:
 def _grapheme_clusters(text: str, start: int, end: int) -> Iterator[Span]:
     import regex  # here, since most commands cut no text
 
-    return (match.span() for match in regex.compile(r"\X").finditer(text, start, end))
+    return (match.span() for match in regex.compile(_CLUSTER).finditer(text, start, end))
 
 
 def boundary(text: str, at: int, low: int) -> int:

@@ -132,7 +132,9 @@ def fake_embed(items: Sequence[str]) -> Vectors:
     """Unit vectors that depend on the text alone, and on every character of it."""
     if not items:
         return np.zeros((0, 64), np.float32)
-    raw = np.stack([np.frombuffer(blake2b(item.encode()).digest(), np.int8) for item in items])
+    raw = np.stack(
+        [np.frombuffer(blake2b(item.encode(errors="surrogatepass")).digest(), np.int8) for item in items]
+    )
     vectors = raw.astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

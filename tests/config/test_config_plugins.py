@@ -101,6 +101,8 @@ def test_unreadable_secret_is_reported_by_place(content: bytes | None, reason: s
          "sources[0].login: unknown key 'pasword'; did you mean 'password'? allowed: keys, password, user"),
         ("login: {user: u, password: 1234}",
          "sources[0].login.password: must be text, not a number (put it in quotes)"),
+        ("chunking: recursive",
+         "sources[0].chunking: must be a mapping of keys to values, not text: write {strategy: recursive}"),
         ("login: {user: u, password: p, keys: [a, 3]}",
          "sources[0].login.keys[1]: must be a path, not a number"),
         ("folders: {x: 3}", "sources[0].folders.x: must be a path, not a number"),

@@ -64,11 +64,11 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def _flush_when_all_are_read(self: Writer, collection: EditionName, *, everything: bool = False) -> bool:
+def _flush_when_all_are_read(self: Writer, collection: EditionName, *args: Any, **options: Any) -> bool:
     """As it was: documents were held while others of their collection had not been read."""
     unread = self._journal.select("SELECT COUNT(*) FROM documents WHERE digest IS NULL AND NOT quarantined")
     waiting = self._flight.queues[collection].documents
-    return unread[0][0] <= len(waiting) and _FLUSH(self, collection, everything=everything)
+    return unread[0][0] <= len(waiting) and _FLUSH(self, collection, *args, **options)
 
 
 _FLUSH = Writer.flush

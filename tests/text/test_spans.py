@@ -1,5 +1,6 @@
 """Spans, and where a text may be cut."""
 
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,12 @@ def test_boundaries_split_no_user_perceived_character() -> None:
         found = [at for at in range(len(text) + 1) if spans.is_boundary(text, at)]
         assert found == boundaries
         assert sorted(set(spans.clusters(text, (0, len(text))))) == boundaries
+
+
+@given(st.text(st.sampled_from("\U0001f1e6\U0001f1f7\u200d\u0301\u0600\U0001f468a\r\n"), max_size=12))
+def test_clusters_in_runs_of_flags_are_those_of_unicode(text: str) -> None:
+    starts = [match.start() for match in regex.finditer(r"\X", text)]
+    assert [at for at in spans.clusters(text, (0, len(text))) if at < len(text)] == starts
 
 
 def test_boundary_is_the_last_one_before_a_position() -> None:
