@@ -299,7 +299,8 @@ def _message(errors: list[ErrorDetails], raw: str | None) -> str:
     if kinds & set(_WANTED):
         return f"{must}, not {_quote(raw or value)}"
     if kinds & set(_WANTED_TYPE):
-        return f"{must}, not {_type(value)}{_advice(kinds, value, errors[0]['loc'][-1:])}"
+        advice = "" if raw else _advice(kinds, value, errors[0]["loc"][-1:])  # a variable may be a secret
+        return f"{must}, not {_type(value)}{advice}"
     return must
 
 
@@ -339,7 +340,7 @@ def _advice(kinds: set[str], value: object, key: tuple[int | str, ...]) -> str:
             return f": write {{{name}: {short(value)[1:-1]}}}"
     if "string_type" in kinds and isinstance(value, int | float):
         return " (put it in quotes)"
-    if "list_type" in kinds and isinstance(value, str) and "${" not in value:
+    if "list_type" in kinds and isinstance(value, str):
         return f": write {json.dumps([short(value)[1:-1]], ensure_ascii=False)}"
     return ""
 
