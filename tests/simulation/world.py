@@ -444,6 +444,8 @@ class World:
         for source, files in self.places.items():
             files.heal()
             SourceRows(self.journal).resume(source)
+        for files in self.apart:  # the parser is one for all
+            files.parser_broken = False
         if outdated:
             self.configure()
         if self.restless:
