@@ -112,6 +112,23 @@ def test_accept_button_confirms_a_loss(press: Press, daemon: Daemon) -> None:
         db.execute("UPDATE sources SET held = NULL, loss = 0, accepted = 0, paused = NULL")
 
 
+@pytest.mark.parametrize(
+    ("kept", "buttons"), [("more than 5 of 10 documents are unreadable", True), (None, False)]
+)
+def test_accept_button_is_there_if_a_loss_can_be_accepted(
+    press: Press, daemon: Daemon, kept: str | None, buttons: bool
+) -> None:
+    if kept is None:
+        SourceRows(daemon.journal).hold(DOCS, "the folder is on another disk")
+    else:
+        daemon.journal.write("INSERT INTO withdrawals (source, kept) VALUES (?, ?)", (DOCS, kept))
+    page = press("resume", source="docs")
+    assert (kept or "the folder is on another disk") in page.text
+    assert ("Accept the loss" in page.texts["button"]) is buttons
+    daemon.journal.write("DELETE FROM withdrawals")
+    daemon.journal.write("UPDATE sources SET held = NULL")
+
+
 def test_apply_button_applies_waiting_changes(press: Press, daemon: Daemon) -> None:
     assert "No change waits for approval." in press("apply").text
     assert Requests(daemon.journal).take_arrange()
