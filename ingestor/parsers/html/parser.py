@@ -7,7 +7,7 @@ or headings. In that case its items become blocks, and so do the cells of a tabl
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -285,6 +285,20 @@ def _last_first(node: Node) -> list[Node | str]:
 
 def _text(root: Node) -> str:
     """Return the text of an element, with a space between the block-level elements inside it."""
+    return _join(root, BREAK, lambda tag: " " if tag in BLOCKS and tag != "pre" else "")
+
+
+def _code(pre: Node) -> str:
+    """Return the text of a ``pre`` element, in which every block-level element has lines of its own."""
+    edges = {tag: " " if tag in _CELLS else BREAK for tag in BLOCKS}
+    return _EDGES.sub("\n", _join(pre, "\n", lambda tag: edges.get(tag, "")))
+
+
+def _join(root: Node, line_break: str, edge: Callable[[str], str]) -> str:
+    """Return the text of an element. ``edge``: returns what stands before and after an element of this tag.
+
+    ``line_break``: what stands for ``br``.
+    """
     parts: list[str] = []
     todo = _last_first(root)
     while todo:
@@ -294,34 +308,12 @@ def _text(root: Node) -> str:
         elif node.is_text_node:
             parts.append(node.text_content or "")
         elif node.tag == "br":
-            parts.append(BREAK)
+            parts.append(line_break)
         else:
-            if node.tag in BLOCKS and node.tag != "pre":
-                parts.append(" ")
-                todo.append(" ")
+            parts.append(edge(node.tag or ""))
+            todo.append(edge(node.tag or ""))
             todo += _last_first(node)
     return "".join(parts)
-
-
-def _code(pre: Node) -> str:
-    """Return the text of a ``pre`` element, in which every block-level element has lines of its own."""
-    parts: list[str] = []
-    todo = _last_first(pre)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, str):
-            parts.append(node)
-        elif node.is_text_node:
-            parts.append(node.text_content or "")
-        elif node.tag == "br":
-            parts.append("\n")
-        else:
-            if node.tag in BLOCKS:
-                edge = " " if node.tag in _CELLS else BREAK
-                parts.append(edge)
-                todo.append(edge)
-            todo += _last_first(node)
-    return _EDGES.sub("\n", "".join(parts))
 
 
 def _line(node: Node) -> str:
