@@ -12,9 +12,9 @@ from ingestor.engine.edition_store import EditionIndex
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.rechunk import policy
 from ingestor.search import search
-from ingestor.state.editions import Editions
+from ingestor.state.editions import Editions, Notices
 from tests.simulation.checks.readers import EMBEDDERS, OTHER_MODEL
-from tests.simulation.directed import begin, end, end_at_rest, run, run_listing
+from tests.simulation.directed import begin, die_at, end, end_at_rest, run, run_listing
 from tests.simulation.histories import History, Variants, detect
 from tests.simulation.laws import (
     APPROVED,
@@ -29,7 +29,8 @@ from tests.simulation.laws import (
     STOOD,
 )
 from tests.simulation.play import LINES
-from tests.simulation.ports.files import Files
+from tests.simulation.ports.chaos import Crash
+from tests.simulation.ports.files import UNREADABLE, Files
 from tests.simulation.world import DOCS, MORE, World
 
 _ASK, _SOURCES, _WRITE = DocumentFlow._ask_person, Parts.sources, writer.write
@@ -61,6 +62,24 @@ def want_approval(folder: Path) -> None:
     world = begin(folder, approves=True)
     world.configure(per_chunk=2)
     run(world, 5)
+    end(world)
+
+
+def update_the_parser_after_a_death(folder: Path) -> None:
+    """The process dies while it writes the only readable document; an update has another parser."""
+    world = World(folder, 1, approves=True)
+    world.files.write("0.txt", UNREADABLE)
+    world.settle()
+    world.files.write("1.txt", "alpha")
+    die_at(world, "after upsert")
+    with pytest.raises(Crash):
+        run_listing(world, 10)
+    assert world.readers.seen()
+    world.end()
+    world.parser += 1
+    world.start()
+    run(world, 5)
+    assert not Notices(world.journal).all("waits"), "no document was read by the former parser"
     end(world)
 
 
@@ -148,7 +167,10 @@ BROKEN: Variants = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("history", dict.fromkeys(variant[-1] for variant in BROKEN.values()))
+HISTORIES = dict.fromkeys([*(variant[-1] for variant in BROKEN.values()), update_the_parser_after_a_death])
+
+
+@pytest.mark.parametrize("history", HISTORIES)
 def test_pinned_boundaries_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 

@@ -91,9 +91,10 @@ class Approvals:
     def _known_sources(self) -> set[tuple[str, str]]:
         """Return the collections and sources with documents of which the journal knows that they are indexed.
 
-        Chroma may hold records of others: those of a collection that was renewed. They are written again
-        under any config, so a change of it needs no approval for them.
+        Chroma may have records of other documents: the process died while it wrote them, or their collection
+        was renewed. They are written again under any config, so a change of it needs no approval for them.
+        The digest of a document without records is empty.
         """
         query = """SELECT DISTINCT serves, source FROM documents JOIN collections ON name = collection
-            WHERE role = 'live' AND digest IS NOT NULL"""
+            WHERE role = 'live' AND digest != ''"""
         return set(self._world.journal.select(query))
