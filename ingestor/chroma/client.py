@@ -19,7 +19,7 @@ from uuid import UUID
 
 import orjson
 
-from ingestor.chroma.folder import LEAST_ROOM, REMEDY, is_damage, require_room
+from ingestor.chroma.folder import LEAST_ROOM, REMEDY, ROOM, is_damage, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.errors import longest_wait, shorten
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
@@ -175,16 +175,14 @@ class Client:
 
     def hangs(self) -> bool:
         """Return whether the server accepts connections, but does not answer a heartbeat in time."""
-        import httpx
-
         try:
-            self._http.get(f"{self._base}/api/v2/heartbeat", timeout=self._timeout)
-        except httpx.RequestError as error:
-            return isinstance(error, httpx.TimeoutException)
+            self._answer("GET", "/api/v2/heartbeat", None)
+        except (Unanswered, Unreachable) as error:
+            return isinstance(error, Unanswered)
         return False
 
-    def require_room(self, room: int | None = None) -> None:
-        """Raise Transient if the disk with Chroma's data folder has less than ``room`` bytes (50 MB).
+    def require_room(self, room: int = ROOM) -> None:
+        """Raise Transient if the disk with Chroma's data folder has less than ``room`` bytes.
 
         Do nothing if the folder is unknown.
         """
@@ -255,7 +253,7 @@ class Client:
         request. Raises Transient if the disk has too little room for a write.
         """
         if verb in ("upsert", "update", "delete"):
-            self.require_room(None if verb == "upsert" else LEAST_ROOM)
+            self.require_room(ROOM if verb == "upsert" else LEAST_ROOM)
         return self._ask("POST", f"/{collection}/{verb}", body)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:

@@ -103,26 +103,15 @@ def is_damage(text: str) -> bool:
     return any(symptom in text for symptom in _DAMAGED)
 
 
-def is_full(path: Path, room: int | None = None) -> bool:
-    """Return whether the disk with this folder has less than ``room`` bytes, by default ROOM.
-
-    Return False if that is unknown.
-    """
-    try:
-        return shutil.disk_usage(path).free < (ROOM if room is None else room)
-    except OSError:
-        return False
-
-
-def require_room(path: Path, room: int | None = None) -> None:
+def require_room(path: Path, room: int = ROOM) -> None:
     """Raise Transient if the disk has less than ``room`` bytes, so that Chroma never meets a full disk.
 
     After a failed write Chroma 1.5.9 soon answers no request until it is restarted, and may leave a damaged
     segment.
     """
-    if is_full(path, room):
+    if not files.has_room(path, room):
         raise Transient(
-            f"the disk of {path} has less than {(room or ROOM) / 1e6:.0f} MB left, so no record is written: "
+            f"the disk of {path} has less than {room / 1e6:.0f} MB left, so no record is written: "
             "free some space, or move the folder `chroma.path` to a larger disk"
         )
 

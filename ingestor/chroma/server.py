@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
-from ingestor.chroma.folder import REMEDY, claim, is_damage, is_full
+from ingestor.chroma.folder import REMEDY, ROOM, claim, is_damage
 from ingestor.chroma.supervision import Observation, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
@@ -28,7 +28,7 @@ from ingestor.confinement.walls import describe
 from ingestor.core.entries import ChromaName
 from ingestor.core.events import event
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.state.files import Lock, full_disk, open_own
+from ingestor.state.files import Lock, full_disk, has_room, open_own
 from ingestor.units import quantity
 
 log = logging.getLogger("ingestor")
@@ -333,7 +333,7 @@ class ChromaServer:
         if reason is not None and self.has_crashed:
             self.supervision.deaths[name] += 1
         if reason is None and isinstance(error, Full):
-            reason = "the disk was full" if is_full(self.path) else "the database is not writable"
+            reason = "the database is not writable" if has_room(self.path, ROOM) else "the disk was full"
         if reason is None and isinstance(error, Unanswered):
             before = self.observe()
             if self._counts(name):

@@ -60,15 +60,18 @@ UMASK = 0o077
 ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some before it writes a row
 
 
-def full_disk(folder: Path) -> str | None:
-    """Describe a full disk and the remedy; None if the folder's disk has room or its state is unknown."""
+def has_room(folder: Path, room: int) -> bool:
+    """Return whether the folder's disk has this many free bytes, or True if that is unknown."""
     try:
-        free = shutil.disk_usage(folder).free
+        return shutil.disk_usage(folder).free >= room
     except OSError:
-        return None
-    if free >= ROOM:
-        return None
-    return f"the disk of {folder} is full ({free:,} bytes left): free some space, or use another disk"
+        return True
+
+
+def full_disk(folder: Path) -> str | None:
+    """Describe a full disk and the remedy; None if the folder's disk has room."""
+    full = f"the disk of {folder} is full: free some space, or use another disk"
+    return None if has_room(folder, ROOM) else full
 
 
 def make(folder: Path, ours: Callable[[str], bool]) -> None:

@@ -6,10 +6,8 @@ known only by the lock of the state folder.
 The config file may have an error while a daemon keeps the config that it read before. So the daemon stores
 the text of its config in the state folder, for commands. The text has references to secrets, not the secrets.
 
-A file with an error may not show where the state folder is. So the value of each of its keys is tried as the
-name of the folder. Such a folder counts only if its stored config names this file and that folder. If the
-file has no error, only its own state folder and the default one are tried. Other values may name folders on
-servers that cannot be reached.
+The state folder is the one that the config file names, even in a file with an error, or the default one. A
+folder counts only if its stored config names this file and that folder.
 """
 
 import json
@@ -221,7 +219,7 @@ CONFIG_NAME = "config-in-force.json"
 _AT_START = ("state", "chroma", "http", "parsing", "workers")
 _DEFAULT_STATE = str(Settings.model_fields["state"].default)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_VALUE = re.compile(r"^\w+:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)  # of a key at the start of a line
+_STATE = re.compile(r"^state:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +264,7 @@ def in_force(path: Path, env: Mapping[str, str]) -> InForce:
     try:
         config = load(path, env)
     except ConfigError as error:
-        if (running := _find_running(path, env, _values(path, env))) is None:
+        if (running := _find_running(path, env, _state_folders(path, env))) is None:
             raise
         return replace(running, error=str(error))
     running = _find_running(path, env, (str(config.state), _DEFAULT_STATE), config.origin.text)
@@ -324,9 +322,9 @@ def _read_kept(file: Path) -> dict[str, str]:
         return value
 
 
-def _values(path: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of a config file's keys, then the default state folder."""
+def _state_folders(path: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the state folder that a config file with an error names, then the default one."""
     with suppress(ConfigError):
-        for value in _VALUE.findall(read_config(path)):
+        for value in _STATE.findall(read_config(path)):
             yield _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip("'\""))
     yield _DEFAULT_STATE

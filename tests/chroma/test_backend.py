@@ -137,7 +137,7 @@ def test_chroma_recovers_when_a_full_disk_has_space(disk: Path, monkeypatch: pyt
         for _ in range(2):
             assert written(backend, fat()) is None
         ballast = fill(disk, leave=2_000_000)
-        monkeypatch.setattr(chroma_folder, "ROOM", 0)
+        monkeypatch.setattr(chroma_folder.files, "has_room", lambda folder, room: True)
         seen = [written(backend, fat()) for _ in range(12)]
         assert sum(isinstance(error, Full) for error in seen) >= 4
         assert not any(isinstance(error, Unanswered) for error in seen)
@@ -149,8 +149,8 @@ def test_chroma_recovers_when_a_full_disk_has_space(disk: Path, monkeypatch: pyt
 def test_refused_write_blames_the_disk_only_if_it_is_full(
     backend: Collections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for room, reason in ((0, "the database is not writable"), (2**62, "the disk was full")):
-        monkeypatch.setattr(chroma_folder, "ROOM", room)
+    for has_room, reason in ((True, "the database is not writable"), (False, "the disk was full")):
+        monkeypatch.setattr(chroma_server, "has_room", lambda *asked, answer=has_room: answer)
         backend.trouble("docs", Full("refused"))
         assert caplog.messages[-1].endswith(reason)
 
