@@ -31,7 +31,6 @@ from ingestor.core.events import event, name_all
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
-from ingestor.engine.edition_store import renew
 from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
@@ -302,7 +301,8 @@ def write(
     metas += [metadata for each in batch for _, metadata in each.patches]
     others = {key for each in metas for key in each} - KEYS
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
-    extra_keys = note_keys(journal, batch[0].entry.collection, others)
+    collection = batch[0].entry.collection
+    extra_keys = note_keys(journal, collection, others)
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
     patches = ((id_, _pad(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches)
     deletes = (id_ for prepared in batch for id_ in prepared.deletes)
@@ -315,14 +315,14 @@ def write(
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
     renewal = None
     if intents and requests:
-        renewal = _begin(journal, index, batch[0].entry.collection, home, intents)
+        renewal = _begin(journal, index, collection, home, intents)
     else:  # Chroma does not change, and keeps its generation
         journal.intend(intents)
     for request in requests:
         request()
         yield
-    if renewal is not None and len(requests) > 1:
-        renewal = renew(journal, index, renewal, home)
+    if renewal is not None and len(requests) > 1:  # others may have been written between the requests
+        renewal = _begin(journal, index, collection, home, ())
     journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
 
 

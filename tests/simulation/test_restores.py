@@ -6,10 +6,12 @@ from random import Random
 
 import pytest
 
+from ingestor.core.entries import Renewal
 from ingestor.engine import edition_store, writer
-from ingestor.engine.edition_store import EditionStore
-from tests.simulation.directed import begin, end, run
-from tests.simulation.histories import History, Variants, detect
+from ingestor.engine.edition_store import EditionStore, renew
+from ingestor.state.editions import Editions
+from tests.simulation.directed import begin, die_at, end, run
+from tests.simulation.histories import SLICES, History, Variants, detect, within
 from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
 
 
@@ -17,10 +19,19 @@ def _begun_without_renewal(journal, index, collection, home, intents):
     journal.intend(intents)
 
 
+def _ended_without_the_present(journal, index, collection, home, intents):
+    """End a write of several requests as if nothing else had been written since it began."""
+    if intents:
+        return _BEGIN(journal, index, collection, home, intents)
+    Editions(journal).renew(Renewal(collection, ()))
+    return renew(journal, index, Renewal(collection, ()), home)
+
+
 def _failed_and_kept(self, name, error):
     self._chroma.trouble(self._editions.of_name(name).chroma_name, error)
 
 
+_BEGIN = writer._begin
 FOUND = {EXACT, CLEAN, LEXICAL, SUPERSET, KNOWN_WORDS}
 
 
@@ -41,12 +52,27 @@ def restore(folder: Path, deed: str) -> None:
     end(world)
 
 
+@within(SLICES)
+def write_two_large_documents(folder: Path) -> None:
+    """A slice of each is written in turn, and the process dies when the first one is complete."""
+    world = begin(folder)
+    for number in range(2):
+        world.files.write(f"large {number}.txt", f"one {number}\ntwo {number}\nthree {number}")
+    left = die_at(world, "before note", 3)
+    world.step(20)
+    hold(REST, left)
+    end(world)
+
+
 older_chroma, older_journal, stranger = (
     partial(restore, deed=deed) for deed in ("older Chroma", "older journal", "stranger")
 )
 BROKEN: Variants = {
     "restored records are believed": (
         edition_store, "restore_order", lambda *args: None, FOUND, older_chroma,
+    ),
+    "a write of several requests forgets the generation of another write": (
+        writer, "_begin", _ended_without_the_present, {STAMPED}, write_two_large_documents,
     ),
     "a batch keeps the generation": (writer, "_begin", _begun_without_renewal, FOUND, older_chroma),
     "a collection whose metadata was replaced stays open": (
@@ -56,7 +82,9 @@ BROKEN: Variants = {
 
 
 @pytest.mark.parametrize(
-    "history", [older_chroma, older_journal, stranger], ids=["Chroma", "journal", "metadata"]
+    "history",
+    [older_chroma, older_journal, stranger, write_two_large_documents],
+    ids=["Chroma", "journal", "metadata", "generation"],
 )
 def test_restored_store_equals_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
