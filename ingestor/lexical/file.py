@@ -20,7 +20,8 @@ from ingestor.core.entries import join, separate
 from ingestor.core.events import event
 from ingestor.lexical import rules, tables
 from ingestor.ports import Transient
-from ingestor.state.files import refuse_link
+from ingestor.state.files import delete_database, refuse_link
+from ingestor.state.tables import is_damage, read_number, transaction
 
 log = logging.getLogger("ingestor")
 
@@ -93,17 +94,14 @@ class LexicalFile:
         self._require()
         is_ours = self._read_stamp() == self._stamp
         try:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield self._db
-                self._db.execute("COMMIT")
+                with transaction(self._db):
+                    yield self._db
             finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
                 if is_ours:
                     self._stamp = self._read_stamp()
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+            if not _means_damage(error):
                 raise Transient(f"the lexical index cannot be written: {error}") from error
             self._renew(str(error))
             raise Unusable(str(error)) from error
@@ -172,7 +170,7 @@ class LexicalFile:
         try:
             return self._connect()
         except (sqlite3.DatabaseError, Unusable) as error:
-            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+            if isinstance(error, sqlite3.DatabaseError) and not _means_damage(error):
                 raise Transient(f"the lexical index {self._path} cannot be opened: {error}") from error
             self._remove(str(error))
             return self._connect()
@@ -192,8 +190,7 @@ class LexicalFile:
             why,
             extra=event("words_failed", reason=str(why)),
         )
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        delete_database(self._path)
 
     def _connect(self) -> sqlite3.Connection:
         refuse_link(self._path)
@@ -201,7 +198,8 @@ class LexicalFile:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {self._synchronous}")
-            _prepare(db)
+            with transaction(db):
+                _prepare(db)
         except BaseException:
             db.close()
             raise
@@ -219,7 +217,7 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _require_mark(db: sqlite3.Connection) -> None:
-    stored = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
+    stored = read_number(db, "PRAGMA application_id"), read_number(db, "PRAGMA user_version")
     if stored != (_APPLICATION, mark()):
         raise Unusable("the file has another version, or is no lexical index")
 
@@ -231,31 +229,19 @@ def require_sound(db: sqlite3.Connection) -> None:
         raise Unusable(f"the file is damaged: {fault.splitlines()[-1]}")
 
 
-def is_damage(error: sqlite3.DatabaseError) -> bool:
+def _means_damage(error: sqlite3.DatabaseError) -> bool:
     """Return whether an error means damage, or a table that is missing."""
-    name = getattr(error, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith(
-        ("no such table", "vtable constructor")
-    )
+    return is_damage(error) or str(error).startswith(("no such table", "vtable constructor"))
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            db.execute(_COLLECTIONS)
-            db.execute(_LANGUAGES)
-            db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            db.execute(f"PRAGMA user_version = {mark()}")
-        _require_mark(db)
-        db.execute("COMMIT")
-    finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-
-def _number(db: sqlite3.Connection, query: str) -> int:
-    return int(db.execute(query).fetchone()[0])
+    """Create the tables in a new file. Raises Unusable if the file has another mark."""
+    if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        db.execute(_COLLECTIONS)
+        db.execute(_LANGUAGES)
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+        db.execute(f"PRAGMA user_version = {mark()}")
+    _require_mark(db)
 
 
 _File = tuple[int, int]  # device and inode

@@ -27,8 +27,8 @@ from ingestor.core.document_json import Parsed, decode, encode, pack
 from ingestor.core.events import event
 from ingestor.core.fingerprint import combine
 from ingestor.model import Digest, Fingerprint, SourceName
-from ingestor.state.files import refuse_link
-from ingestor.state.tables import transaction
+from ingestor.state.files import delete_database, refuse_link
+from ingestor.state.tables import is_damage, read_number, transaction
 
 if TYPE_CHECKING:
     from ingestor.model import Vector, Vectors
@@ -206,7 +206,7 @@ class VectorCache:
                 reason = f"cannot be used now: {error}; results are computed again"
                 self._log_once(f"the cache {self._path} {reason}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not _is_damage(error):
+                if not _means_damage(error):
                     raise
                 self._log_once(f"the cache {self._path} is damaged: {error}")
                 self._db.close()
@@ -219,7 +219,7 @@ class VectorCache:
             return connect(self._path)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             self._log_once(f"the cache {self._path} cannot be opened: {error}")
-            if _is_damage(error) and connect is not _renew:
+            if _means_damage(error) and connect is not _renew:
                 return self._open(_renew)
         self._log_once("cached vectors are kept in memory only, until the next start")
         self._max_bytes = min(self._max_bytes, _MEMORY)
@@ -253,8 +253,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 def _renew(path: Path) -> sqlite3.Connection:
     words = "cache %s is damaged or not ingestor's: created anew; vectors are computed again when needed"
     log.warning(words, path, extra=event("cache_trouble"))
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    delete_database(path)
     return _connect(path)
 
 
@@ -263,7 +262,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
         for statement in _SCHEMA:
             db.execute(statement)
-    elif (_number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")) != _MARK:
+    elif (read_number(db, "PRAGMA application_id"), read_number(db, "PRAGMA user_version")) != _MARK:
         raise _Foreign("the file is not a cache of this version")
     try:
         for table in TABLES:  # fails if a column is missing
@@ -272,14 +271,12 @@ def _prepare(db: sqlite3.Connection) -> None:
         raise _Foreign(str(error)) from error
 
 
-def _is_damage(error: Exception) -> bool:
+def _means_damage(error: Exception) -> bool:
     """Return whether an error means that the cache file is damaged, or was written by another program.
 
     UnicodeDecodeError counts, too: Python raises it if an error message of SQLite quotes a damaged page.
     """
-    name = getattr(error, "sqlite_errorname", "")
-    is_named = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-    return is_named or isinstance(error, _Foreign | UnicodeDecodeError)
+    return is_damage(error) or isinstance(error, _Foreign | UnicodeDecodeError)
 
 
 def _size(db: sqlite3.Connection) -> int:
@@ -287,12 +284,8 @@ def _size(db: sqlite3.Connection) -> int:
 
     Free pages are not counted, since they are filled first.
     """
-    pages = _number(db, "PRAGMA page_count") - _number(db, "PRAGMA freelist_count")
-    return pages * _number(db, "PRAGMA page_size")
-
-
-def _number(db: sqlite3.Connection, query: str) -> int:
-    return int(db.execute(query).fetchone()[0])
+    pages = read_number(db, "PRAGMA page_count") - read_number(db, "PRAGMA freelist_count")
+    return pages * read_number(db, "PRAGMA page_size")
 
 
 def _forget(db: sqlite3.Connection) -> bool:
@@ -314,7 +307,7 @@ def _forget(db: sqlite3.Connection) -> bool:
 
 def _free_pages(db: sqlite3.Connection) -> None:
     """Give free pages of the file back to the disk. One execution of the statement frees one page."""
-    for _ in range(_number(db, "PRAGMA freelist_count")):
+    for _ in range(read_number(db, "PRAGMA freelist_count")):
         db.execute("PRAGMA incremental_vacuum")
 
 

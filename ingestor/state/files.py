@@ -150,6 +150,12 @@ def refuse_link(path: Path) -> None:
         )
 
 
+def delete_database(path: Path) -> None:
+    """Delete a file of SQLite together with its write-ahead log."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def open_own(path: Path | str, flags: int) -> int:
     """Open one of our files and return its descriptor. Raises OSError, for example if the file is a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

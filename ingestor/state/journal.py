@@ -46,7 +46,7 @@ def open_journal(path: Path) -> Iterator[Journal]:
         with closing(Journal(path)) as journal:
             yield journal
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        if tables.is_damage(error):
             raise NeedsHuman(
                 f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it "
                 "away, delete the collections that it wrote, and run `ingestor sync`: records are written "
@@ -113,7 +113,7 @@ class Journal:
 
     def mark(self) -> tuple[int, int]:
         """Return a mark of the journal's content. If any process writes to the journal, the mark changes."""
-        return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
+        return self._db.total_changes, tables.read_number(self._db, "PRAGMA data_version")
 
     # --- small facts ---------------------------------------------------------------------------------
 

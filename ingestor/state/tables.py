@@ -176,6 +176,16 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
             db.execute("ROLLBACK")
 
 
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error of SQLite means that the file is damaged, or no database."""
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+
+
+def read_number(db: sqlite3.Connection, query: str) -> int:
+    """Return the number that a query or a pragma returns."""
+    return int(db.execute(query).fetchone()[0])
+
+
 def migrate(db: sqlite3.Connection) -> None:
     """Bring the journal's tables up to date, in one transaction.
 
@@ -193,7 +203,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 def _count_applied(db: sqlite3.Connection) -> int:
     """Return how many migrations were already applied to the file."""
-    version, known = int(db.execute("PRAGMA user_version").fetchone()[0]), _FIRST + len(_MIGRATIONS) - 1
+    version, known = read_number(db, "PRAGMA user_version"), _FIRST + len(_MIGRATIONS) - 1
     if version > known:
         raise NeedsHuman(
             f"the journal has format {version}, and this program knows {known}: install a newer ingestor"
