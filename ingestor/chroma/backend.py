@@ -349,6 +349,13 @@ class Collections:
         if self.connection.server:
             self.connection.server.supervision.forget(name)
 
+    def delete_empty(self, name: ChromaName) -> None:
+        """Delete our collection of this name if it has no records."""
+        with suppress(Foreign, Torn, Gone):
+            collection = self._ours(name)
+            if collection is not None and not self._client.count(collection.id):
+                self._client.delete_collection(name)
+
     def delete_any(self, uuid: str) -> None:
         """Delete a collection, whoever owns it, because a person decided so."""
         if (name := self.names().get(uuid)) is not None:

@@ -63,6 +63,9 @@ class Backend(Protocol):
     def delete(self, name: ChromaName) -> None:
         """Delete the collection with its records, if it exists."""
 
+    def delete_empty(self, name: ChromaName) -> None:
+        """Delete our collection of this name if it has no records."""
+
     def reach_problem(self, name: ChromaName) -> str | None:
         """Return why search misses too many of a sample of a collection's records; None if it finds enough of
         them.

@@ -25,7 +25,7 @@ from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Metadata, Record, RecordId
-from ingestor.ports import Foreign, Index, NeedsHuman, Transient
+from ingestor.ports import Index, NeedsHuman, Transient
 from ingestor.state.editions import Editions, Notices, Requests
 from ingestor.state.journal import Journal
 from ingestor.units import quantity
@@ -270,7 +270,7 @@ class EditionStore:
         if edition.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
         if not edition.uuids:
-            self._delete_unnoted(edition, model)
+            self._delete_unnoted(edition)
         index = self._connect(edition, model)
         facts = index.facts()
         verdict = judge(facts, edition.generations, self.home)
@@ -304,18 +304,20 @@ class EditionStore:
         self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
         return index
 
-    def _delete_unnoted(self, edition: Edition, model: Model) -> None:
-        """Delete empty collections that were created for an edition when it had another number of shards.
+    def _delete_unnoted(self, edition: Edition) -> None:
+        """Delete empty collections with names of an edition whose UUIDs are not in the journal.
 
-        The number can change after they were created, but before the journal has their UUIDs. Readers would
+        They were created when the edition had another number of shards, or for the edition that had these
+        names before. After that the process ended or Chroma failed, so they were never written. Readers would
         take them for the edition.
         """
         of_edition = re.compile(rf"{re.escape(edition.chroma_name)}(-\d+-of-\d+)?")
-        others = {*self._chroma.names().values()} - {name for _, name in edition.in_chroma}
-        for name in map(ChromaName, filter(of_edition.fullmatch, others)):
-            with suppress(Foreign):
-                if not self._chroma.open(name, model)[0].count():
-                    self._delete([("", name)])
+        noted = {uuid for each in self._editions.all() for uuid in each.uuids}
+        own = {name for _, name in edition.in_chroma}
+        for uuid, name in self._chroma.names().items():
+            if of_edition.fullmatch(name) and name not in own and uuid not in noted:
+                self._words.sweeping = True
+                self._chroma.delete_empty(ChromaName(name))
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
         """Open all shards of an edition and its lexical index. A shard that does not exist is created."""
@@ -342,14 +344,17 @@ class EditionStore:
             self._chroma.delete(shard)
 
     def match_names(self) -> None:
-        """Rename collections in Chroma to match the roles of their editions. If they are known to match, do
-        nothing.
+        """Rename collections in Chroma to match the roles of their editions, and delete empty ones that
+        readers would confuse with them. If the names are known to match, do nothing.
 
         Raises Transient if Chroma cannot be reached.
         """
         editions = self._editions.all()
         if not self._names_match and len(editions) > len({edition.serves for edition in editions}):
             self._words.sweeping |= rename_to_roles(self._chroma, editions) > 0
+            for edition in editions:
+                if edition.role == "live":
+                    self._delete_unnoted(edition)
         self._names_match = True
 
     def names(self) -> set[str]:

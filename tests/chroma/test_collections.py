@@ -245,6 +245,16 @@ def test_foreign_collection_is_deleted_if_empty_and_else_renamed(served):
     assert full.count() == 2
 
 
+def test_empty_collection_of_ours_is_deleted_and_others_are_kept(served):
+    opened(served, "left-empty")
+    opened(served, "left-full").upsert(many(2))
+    served.create_collection("left-foreign", {}, {OWNER: "another state"})
+    for name in ("empty", "full", "foreign", "missing"):
+        catalog(served).delete_empty(ChromaName(f"left-{name}"))
+    left = {name for name in served.names().values() if name.startswith("left-")}
+    assert left == {"left-full", "left-foreign"}
+
+
 def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_deleted(served):
     """Chroma 1.5 gives the lists of a deleted collection to new records that take the same rows."""
     old = opened(served, "old")

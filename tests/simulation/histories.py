@@ -23,7 +23,9 @@ Variant = tuple[Any, str, Any, set[str], History]
 Variants = Mapping[str, Variant]  # by what is removed
 Bounds = tuple[tuple[Any, str, Any], ...]  # what small worlds have instead
 
-SLICES: Bounds = ((flight, "BATCH", 1), (writer, "SLICE", 1))  # a document of two records is large
+SLICES: Bounds = (  # a document of two records is large
+    (flight, "BATCH", 1), (flight, "BACKGROUND_BATCH", 1), (writer, "SLICE", 1),
+)  # fmt: skip
 PAGES: Bounds = (  # of two items and keys, of a dozen
     (listings, "_PAGE", 2), (listing, "_PAGE", 2), (sources, "_PAGE", 2), (listings, "_KEYS", 2),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from ingestor.chroma import shards as sharding
 from ingestor.core import entries
 from ingestor.engine import edition_store
 from ingestor.engine.edition_store import EditionStore
+from ingestor.ports import Transient
 from ingestor.rechunk import policy
 from tests.memory_index import MemoryIndex
 from tests.simulation.checks.at_rest import check
@@ -53,6 +54,7 @@ def test_harmed_shard_rewrites_only_its_own_documents(
 
 
 _DECIDE, _DIVIDED, _SHARD_OF = policy.decide, sharding.Shards._divide, entries.shard_of
+_DELETE_UNNOTED = EditionStore._delete_unnoted
 
 
 def _by_slot(id_: str, shards: int) -> int:
@@ -73,6 +75,11 @@ def _new_names_first(editions: Any, key: Any) -> Any:
 
 def _in_place(now: policy.CollectionSituation, rechunk: Any) -> policy.Decision:
     return policy.Decision("follow", now.wanted) if now.resharded else _DECIDE(now, rechunk)
+
+
+def _delete_before_the_first_write(self: EditionStore, edition: entries.Edition) -> None:
+    if not edition.uuids:
+        _DELETE_UNNOTED(self, edition)
 
 
 def divide_again(folder: Path) -> None:
@@ -109,6 +116,24 @@ def divide_before_they_are_known(folder: Path) -> None:
     end(world)
 
 
+def divide_while_new_shards_cannot_be_opened(folder: Path) -> None:
+    """Shards that were lost are made anew, and replaced by others before the journal knows them."""
+    world = begin(folder, shards=3)
+    world.end()
+    world.shelves.collections.clear()
+    world.start()
+    fail_at(world, "facts")
+    run(world, 1)
+    for index, _ in world.shelves.collections.values():
+        index.facts = _refuse  # type: ignore[method-assign]
+    world.configure(shards=2)
+    end(world)
+
+
+def _refuse() -> dict[str, object]:
+    raise Transient("Chroma does not answer")
+
+
 BROKEN: Variants = {
     "records of a document are in several shards": (
         sharding, "shard_of", _by_slot, {IN_PLACE}, divide_again,
@@ -123,13 +148,21 @@ BROKEN: Variants = {
         policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET}, divide_again,
     ),
     "shards that the journal does not know stay": (
-        EditionStore, "_delete_unnoted", lambda self, edition, model: None,
+        EditionStore, "_delete_unnoted", lambda self, edition: None,
         {ONE_SET}, divide_before_they_are_known,
+    ),
+    "shards that the journal does not know outlive their edition": (
+        EditionStore, "_delete_unnoted", _delete_before_the_first_write,
+        {ONE_SET}, divide_while_new_shards_cannot_be_opened,
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("history", [divide_again, divide_before_they_are_known], ids=["known", "unknown"])
+@pytest.mark.parametrize(
+    "history",
+    [divide_again, divide_before_they_are_known, divide_while_new_shards_cannot_be_opened],
+    ids=["known", "unknown", "never opened"],
+)
 def test_shards_that_are_divided_again_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
 

@@ -156,6 +156,11 @@ class Shelves:
         self.chaos.asked()
         self.chaos.point("after delete")
 
+    def delete_empty(self, name: str) -> None:
+        with suppress(Torn):
+            if name in self.collections and not self.collections[name][0].count():
+                self.delete(name)
+
     def reach_problem(self, name: str) -> None:
         if name in self.collections:
             index, uuid = self.collections[name]
