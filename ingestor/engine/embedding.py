@@ -125,7 +125,8 @@ class Embedding:
     ) -> None:
         self.embedder, self._recipe, self._cache = embedder, recipe, cache
         self._count_tokens, self._waiting = count_tokens, waiting
-        self._loaded = isinstance(embedder, Remote)  # a server has its model
+        self._is_server = isinstance(embedder, Remote)
+        self._loaded = self._is_server  # a server has its model
         self._next_round = self._first_round
         self._queue = list[_Request]()  # a heap
         self._numbers, self._changed, self._stopped = count(), Condition(), Event()
@@ -231,11 +232,11 @@ class Embedding:
     @property
     def _round_size(self) -> int:
         """Return how many texts a round may have. A changed config may give the server another number."""
-        return max(ROUND, self.embedder.at_once) if isinstance(self.embedder, Remote) else ROUND
+        return max(ROUND, getattr(self.embedder, "at_once", 0))
 
     @property
     def _first_round(self) -> int:
-        return self._round_size if isinstance(self.embedder, Remote) else FIRST_ROUND
+        return self._round_size if self._is_server else FIRST_ROUND
 
     def _serve(self) -> None:
         while True:
@@ -348,7 +349,7 @@ class Embedding:
         """Embed texts that are not cached. Requests that precede the request ``first`` are answered between
         two steps."""
         begun, others = monotonic(), 0.0
-        if isinstance(self.embedder, Remote):
+        if self._is_server:
             answered = embed_on_server(self.embedder, self._recipe, self._cache, texts, self._stopped)
         else:
             lost, left = BadVectors("the embedder returned no vector for this text"), len(texts)

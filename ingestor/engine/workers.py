@@ -77,7 +77,7 @@ class WorkQueue:
     def put(self, task: WorkItem) -> None:
         with self._changed:
             self._waiting.setdefault(task.lane, deque()).append(task)
-            self._changed.notify()
+            self._wake()
 
     def get(self, done: WorkItem | None = None) -> WorkItem | None:
         """Wait for the next task, and return it; None when the queue is closed.
@@ -100,7 +100,7 @@ class WorkQueue:
         """
         with self._changed:
             self._at_work[lane] -= 1
-            self._changed.notify()
+            self._wake()
         try:
             yield
         finally:
@@ -112,6 +112,11 @@ class WorkQueue:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    def _wake(self) -> None:
+        """Wake a thread, unless all permits are taken: a thread that ends its task takes the next itself."""
+        if self._at_work.total() < self._at_once:
+            self._changed.notify()
 
     def _next(self) -> WorkItem | None:
         """Remove the next task from the queue and return it; None if no task may start now.
