@@ -115,6 +115,8 @@ def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most:
 
     text/bonds.py defines leads.
     """
+    if len(spans) < 2:
+        return [*spans]
     leading = leads(document)
     starts = [start for start, _ in leading]
     kept: list[Span] = []

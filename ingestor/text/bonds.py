@@ -91,10 +91,12 @@ def settle(
     A lead is moved to the next span, unless it does not fit there. ``within``: returns whether a span keeps a
     limit of the strategy that is not in tokens.
     """
-    tails = document if isinstance(document, Tails) else Tails(document)
-    document, text = tails.document, tails.document.text
+    text = (document.document if isinstance(document, Tails) else document).text
     kept = limit(text, spans, tokens, minimum, maximum)
-    if not tails.leads or len(kept) < 2:
+    if len(kept) < 2:
+        return kept
+    tails = document if isinstance(document, Tails) else Tails(document)
+    if not tails.leads:
         return kept
 
     def fits(span: Span) -> bool:
@@ -107,7 +109,7 @@ def settle(
         for begin in tails.begins(span) if waiting else ():
             following = (min(begin, waiting[-1][0]), waiting[-1][1])
             parts = [following] if following == waiting[-1] or fits(following) else []
-            if parts := parts or _divide(document, following, tails, fits):
+            if parts := parts or _divide(tails.document, following, tails, fits):
                 waiting[-1:] = parts[::-1]
                 span = trim(text, (span[0], begin))
                 break

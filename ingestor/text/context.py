@@ -43,7 +43,8 @@ def in_front(lines: Lines, text: str) -> str:
 def _sections(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     from ingestor.text.outline import outline
 
-    outlined = outline(document)
+    has_headings = any(block.kind == "heading" for block in document.blocks)
+    outlined = outline(document) if has_headings else None
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
 
@@ -52,7 +53,8 @@ def _sections(document: Document, chunks: Sequence[Chunk]) -> list[str]:
         table = tables[at] if at >= 0 and chunk.start < tables[at].end else None
         if signature := dict(chunk.extra).get("signature"):
             return str(signature)
-        return _caption(table) or outlined.sections[outlined.section_of(chunk)].path or ""
+        path = outlined.sections[outlined.section_of(chunk)].path if outlined else None
+        return _caption(table) or path or ""
 
     return list(map(section, chunks))
 
