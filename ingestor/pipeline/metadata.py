@@ -105,7 +105,7 @@ def build(
     of_all = {**_of_document(document, item, document_id), "chunk_count": len(chunks), **named}
     own = by_path(how.own, item.key).items()
     shared = _clean((*own, *item.extra, *document.extra, *(front or {}).items()))
-    whole, outlined, above = _clean(of_all.items()), outline(document), headers(document, chunks)
+    whole, outlined, above = _values(of_all), outline(document), headers(document, chunks)
     lined = keeps_lines(document.content_type)
     sections = list(map(outlined.section_of, chunks))
     counts, seen = Counter(sections), Counter[int]()
@@ -126,7 +126,7 @@ def build(
             "relationships": json.dumps(related),
         }
         seen[section] += 1
-        every = {**shared, **_clean(chunk.extra), **whole, **_clean(single.items())}
+        every = {**shared, **_clean(chunk.extra), **whole, **_values(single)}
         every["_node_content"] = _node(every, ids[i], related, how)
         if how.profile != "full":
             kept = {k: value for k, value in every.items() if carries(how.profile, k) or k in how.own.keys}
@@ -243,14 +243,17 @@ def _day(modified: float | None) -> str | None:
 
 
 def _clean(pairs: Iterable[tuple[str, Value | tuple[str, ...]]]) -> dict[str, Value]:
-    """Return metadata without keys that Chroma refuses, with values in the form in which Chroma returns them.
-
-    Long values are truncated.
-    """
+    """Return metadata without keys that Chroma refuses, with values in the form of ``_value``."""
     return {_text(key): _value(value) for key, value in pairs if key and not key.startswith(_REFUSED)}
 
 
+def _values(metadata: Metadata) -> dict[str, Value]:
+    """Return the metadata of standard keys with values in the form of ``_value``."""
+    return {key: value if value is None else _value(value) for key, value in metadata.items()}
+
+
 def _value(value: Value | tuple[str, ...]) -> Value:
+    """Return a value in the form in which Chroma returns it. Long values are truncated."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, int):

@@ -268,7 +268,8 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if repeated := len(whole.chunks) - len(chunking.chunks):
         words = quantity(repeated, "chunk")
         lost.append(f"{words} left out: {limits.MOST_REPEATS} before them have the same text")
-    document = replace(document, lost=(*document.lost, *lost))
+    if lost:
+        document = replace(document, lost=(*document.lost, *lost))
     receipt = Receipt(
         owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,
@@ -284,9 +285,10 @@ def renew_if_same(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
     """
     entry = job.entry
     assert entry.item is not None
+    if entry.done_version is None or any(known.unsure for known in entry.records):
+        return None
     facts, recipe = _facts(entry.item, reading.content), tools.recipe(reading.parser)
-    in_doubt = entry.done_version is None or any(known.unsure for known in entry.records)
-    if in_doubt or (entry.facts, entry.done_recipe) != (facts, recipe):
+    if (entry.facts, entry.done_recipe) != (facts, recipe):
         return None
     if not _holds(entry.sums, entry.interval, job.others, tools):
         return None
