@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app import handover
+from ingestor.app import handover, wiring
 from ingestor.engine.flight import Phase
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
-from tests.simulation.directed import end, run
+from ingestor.state.editions import Requests
+from tests.simulation.directed import die_at, end, end_at_rest, run
 from tests.simulation.histories import SLICES, History, Variants, detect, within
-from tests.simulation.laws import CLEAN, EXACT, HELD, REST
+from tests.simulation.laws import CLEAN, EXACT, HELD, KEPT, REST, hold
 from tests.simulation.play import rename
+from tests.simulation.ports.files import Files
 from tests.simulation.world import ELSE, FILES, MORE, World
 
 
@@ -52,6 +54,36 @@ def leave(folder: Path) -> None:
     end(world)
 
 
+def leave_until_a_person_agrees(folder: Path) -> None:
+    """A source leaves the config, for good after it was in it again; its collection is replaced meanwhile."""
+    world = World(folder, 1, several=True, prune=False, mode="swap")
+    for files in world.places.values():
+        files.write("a.txt", f"alpha of {files.root}")
+    world.settle()
+    for per_chunk in (2, 3):
+        left = world.places.pop(MORE)
+        world.apart.append(left)
+        world.configure(per_chunk=per_chunk)
+        left_at = die_at(world, "before upsert")
+        world.files.write("a.txt", f"an edit before {per_chunk}\nbeta")
+        world.engine.scanner.request_listing()
+        world.step(60)
+        hold(KEPT, (left_at or not _is_seen(world, left)) and per_chunk)
+        world.approved.approve()
+        world.settle()
+        hold(REST, _is_seen(world, left) and "the documents are still there")
+        if per_chunk == 2:
+            left.wanted.clear()
+            world.places[MORE] = world.apart.pop()
+            world.configure()
+            world.settle()
+    end_at_rest(world)
+
+
+def _is_seen(world: World, files: Files) -> bool:
+    return f"{files.root}/a.txt" in {record.metadata["source"] for record in world.readers.seen()}
+
+
 def trade_after_a_refusal(folder: Path) -> None:
     """A source wants other credentials, and another one has its name before that is known."""
     world = begin(folder)
@@ -71,10 +103,22 @@ def _whoever_has_the_name(self, prepared):
     return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
 
+def _never_forgotten(self, kind, subject, value):
+    if (kind, value) != ("prune", None):
+        _PUT(self, kind, subject, value)
+
+
+_PUT = Requests.put
 renamed, traded = rename_half_written({MORE: ELSE}), rename_half_written(TRADED)
 BROKEN: Variants = {
     "documents of a source that left stay": (
         handover, "sources_of", lambda journal: [], {EXACT, REST, CLEAN}, leave,
+    ),
+    "documents of a source that left are removed at once": (
+        wiring, "sources_to_remove", handover.sources_not_in_config, {KEPT}, leave_until_a_person_agrees,
+    ),
+    "an approved removal holds for the next time": (
+        Requests, "put", _never_forgotten, {KEPT}, leave_until_a_person_agrees,
     ),
     "a failure counts for the source that has the name now": (
         DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD}, trade_after_a_refusal,
@@ -86,7 +130,9 @@ BROKEN: Variants = {
 
 
 @pytest.mark.parametrize(
-    "history", [leave, trade_after_a_refusal, renamed, traded], ids=["leave", "refusal", "renamed", "traded"]
+    "history",
+    [leave, leave_until_a_person_agrees, trade_after_a_refusal, renamed, traded],
+    ids=["leave", "stay", "refusal", "renamed", "traded"],
 )
 def test_sources_that_leave_or_trade_equal_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)

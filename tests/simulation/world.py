@@ -35,7 +35,7 @@ from ingestor.state.journal import Journal
 from ingestor.state.reports import count_documents, failures
 from ingestor.state.sources import LastListing, SourceRows, Withdrawals, states
 from tests.simulation.checks.approvals import Approvals
-from tests.simulation.checks.durable import check_durable
+from tests.simulation.checks.durable import check_durable, check_stamped
 from tests.simulation.checks.moved import watched
 from tests.simulation.checks.readers import Readers
 from tests.simulation.laws import ALIVE, ASKED, AT_ONCE, BEGUN, HELD, OTHERS, PHASES, REST, LawBroken, hold
@@ -89,6 +89,7 @@ class World:
     spoiling: bool = False  # most documents become unreadable at once
     two: bool = False  # the second source feeds a collection of its own, by a recipe of its own
     remote: bool = False  # a server embeds
+    prune: bool = True  # documents of sources that leave the config are removed without a person
     approves: bool = False  # a person must approve every change that writes records again
     asking: bool = False  # readers ask all the time
     restless: bool = False  # documents grow while they are read
@@ -258,7 +259,7 @@ class World:
             rechunk=Rechunk(
                 mode=self.mode, grace=self.grace, approve="above 0 chunks" if self.approves else None
             ),
-            prune=True,
+            prune=self.prune,
         )
 
     def _chunking(self, serves: CollectionName) -> Choice:
@@ -296,6 +297,7 @@ class World:
         except Exception as error:
             raise LawBroken(ALIVE, repr(error)) from error
         self.journal.check_listed()
+        check_stamped(self.journal, self.shelves)
         self._check_waiting()
         self._check_read(stepped)
         self._check_begun(stepped)

@@ -1,5 +1,7 @@
 """What holds after every death of the process: law 2, whatever is in the index is in the journal.
 
+Generations are those that the journal expects after every step, too.
+
 A restored collection may hold anything until it is compared with the journal.
 """
 
@@ -29,7 +31,7 @@ def is_bare(shelves: Shelves, edition: Edition) -> bool:
 
 def _facts(shelves: Shelves, edition: Edition) -> Mapping[str, object]:
     uuid, _ = edition.in_chroma[0]
-    return shelves.collections[shelves.names()[uuid]][0].inner.facts()
+    return shelves.collections[shelves._names()[uuid]][0].inner.facts()
 
 
 def in_step(journal: Journal, shelves: Shelves, edition: Edition) -> bool:
@@ -40,14 +42,23 @@ def in_step(journal: Journal, shelves: Shelves, edition: Edition) -> bool:
     return judge(facts, edition.generations, home_of(facts) or NOWHERE) == "same"
 
 
+def check_stamped(journal: Journal, shelves: Shelves) -> None:
+    """Hold the program never to compare a collection with the journal because of its own writes."""
+    if shelves.restored:
+        return
+    for edition in Editions(journal).all():
+        stamped = in_step(journal, shelves, edition) or is_bare(shelves, edition)
+        hold(STAMPED, not stamped and edition.name)
+
+
 def check_durable(folder: Path, shelves: Shelves, words: Path) -> None:
     """``folder``: that of the journal. ``words``: the lexical index."""
     journal = Journal(folder / "journal.sqlite3", synchronous="OFF")
     names = shelves.names()
+    check_stamped(journal, shelves)
     for edition in Editions(journal).all():
         known = {f"{e.document_id}#{k.slot}" for e in of_collection(journal, edition.name) for k in e.records}
         comparable = in_step(journal, shelves, edition)
-        hold(STAMPED, not (comparable or shelves.restored or is_bare(shelves, edition)) and edition.name)
         for number, (uuid, _) in enumerate(edition.in_chroma):
             there = {record.id for record in shelves.records(names.get(uuid, ""))}
             hold(SUPERSET, comparable and there - known)
