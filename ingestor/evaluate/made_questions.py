@@ -31,7 +31,7 @@ def _split(words: str) -> frozenset[str]:
 
 
 _WORD = re.compile(r"\w[\w'’-]*")
-_ADDRESS = re.compile(r"\S*(?:://|@|www\.)\S*")
+_ADDRESS = re.compile(r"(?<!\S)(?=\S*?(?:://|@|www\.))\S*")
 _FEWEST, _MOST = 8, 80  # words of an excerpt
 _KEYWORDS = 5  # words of a question in a language without templates
 _SHORTEST = 3  # words of a question
@@ -130,8 +130,8 @@ _OBJECT = (
     r"(?:the|an?|all|any|its|their|our|your|no|each|every|both|only|most|many|several|some|\d+|two|three)\b"
 )
 _LEAD = re.compile(  # a time before the main clause
-    r"((?:In|For|During|As of|At|Since|On) [^,;:.()]*?(?:\d|year|quarter|month|week|night|winter|summer|"
-    r"spring|autumn|morning|evening|day|season)[^,;:.()]*(?:, \d{4})?), (?=[a-z])"
+    r"((?:In|For|During|As of|At|Since|On) (?>[^,;:.()]*?(?:\d|year|quarter|month|week|night|winter|summer|"
+    r"spring|autumn|morning|evening|day|season))[^,;:.()]*+(?:, \d{4})?), (?=[a-z])"
 )
 _TIME = (
     r"in (?:\w+ )?\d{4}|on \w+ \d{1,2}(?:, \d{4})?|since \d{4}|at \d{1,2}(?::\d\d)? ?(?:a\.?m\.?|p\.?m\.?)|"

@@ -161,7 +161,7 @@ class Passage:
 
 _RULE, _CELL = re.compile(r"[|\s:=-]+"), re.compile(r"(?<!\\)\|")  # of a table in Markdown
 _WORDS = re.compile(
-    r"\w+(?: \w+){3,7}"
+    r"(?<!\w)\w++(?: \w++){3,7}"
 )  # words without markup between them, which the page may write differently
 NOT_RERANKED = "not reranked: "  # start of a fallback that does not concern the mode
 

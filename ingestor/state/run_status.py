@@ -219,7 +219,7 @@ CONFIG_NAME = "config-in-force.json"
 _AT_START = ("state", "chroma", "http", "parsing", "workers")
 _DEFAULT_STATE = str(Settings.model_fields["state"].default)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_STATE = re.compile(r"^state:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
+_STATE = re.compile(r"^state:[ \t]*(\S[^ \t#\n]*+(?:[ \t]++[^ \t#\n]++)*+)[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def bonds(document: Document, spans: Sequence[Span], tokens: "Tokens", longest: 
     tails = Tails(document)
 
     def belongs(span: Span, following: Span) -> bool:
-        if announces(text, span, following) or tails.begins(span):
+        if announces(text, span, following) or tails.ends(span):
             return True
         at = owner(starts, span[1] - 1)
         kind = blocks[at].kind if at >= 0 and span[1] <= blocks[at].end else ""
@@ -106,10 +106,12 @@ def settle(
     waiting = kept[::-1]
     while waiting:
         span = waiting.pop()
-        for begin in tails.begins(span) if waiting else ():
+        for tried, begin in enumerate(tails.begins(span) if waiting else ()):
             following = (min(begin, waiting[-1][0]), waiting[-1][1])
             parts = [following] if following == waiting[-1] or fits(following) else []
-            if parts := parts or _divide(tails.document, following, tails, fits):
+            if not parts and tried < _TRIES:
+                parts = _divide(tails.document, following, tails, fits)
+            if parts:
                 waiting[-1:] = parts[::-1]
                 span = trim(text, (span[0], begin))
                 break
@@ -219,6 +221,8 @@ def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span
     follows a lead.
     """
     text, (start, end) = document.text, span
+    if tails.begins(span)[:1] == [start]:
+        return []  # leads only
     blocks = document.blocks[max(owner(tails.blocks, start), 0) : owner(tails.blocks, end - 1) + 1]
     rows = [
         at + 1
@@ -229,12 +233,12 @@ def _divide(document: Document, span: Span, tails: "Tails", fits: Callable[[Span
     ]
     finer = [*rows, *(first for first, _ in sentences(text, span, document.language))]
     words = [at for at in range(start + 1, end) if text[at - 1].isspace() and not text[at].isspace()]
-    words = [at for at in words if not tails.begins((start, at - _BODY))]
+    words = [at for at in words if not tails.ends((start, at - _BODY))]
     for places in ([block.start for block in blocks], finer, words):
         nearest = sorted({at for at in places if start < at < end}, key=lambda at: abs(2 * at - start - end))
         for at in nearest[:_TRIES]:
             first, second = trim(text, (start, at)), trim(text, (at, end))
-            if not tails.begins(first) and fits(first) and fits(second):
+            if not tails.ends(first) and fits(first) and fits(second):
                 return [first, second]
     return []
 
@@ -253,14 +257,25 @@ class Tails:
 
         The span is trimmed, and may end inside a lead.
         """
-        at, starts = span[1], list[int]()
-        while at > span[0] and (place := bisect_left(self._starts, at) - 1) >= 0:
-            start, end = self.leads[place]
-            if end <= span[0] or self._text[end:at].strip():
-                break
-            at = max(start, span[0])
+        starts, at = list[int](), self._last(span)
+        while at is not None:
             starts.append(at)
+            at = self._last((span[0], at))
         return starts[::-1]
+
+    def ends(self, span: Span) -> bool:
+        """Return whether a lead ends the span."""
+        return self._last(span) is not None
+
+    def _last(self, span: Span) -> int | None:
+        """Return the start, in the span, of the lead that ends it; None if no lead does."""
+        place = bisect_left(self._starts, span[1]) - 1
+        if span[0] >= span[1] or place < 0:
+            return None
+        start, end = self.leads[place]
+        if end <= span[0] or self._text[end : span[1]].strip():
+            return None
+        return max(start, span[0])
 
 
 class _Sentences:

@@ -19,7 +19,7 @@ from tests.connectors.pushing import TOKEN, Caller
 from tests.connectors.repositories import over_http as git_over_http
 from tests.connectors.servers import postgres_server
 from tests.connectors.sites import FeedWorld, Site, SiteWorld, site
-from tests.connectors.stores import SERVED, ServedWorld, in_s3
+from tests.connectors.stores import SERVED, ServedWorld, over_s3
 from tests.e2e.project import INGESTOR, Daemon, Project, remote, running
 from tests.hanging_mount import OPENDIR, READ, hanging_mount
 from tests.pipeline.packed import zipped
@@ -278,7 +278,7 @@ def _says(path: Path, text: str) -> bool:
 def test_document_without_an_answer_is_transient(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
-    with in_s3(tmp_path) as world:
+    with over_s3(tmp_path) as world:
         for name in ("a", "b", "c"):
             world.put(f"{name}.md", f"# {name}\n\nA house by the river.\n".encode())
         world.proxy.mute = "/b.md"

@@ -101,3 +101,10 @@ def test_chunk_that_gets_too_large_by_a_lead_is_divided_between_rows() -> None:
     assert text[slice(*found[1])].startswith("Heading\n\nrow 0")
     assert [text[start:end].split("\n")[0] for start, end in found[2:]] == ["row 6 6"]
     assert settle(document, [(0, 16), (begin, len(text))], TOKENS, None, most + 9)[1] == (9, len(text))
+
+
+def test_headings_without_text_are_settled_in_linear_time() -> None:
+    text, each = "a\n" * 10_000, 500
+    blocks = tuple(Block("heading", at, at + 1, 1, "a") for at in range(0, len(text), 2))
+    spans = [(at, at + each - 1) for at in range(0, len(text), each)]
+    assert settle(Document(text, blocks), spans, TOKENS, None, TOKENS.count(text[:each])) == spans

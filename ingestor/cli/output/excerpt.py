@@ -37,7 +37,7 @@ INDENT = "       "  # as wide as a score
 NARROWEST = 6  # columns of a terminal for a column of a table
 
 _CELL = re.compile(r"(?<!\\)\|")
-_RULE = re.compile(r"[|\s:-]*-[|\s:-]*")  # below the header of a table
+_RULE = re.compile(r"(?=[|\s:]*+-)[|\s:-]*")  # below the header of a table
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _PADDING = re.compile(r"( ) +|(---)-+")  # in a table's cells, and in the line below its header
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown whose line end counts

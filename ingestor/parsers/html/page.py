@@ -64,7 +64,7 @@ _FIRST = re.compile(r"[\w-]+")
 _STRIKING = ("text-decoration", "text-decoration-line")
 _STRUCK_TAGS = words("del s strike")
 _LONGEST_READING = 100  # characters of a ruby annotation
-_PERMALINK = re.compile("[\\s\u200b]*[#¶§🔗⚓\u200b][\\s\u200b\ufe0f]*")
+_PERMALINK = re.compile("(?=\\s*+[#¶§🔗⚓\u200b])[\\s\u200b]*+[#¶§🔗⚓]?[\\s\u200b\ufe0f]*")
 _FILE = re.compile(r"\S+\.\w{3,4}", re.ASCII)
 _STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
 _NOTED = ("class", "role", "epub\\:type")  # attributes that mark a link to a note

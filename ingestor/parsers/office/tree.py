@@ -28,7 +28,7 @@ _COUNTED_AS, _COMMENT, _INSERT, _NUMBER, _END = "\ufddb", "\ufddc", "\ufddd", "\
 _STYLED = re.compile(f"{_COUNTED_AS}([A-Za-z]+):([0-9]{{1,6}}){_END}")
 _SPAN = re.compile(f"([{_COMMENT}{_INSERT}{_NUMBER}])([^{_COMMENT}-{_END}]*){_END}")
 _MARK = re.compile("[\ufdd0-\ufdef]")
-_STEP = "(?:[0-9]{1,4}|[A-Za-z]|[ivxlcdm]{1,8}|[IVXLCDM]{1,8})"
+_STEP = "(?>[0-9]{1,4}|[ivxlcdm]{1,8}|[IVXLCDM]{1,8}|[A-Za-z])"
 _COUNTED = re.compile(rf"(?=.*[0-9.):])\(?{_STEP}(?:[.-]{_STEP})*[.):]*\s+")
 _CODE_STYLE = re.compile(
     r"(?:(?:source|program|html|computer)[ _-]?)?(?:code|listing|preformatted|verbatim)"

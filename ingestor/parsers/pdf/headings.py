@@ -72,7 +72,8 @@ _FILED = re.compile(  # numbers of a report, or of an agreement
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"(?:part [IV]{1,3}|item \d{1,2}(?:\.\d\d|[A-C])?|note \d{1,2})\b\s*[.:—–-]?\s*(?:[A-Z][^.]{2,90})?\.?$"
+    r"(?:part [IV]{1,3}|item \d{1,2}(?:\.\d\d|[A-C])?|note \d{1,2})\b"
+    r"\s*+(?:[.:—–-]\s*+)?(?:[A-Z][^.]{2,90})?\.?$"
     r"|(?:[\w.,&' ]{0,40} )?(?:condensed )?consolidated (?:balance sheets?|statements? of [\w’'(), ]{4,50})"
     r"(?: \(unaudited\))?$",
     re.IGNORECASE,

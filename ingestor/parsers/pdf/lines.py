@@ -40,7 +40,7 @@ _BESIDE = re.compile(  # words that stand beside years in a header
     re.IGNORECASE,
 )
 SOFT = "\xad"  # where a line's end divides a word
-_DIVIDED = re.compile(rf"([^\W\d_]+){SOFT}([^\W\d_]+)")
+_DIVIDED = re.compile(rf"(?<![^\W\d_])([^\W\d_]++){SOFT}([^\W\d_]+)")
 _PLAIN_WORD = re.compile(rf"[^\W\d_]+(?:[-{SOFT}][^\W\d_]+)*")
 _PART = 3  # letters of a part of a compound
 _CLOSED = re.compile("some|any|every|there|where|here|how|who|what|when|with", re.IGNORECASE)  # "some-times"

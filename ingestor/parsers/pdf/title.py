@@ -32,7 +32,7 @@ _SYMBOLS = re.compile(r"trading\s+symbol", re.IGNORECASE)
 _EXCHANGE = r"(?:N(?:ew|EW) Y(?:ork|ORK) S|NYSE|N(?:asdaq|ASDAQ))"
 _LISTED = re.compile(rf"\b([A-Z]{{1,5}})\s+(?:T(?:he|HE)\s+)?{_EXCHANGE}")
 _RELEASE = re.compile(
-    r"((?:[A-Z][\w.&’'-]*,?\s+(?:(?:&|and|of)\s+)?){1,6})"
+    r"((?:[A-Z][\w.&’'-]{0,80}+,?\s++(?:(?:&|and|of)\s++)?){1,6})"
     rf"\(\s*{_EXCHANGE}[^)]{{0,40}}?:\s*([A-Z.]{{1,6}})[^)]{{0,60}}\)"
     r"(?:,?\s+today\s+(?:announced|reported)\s+([^.“”]{5,90}))?"
 )
