@@ -8,7 +8,7 @@ is retried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -140,6 +140,17 @@ class Watchable(Protocol):
         changes made before.
         """
         ...
+
+
+@runtime_checkable
+class Dispatching(Protocol):
+    """A connector whose hints may name other sources.
+
+    ``sources``: the names of the config's sources. ingestor sets them before ``watch``, and after each change
+    of the config.
+    """
+
+    sources: Collection[str]
 
 
 @runtime_checkable

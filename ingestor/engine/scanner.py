@@ -21,7 +21,7 @@ from ingestor.engine.workers import Outcome, Pool
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
-from ingestor.ports import NeedsHuman, Transient, Watchable
+from ingestor.ports import Dispatching, NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import RunningListing
 from ingestor.state.sources import LastListing, SourceRows
@@ -117,6 +117,8 @@ class Scanner:
             self._sources.setdefault(source.name, []).append(source)
         old, self._watches = self._watches, {}
         for name, (first, *_) in self._sources.items():
+            if isinstance(first.connector, Dispatching):
+                first.connector.sources = tuple(self._sources)
             known = old.get(name)
             if known is None or known.watched != watch or before[name][0].connector is not first.connector:
                 self._watches[name] = fresh = Watch(name, watched=watch)

@@ -144,7 +144,9 @@ class PushedWorld:
 
 def connector(folder: Path, **more: Any) -> Push:
     options = {"folder": folder, "token": TOKEN, "port": free_port(), "webhook_secret": SECRET, **more}
-    return Push(PushOptions.model_validate(options))
+    push = Push(PushOptions.model_validate(options))
+    push.sources = ("wiki", "a")
+    return push
 
 
 class Watch:

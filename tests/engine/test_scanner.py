@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -66,13 +66,17 @@ class World:
         return {name: source.asked for name, source in self.sources.items() if source.asked}
 
 
+class Dispatcher(InParts):
+    sources: Collection[str] = ()
+
+
 PUSH, WIKI, MAIL = "push", "wiki", "mail"
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     journal = Journal(tmp_path / "journal.sqlite3")
-    yield World(journal, {PUSH: InParts(), WIKI: InParts(), MAIL: Whole()})
+    yield World(journal, {PUSH: Dispatcher(), WIKI: InParts(), MAIL: Whole()})
     journal.close()
 
 
@@ -94,6 +98,12 @@ def hint(under: str = "", source: str | None = None) -> Outcome:
 )
 def test_hint_about_another_source_lists_that_source(world: World, given: Any, asked: Any) -> None:
     assert world.hint(*given) == asked
+
+
+def test_dispatching_connector_knows_all_sources(world: World) -> None:
+    push = world.sources[PUSH]
+    assert isinstance(push, Dispatcher)
+    assert push.sources == (PUSH, WIKI, MAIL)
 
 
 def test_hint_about_an_unknown_source_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
@@ -40,14 +41,15 @@ class PushApp:
     """ASGI application of the push endpoint.
 
     ``token``: a request with the token may do everything. ``secret``: key with which webhooks are signed;
-    these may only request a listing. ``requested_hints``: hints that callers requested, and that ``watch``
-    has not yielded yet.
+    these may only request a listing. ``sources``: returns the names of the sources that can be listed.
+    ``requested_hints``: hints that callers requested, and that ``watch`` has not yielded yet.
     """
 
     store: PushStore
     token: str
     secret: str | None
     max_size: int  # bytes
+    sources: Callable[[], Collection[str]]
     requested_hints: deque[Hint] = field(default_factory=deque)
     workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
@@ -147,6 +149,8 @@ class PushApp:
         under = under.strip("/")
         if parameters or not source:
             raise RequestRefused(400, "name a source: use /look?source=NAME or /look?source=NAME&under=KEY")
+        if source not in (known := self.sources()):
+            raise RequestRefused(404, f"there is no source {source!r}; sources: {', '.join(sorted(known))}")
         if _CONTROL.search(under) or (under and {"", ".", ".."} & set(under.split("/"))):
             raise RequestRefused(
                 400, "`under` must be a key of that source, or the first part of keys up to a /"

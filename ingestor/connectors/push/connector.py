@@ -8,7 +8,7 @@ the file, so ``sync`` works without the endpoint; only ``run`` opens the endpoin
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -65,12 +65,16 @@ class PushOptions(Options):
 
 
 class Push:
-    """Connector for documents that programs send. Implements Watchable, Scoped and Identified, too."""
+    """Connector for documents that programs send.
+
+    Implements Watchable, Dispatching, Scoped and Identified, too.
+    """
 
     near = True
 
     def __init__(self, options: PushOptions) -> None:
         self._options = options
+        self.sources: Collection[str] = ()
         self._store = PushStore(options.folder)
 
     def scan(self) -> Iterator[Item]:
@@ -105,7 +109,8 @@ class Push:
 
         The endpoint is open meanwhile, unless another watch of the same folder and port has opened it.
         """
-        changes, endpoint = StoreChanges(self._store), _Endpoint(self._options, self._store)
+        changes = StoreChanges(self._store)
+        endpoint = _Endpoint(self._options, self._store, lambda: self.sources)
         try:
             changes.take()
             yield Hint()
@@ -125,13 +130,16 @@ class _Endpoint:
     If several watches have the same folder and port, only the one that holds the lock opens the server.
     """
 
-    def __init__(self, options: PushOptions, store: PushStore) -> None:
+    def __init__(
+        self, options: PushOptions, store: PushStore, sources: Callable[[], Collection[str]]
+    ) -> None:
         secret = options.webhook_secret
         self.app = PushApp(
             store,
             options.token.get_secret_value(),
             secret.get_secret_value() if secret else None,
             options.max_size,
+            sources,
         )
         self._where = options.listens()
         self._lock_file = options.folder / f"{options.port}.lock"

@@ -86,6 +86,7 @@ WRONG_REQUESTS = [
     ("POST", "/look?source=a&under=../b", 400, "`under`"),
     ("POST", "/look?source=a&under=b//c", 400, "`under`"),
     ("POST", "/look?source=a&under=b%00", 400, "`under`"),
+    ("POST", "/look?source=nope", 404, "there is no source 'nope'; sources: a, wiki"),
     ("PUT", "/documents/a", 411, "Content-Length"),
 ]
 
