@@ -45,7 +45,7 @@ log = logging.getLogger("ingestor")
 
 MOST_REASONS = 200  # pairs of source and kind of reason; later pairs are counted as "other"
 ALIKE = 3  # failures of one reason that are logged one by one
-DISTINCT = 1000  # reasons that are counted
+DISTINCT = 1000  # reasons whose first documents are remembered
 LINE, KEY, ROOM = 100, 40, 30  # characters of a line; of a key at most; of a reason at least
 COUNTED = 10_000  # documents of a source whose language is counted; more would show no more
 EMPTIED = Failure("the document no longer has any text", 1, 0.0, quarantined=False)
@@ -291,11 +291,11 @@ _MESSAGES: Mapping[Event, tuple[str, int, int]] = {
 
 
 class FailureLog:
-    """Logs the failures of documents, and counts them by reason since the program started."""
+    """Logs the failures of documents. WorkCounts counts them."""
 
     def __init__(self) -> None:
-        self._counts = Counter[str]()
-        self._logged = set[tuple[str, str, str | None, str]]()
+        # by reason: source, key and version of the first documents
+        self._logged = dict[str, set[tuple[str, str, str | None]]]()
 
     def note(self, entry: Entry, name: Event, failure: Failure) -> None:
         """Log the failure of a document.
@@ -304,18 +304,17 @@ class FailureLog:
         A version that fails in several editions of a collection is logged once.
         """
         message, alike, level = _MESSAGES[name]
-        if len(self._counts) > DISTINCT or len(self._logged) > DISTINCT:
-            self._counts.clear()
+        if len(self._logged) > DISTINCT:
             self._logged.clear()
         reason, version = failure.reason, entry.item.version if entry.item else None
-        logged, document = self._logged, (entry.source, entry.key, version, reason)
-        self._counts[reason] += 1
-        number = self._counts[reason]
-        more = "; more like this: see `ingestor status`" if number == alike else ""
-        trace = failure.detail or None if number == 1 else None
-        shown = level if number <= alike and document not in logged else logging.DEBUG
+        logged, document = self._logged.setdefault(reason, set()), (entry.source, entry.key, version)
+        if document in logged or len(logged) >= alike:
+            log_document(logging.DEBUG, name, message, entry, reason)
+            return
         logged.add(document)
-        log_document(shown, name, message, entry, reason, more, trace)
+        more = "; more like this: see `ingestor status`" if len(logged) == alike else ""
+        trace = failure.detail or None if len(logged) == 1 else None
+        log_document(level, name, message, entry, reason, more, trace)
 
 
 def log_document(

@@ -33,6 +33,16 @@ def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCap
     assert second[0] == "WARNING"
 
 
+def test_repeated_failures_of_one_document_leave_others_their_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = FailureLog()
+    for key in ["a.pdf"] * 10 + ["b.pdf"]:
+        log.note(entry(key), "document_failed", DAMAGED)
+    warned = [words for level, words in lines(caplog, "document_failed") if level == "WARNING"]
+    assert [words.split()[0] for words in warned] == ["a.pdf", "b.pdf"]
+
+
 def test_name_with_line_end_takes_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     FailureLog().note(entry("two\nlines.pdf"), "document_quarantined", DAMAGED)
     assert lines(caplog, "document_quarantined") == [
