@@ -18,7 +18,14 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from ingestor import registry
-from ingestor.config.models import Choice, Problem
+from ingestor.config.models import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_STRATEGY,
+    Choice,
+    Problem,
+    Settings,
+    SourceSettings,
+)
 from ingestor.config.yaml_tree import ConfigTree, Where
 from ingestor.registry import Group, Plugin
 
@@ -238,7 +245,7 @@ def problems_of(
             continue
         if faults[0]["type"] == "extra_forbidden":
             allowed = {*_fields(model, where[len(at) : -1]), *(also if where[:-1] == at else ())}
-            message = unknown("key", str(where[-1]), allowed, "allowed")
+            message = unknown("key", str(where[-1]), allowed, "allowed", _homes(where))
             problems.append(Problem(tree.line(where), tree.problem(where[:-1], "").key, message))
         elif faults[0]["type"] == "missing":
             problems.append(tree.problem(where, "is required"))
@@ -259,16 +266,44 @@ def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
     return (*where, last) if (*where, last) in tree.lines or error["type"] == "missing" else where
 
 
-def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
+def unknown(what: str, name: str, known: Iterable[str], label: str, homes: Sequence[str] = ()) -> str:
     """Return a message such as ``unknown key 'exlude'; did you mean 'exclude'? allowed: exclude, include``.
 
     ``what``: what the name stands for, such as "key". ``known``: the possible names. ``label``: the word
-    before the list of possible names, such as "allowed".
+    before the list of possible names, such as "allowed". ``homes``: other places of the config that have the
+    key.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, names, cutoff=0.7)  # below that, most guesses are unrelated
+    near.sort(key=lambda each: not each.startswith(name))
     guess = f"did you mean {near[0]!r}? " if near else ""
+    guess = f"it belongs in {' or '.join(homes)}; " if homes else guess
     return f"unknown {what} {short(name)}; {guess}{label}: {', '.join(names) or 'none'}"
+
+
+def _homes(where: Where) -> list[str]:
+    """Return where the config has the key at the end of ``where``, which is unknown at that place.
+
+    Only keys of the top level, of its ``parsing`` and of sources are looked up.
+    """
+    *above, key = where
+    of_source = len(above) == 2 and above[0] == "sources"
+    if above not in ([], ["parsing"]) and not of_source:
+        return []
+    sections = {
+        f"`{name}`": {key for model in _models(each.annotation) for key in model.model_fields}
+        for name, each in Settings.model_fields.items()
+    }
+    folder = registry.find("connectors", "folder").options.model_fields
+    places: dict[str, Collection[str]] = {
+        "the top level": Settings.model_fields,
+        **sections,
+        "`embedding`": {"kind", *registry.find("embedders", DEFAULT_EMBEDDER).options.model_fields},
+        "`chunking`": {"strategy", *registry.find("chunkers", DEFAULT_STRATEGY).options.model_fields},
+        "a source": () if of_source else {*SourceSettings.model_fields, *folder},
+        "`parsing` of a source": registry.kinds("parsers"),
+    }
+    return [place for place, keys in places.items() if key in keys]
 
 
 def is_number(annotation: Any) -> bool:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import yaml
@@ -19,6 +20,7 @@ from ingestor.config.models import Problem
 Where = tuple[str | int, ...]
 _Entry = tuple[yaml.ScalarNode, yaml.Node]
 
+_MOST = 100_000  # values of a config, aliases resolved
 _VARIABLE = re.compile(
     r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_]\w*)?(?P<default>:-[^}]*)?(?P<end>\})?", re.ASCII
 )
@@ -82,7 +84,13 @@ def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
         tree.problems.append(_syntax_problem(error, text))
     except RecursionError:
         tree.problems.append(Problem(0, "", "is nested too deeply: remove levels of nesting"))
+    except _TooManyValues:
+        tree.problems.append(Problem(0, "", f"has over {_MOST:,} values: use fewer aliases"))
     return tree
+
+
+class _TooManyValues(Exception):
+    """Error: the config has more than _MOST values, probably because its aliases contain aliases."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -111,8 +119,14 @@ class _Reader:
 
     tree: ConfigTree
     env: Mapping[str, str]
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def count_value(self) -> None:
+        if next(self.numbers) >= _MOST:
+            raise _TooManyValues
 
     def value(self, node: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Any:
+        self.count_value()
         self.tree.lines.setdefault(where, _line(node))
         if any(node is outer for outer in above):
             return self.fault(where, "an alias must not contain itself")
@@ -162,6 +176,7 @@ class _Reader:
                     yield key, value
 
     def merge(self, base: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
+        self.count_value()
         if isinstance(base, yaml.MappingNode) and not any(base is outer for outer in above):
             yield from self.entries(base, where, (*above, base))
         else:

@@ -273,7 +273,7 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
         number = quantity(len(others), "document")
         raise BadRequest(f"{wanted!r} names {number}: choose one by its key, such as {some}")
     names = {key.rpartition("/")[2].casefold(): key for key in keys[:_SUGGESTING]}
-    near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2)]
+    near = [repr(names[name]) for name in get_close_matches(wanted.casefold(), names, n=2, cutoff=0.7)]
     advice = f"did you mean {' or '.join(near)}?" if near else "`ingestor ls` lists them by key"
     raise BadRequest(f"no document {wanted!r}; {advice}")
 

@@ -11,6 +11,7 @@ from ingestor.config.models import OwnMetadata, readers_ask_service
 from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
+from ingestor.config.yaml_tree import parse
 from ingestor.connectors.folder.connector import FolderOptions
 from tests.config.written import AT, SOURCE, load_text, mistakes, source
 
@@ -224,6 +225,15 @@ def test_text_of_yaml_1_1_stays_as_written() -> None:
     for written in ("yes", "no", "off", "2026-01-02", "0o17", "0x1F", "1_000", "12:30", "1e3x", "=", ".inf"):
         options = load_text(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options
         assert options.model_dump()["prompt"] == written
+
+
+@pytest.mark.parametrize("written", ["[{}]", "{{<<: [{}]}}"])
+def test_aliases_that_multiply_are_refused_at_once(written: str) -> None:
+    rows = [f"k{n}: &k{n} {written.format(', '.join([f'*k{n - 1}'] * 9))}" for n in range(1, 10)]
+    tree = parse("\n".join(["k0: &k0 {a: 1}", *rows]), {})
+    assert (tree.data, [each.message for each in tree.problems]) == (
+        None, ["has over 100,000 values: use fewer aliases"]
+    )  # fmt: skip
 
 
 def test_aliases_and_merges_are_resolved() -> None:
