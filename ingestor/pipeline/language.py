@@ -51,10 +51,14 @@ _ENGLISH = re.compile(  # names of models that were trained on English alone
 
 def identify(document: Document) -> Document:
     """Return the document with its language: the one that its format states, else the detected one, else
-    None."""
-    if document.language or (language := language_of("".join(_prose(document)))) is None:
-        return document
-    return replace(document, language=language)
+    None. Regions are left out, so that a filter for ``en`` finds ``en-US``, too."""
+    stated = primary(document.language or "")
+    return replace(document, language=stated or language_of("".join(_prose(document))))
+
+
+def primary(language: str) -> str:
+    """Return the code of a language without its region or script: ``en`` for ``en-US``."""
+    return re.split("[-_]", language.strip().lower())[0]
 
 
 def language_of(text: str) -> str | None:
@@ -135,7 +139,7 @@ def describe_foreign(counts: Mapping[str, int], model: str) -> str | None:
     total = sum(counts.values())
     foreign = Counter[str]()
     for language, count in counts.items():
-        if (code := re.split("[-_]", language.lower())[0]) not in _ENGLISH_CODES:
+        if (code := primary(language)) not in _ENGLISH_CODES:
             foreign[code] += count
     number = foreign.total()
     if number < _FEWEST or 2 * number <= total:
