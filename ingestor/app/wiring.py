@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
@@ -95,7 +95,8 @@ class Running:
 
     ``answers``: asks language models. ``embedding``: embeds texts. ``collections``: Chroma. ``lexical``:
     keeps the lexical indexes. ``models``: by edition, the properties of its embedder that the collection
-    stores. ``fleet``: processes on other machines; None if there are none.
+    stores. ``fleet``: processes on other machines; None if there are none. ``outdated``: editions that cannot
+    be made here, as the log has said.
     """
 
     ports: Ports
@@ -111,6 +112,7 @@ class Running:
     swaps: Swaps
     models: dict[EditionName, Model]
     fleet: Fleet | None
+    outdated: set[EditionName] = field(default_factory=set)
 
     @property
     def cost_of_embedding(self) -> float:
@@ -164,9 +166,12 @@ class Running:
                 "collection %s: the program or its model changed; until it is rebuilt, documents only leave"
             )
             about = event("collection_unusable", collection=str(setup.serves))
-            log.warning(words, setup.serves, extra=about)
+            if setup.edition not in self.outdated:
+                log.warning(words, setup.serves, extra=about)
+            self.outdated.add(setup.edition)
             sources = self.parts.sources(setup.serves, setup.edition, refuse_call)
             return [replace(source, only_loses=True) for source in sources]
+        self.outdated.discard(setup.edition)
         self.models[setup.edition] = parts.model
 
         def embedder() -> Embedder:

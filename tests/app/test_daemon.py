@@ -17,7 +17,10 @@ from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_me
 from ingestor.app.wiring import open_state
 from ingestor.config.file import load
 from ingestor.core.decisions import NEVER
+from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Counts
+from ingestor.model import CollectionName
+from ingestor.rechunk.policy import EditionSetup
 from ingestor.state.run_status import Live
 from tests.version_table import VersionTable
 
@@ -304,6 +307,18 @@ def test_place_of_source_outlives_other_changes_of_config(
         assert (first.connector is source.connector) is same
         if same:
             assert first.tools.reader.fetch(member).data == b"a line of text"
+
+
+@pytest.mark.usefixtures("forked_chroma")
+def test_outdated_edition_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "docs").mkdir()
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    setup = EditionSetup(CollectionName("docs"), EditionName("docs"), None)
+    with open_state(load(file, {}), serve=False) as running:
+        for _ in range(2):
+            running._sources(setup, None)
+    assert caplog.text.count("collection docs: the program or its model changed") == 1
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
