@@ -9,14 +9,28 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Annotated
 
-import typer
-from typer.core import TyperGroup
+try:  # Ctrl-C during the imports prints no traceback
+    import typer
+    from typer.core import TyperGroup
 
-from ingestor import __version__
-from ingestor.cli.look import chunk, evaluate, history, list_documents, mcp, plan, query, show, status, verify
-from ingestor.cli.run import accept, apply, collections, init, pause, resume, retry, rollback, run, sync
-from ingestor.cli.trial import try_folder
-from ingestor.cli.usage import FAILED, INTERRUPTED, fail
+    from ingestor import __version__
+    from ingestor.cli.look import (
+        chunk,
+        evaluate,
+        history,
+        list_documents,
+        mcp,
+        plan,
+        query,
+        show,
+        status,
+        verify,
+    )  # fmt: skip
+    from ingestor.cli.run import accept, apply, collections, init, pause, resume, retry, rollback, run, sync
+    from ingestor.cli.trial import try_folder
+    from ingestor.cli.usage import FAILED, INTERRUPTED, fail
+except KeyboardInterrupt:
+    raise SystemExit(130) from None
 
 _ALLOCATIONS = 20_000  # allocations between two garbage collections; Python's default slows imports down
 

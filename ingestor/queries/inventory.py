@@ -1,8 +1,10 @@
 """Lists all collections in Chroma, whoever owns them, and deletes or adopts a collection for a person."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from ingestor.app.parts import here
@@ -12,7 +14,7 @@ from ingestor.config.models import Config
 from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, Role, shard_names, shard_of
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
-from ingestor.queries.access import BadRequest, collections_of, journal_of, require_known
+from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, require_known
 from ingestor.rechunk.policy import strategies_and_model
 from ingestor.state.editions import Editions, Requests
 from ingestor.state.journal import Journal
@@ -183,8 +185,13 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     """Return the collections that cannot be used, each with the reason.
 
     They differ from the journal, cannot be read, or have a name that belongs to somebody else's collection.
+    Or a sync could not write the state or Chroma's folder.
     """
     reasons = dict[str, str]()
+    for key, folder in (("state", config.state), ("chroma.path", getattr(config.chroma, "path", None))):
+        if folder is not None and not is_running(config) and not _is_writable(folder):
+            why = f"can't write {folder}: let this user write there, or correct `{key}`"
+            return dict.fromkeys(config.collections, why)
     editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuids]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
@@ -206,6 +213,13 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return reasons
+
+
+def _is_writable(folder: Path) -> bool:
+    """Return whether this user may write in a folder, or create it."""
+    # unlike Path.exists, os.path.exists raises no error below a closed folder
+    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110
+    return os.access(there, os.W_OK | os.X_OK)
 
 
 def _difference(collections: Collections, journal: Journal, edition: Edition) -> str | None:

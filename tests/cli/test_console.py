@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.cli.output.console import duration, print_table, show_documents, show_sync, show_verify
-from ingestor.cli.output.overview import show_plan, show_status
+from ingestor.cli.output.overview import MOST, show_plan, show_status
 from ingestor.cli.usage import CONFIG
 from ingestor.queries.needs import Disk, Needs
 from ingestor.queries.plan import AskingPlan, EmbeddingPlan, SyncPlan
@@ -112,6 +112,18 @@ def test_plan_with_work_shows_counts_and_command(capsys: pytest.CaptureFixture[s
         "",
         "Nothing was changed. To do it: ingestor sync --config my.yaml",
     ]
+
+
+def test_plan_joins_documents_that_fail_for_one_reason_and_bounds_reasons(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problems = [("a.pdf", "is damaged"), ("b.pdf", "is damaged")]
+    problems += [(f"{number}.bin", f"reason {number}") for number in range(100)]
+    show_plan(replace(NO_WORK, sources={"docs": DocumentCounts()}, problems=tuple(problems)), False, CONFIG)
+    shown = [each for each in said(capsys).splitlines() if "reason" in each or "damaged" in each]
+    assert (shown[0], len(shown)) == ("a.pdf and 1 more: is damaged", MOST)
+    show_plan(replace(NO_WORK, sources={"docs": DocumentCounts()}, problems=tuple(problems)), False, CONFIG)
+    assert "All of them: ingestor plan --json" in said(capsys)
 
 
 def test_plan_without_work_reports_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,3 +133,17 @@ def imported_by(module: str) -> set[str]:
 )
 def test_costly_packages_are_imported_where_they_are_used(module: str, costly: set[str]) -> None:
     assert not costly & imported_by(module)
+
+
+def test_interruption_of_the_imports_prints_nothing() -> None:
+    interrupted = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *more):
+        if name == "ingestor.cli.trial":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+import ingestor.cli.main
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (130, b"")

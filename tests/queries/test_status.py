@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 from uuid import uuid4
@@ -18,7 +19,7 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Receipt
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.ports import Transient
-from ingestor.queries import access, verification
+from ingestor.queries import access, inventory, verification
 from ingestor.queries.access import collections_of, journal_of
 from ingestor.queries.reading import search
 from ingestor.queries.status import current_status
@@ -143,3 +144,22 @@ def test_repair_without_effect_is_not_repeated(sound: Config) -> None:
     ):
         assert not verify(sound, repair=True).repaired
     assert mended.call_count == 1
+
+
+@pytest.mark.parametrize("key", ["state", "chroma.path"])
+def test_folder_that_cannot_be_written_is_reported_by_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    config, journal = load_text(source()), Journal(tmp_path / "journal.sqlite3")
+    closed = tmp_path / "closed"
+    part = (
+        {"state": closed / "new"}
+        if key == "state"
+        else {"chroma": config.chroma.model_copy(update={"path": closed / "new"})}
+    )
+    closed.mkdir()
+    monkeypatch.setattr(inventory.os, "access", lambda path, mode: Path(path) != closed)
+    assert inventory.unusable(replace(config, **part), journal) == {
+        "abc": f"can't write {closed / 'new'}: let this user write there, or correct `{key}`"
+    }
+    journal.close()

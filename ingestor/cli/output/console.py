@@ -123,13 +123,16 @@ def join_alike(documents: Iterable[tuple[str, str, str]]) -> list[tuple[str, str
     """Join the documents of one source with the same reason: return one of them, with the number of the
     others, and the reason.
 
-    ``documents``: source, document and reason.
+    ``documents``: source ("" if unknown), document and reason.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for source, document, reason in documents:
         alike.setdefault((source, reason), []).append(document)
     return [
-        (f"{source}: {names[0]}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''}", reason)
+        (
+            f"{source}{': ' * bool(source)}{names[0]}{f' and {len(names) - 1:,} more' * (len(names) > 1)}",
+            reason,
+        )
         for (source, reason), names in alike.items()
     ]
 

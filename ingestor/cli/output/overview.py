@@ -265,7 +265,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
     _print_changes(plan, config)
     if not plan.sources:
         print("No source could be examined, so there is nothing to plan:")
-        _print_problems(plan)
+        _print_problems(plan, config)
         print(f"\nNothing was changed. To plan again: {command('plan', config)}")
         return
     total = asdict(plan.documents)
@@ -293,7 +293,7 @@ def show_plan(plan: SyncPlan, as_json: bool, config: Path, machines: int = 1) ->
         print(f"cost       about {plan.cost:,.4g}")
     _print_needs(plan, machines)
     print_skipped(plan.skipped)
-    _print_problems(plan)
+    _print_problems(plan, config)
     print(f"\n{_outcome(plan, config)}")
 
 
@@ -321,11 +321,14 @@ def _print_needs(plan: SyncPlan, machines: int) -> None:
         print(f"Chroma     about {needs.written:,.4g} to write, {needs.stored:,.4g} a month to store")
 
 
-def _print_problems(plan: SyncPlan) -> None:
+def _print_problems(plan: SyncPlan, config: Path) -> None:
+    alike = join_alike(("", about, reason) for about, reason in plan.problems)
     sources = [(f"source {name}", reason) for name, reason in plan.unseen.items()]
     collections = [(f"collection {name}", reason) for name, reason in plan.unusable.items()]
-    for about, reason in (*plan.problems, *sources, *collections):
+    for about, reason in (*alike[:MOST], *sources, *collections):
         complain(about, reason)
+    if min(len(alike), MOST) < len(plan.problems):
+        out.print(f"All of them: {command('plan --json', config)}")
 
 
 def _outcome(plan: SyncPlan, config: Path) -> str:
