@@ -52,6 +52,8 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
             spoil(world, hints)
         if world.sliced and len(world.places) > 1:  # last: when the program starts anew, all is well
             rename_half_written(world, random)
+    if not world.prune:
+        world.approved.approve()
     world.settle()
     check(world)
     world.end()
@@ -200,6 +202,7 @@ def with_several(world: World, random: Random, deed: str) -> None:
         world.apart[0].wanted.clear()
     elif deed == "join" and second is None:
         world.places[MORE] = world.apart.pop()
+        world.expect_listed([MORE])
     elif deed == "call otherwise" and second is not None:
         rename(world, {second: ELSE if second == MORE else MORE})
     elif deed == "trade" and second is not None:

@@ -101,7 +101,10 @@ KINDS = {
         lambda seed: {"shards": 1 + seed % 3, "resharded": 4},
         [4], 2, [*range(4), *range(5, 20), *range(100, 400)], 600,
     ),
-    "two sources": Kind(lambda seed: {"several": True}, (), 0, range(1024), 4000),
+    # a source that left keeps its documents in half of them, until a person agrees
+    "two sources": Kind(
+        lambda seed: {"several": True, "prune": seed // 16 % 2 == 0}, (), 0, range(1024), 4000,
+    ),
     "renamed sources of large documents": Kind(
         lambda seed: {"several": True, "sliced": True}, (), 0, range(1100, 1112), 10, SLICES,
     ),

@@ -5,7 +5,7 @@ and stepped as a daemon does it, with its files on disk.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
@@ -162,12 +162,15 @@ class World:
             self.chaos.asked = self.ask
         self.approved.count_records()  # the process before may have died right after it removed some
         running.configure(watch=False)
-        for files in self.places.values():
-            files.wanted.clear()
-        for edition in Editions(self.journal).all():  # a crash leaves open whether the last listing was noted
-            for source, files in self.places.items():
-                listed = LastListing(self.journal, Feed(source, edition.name))
-                files.wanted[edition.name] = dict(listed.below(""))
+        self.expect_listed(self.places)  # a crash leaves open whether the last listing was noted
+
+    def expect_listed(self, sources: Iterable[SourceName]) -> None:
+        """Take for the last listings of these sources those that the journal has."""
+        for source in sources:
+            wanted = self.places[source].wanted
+            wanted.clear()
+            for edition in Editions(self.journal).all():
+                wanted[edition.name] = dict(LastListing(self.journal, Feed(source, edition.name)).below(""))
 
     def end(self) -> None:
         """The process ends, in order or not."""
