@@ -80,3 +80,7 @@ def _python(name: str, folder: Path) -> None:
 
 def _run(*command: str, inside: Path) -> None:
     subprocess.run(command, cwd=inside, check=True, timeout=120, capture_output=True)
+
+
+if __name__ == "__main__":
+    print(f"{len(documents())} documents are in {FOLDER}")

@@ -263,13 +263,14 @@ class ConnectorLaws:
 
     def test_special_names_keep_their_own_contents(self, world: World) -> None:
         """Names that mean something else in addresses, patterns, formats and encodings."""
-        for name in SPECIAL_NAMES:
+        names = set(SPECIAL_NAMES).difference(getattr(world, "unservable", ()))
+        for name in names:
             world.put(name, name.encode())
         items = listed(world.connector)
-        assert len(items) == len(SPECIAL_NAMES)
+        assert len(items) == len(names)
         assert all(key.encode("utf-8") for key in items)
         contents = sorted(fetched(world.connector, item).data.decode() for item in items.values())
-        assert contents == sorted(SPECIAL_NAMES)
+        assert contents == sorted(names)
         assert listed(world.connector) == items
 
     def test_source_that_cannot_be_reached_raises(self, world: World) -> None:

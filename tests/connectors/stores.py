@@ -7,7 +7,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -239,6 +239,10 @@ class Azure(StoreWorld):
     proxy: Proxy
     secret = _AZURE_KEY
 
+    def put(self, key: str, data: bytes) -> None:
+        with suppress(ValueError):  # adlfs has written the file before it takes "a@b:c" for an address
+            super().put(key, data)
+
     def deny(self) -> None:
         self.proxy.refuse(http("403 Forbidden"))
 
@@ -261,12 +265,16 @@ def in_azure(folder: Path) -> Iterator["Azure"]:
         yield world
 
 
+class Google(StoreWorld):
+    unservable = ("a;b=c&d.md",)  # the emulator drops what follows a semicolon
+
+
 @contextmanager
 def in_google(folder: Path) -> Iterator[StoreWorld]:
     """Without a proxy: gcsfs tries again for minutes, whatever it is told."""
     with google_server(folder / "google") as server:
         options = {"endpoint_url": f"http://{HOST}:{server.port}", "token": "anon"}
-        world = StoreWorld(f"gs://b{uuid.uuid4().hex}", options=options)
+        world = Google(f"gs://b{uuid.uuid4().hex}", options=options)
         world.system.mkdir(world.root)
         yield world
 

@@ -1,4 +1,4 @@
-"""Real documents that ``python -m benchmarks formats`` has fetched; skipped where it has not run."""
+"""Real documents that ``python -m benchmarks._corpus`` has fetched; skipped where it has not run."""
 
 import re
 from collections import Counter
@@ -15,11 +15,13 @@ from tests.parsers.laws import blocks_cover_text
 
 CORPUS = Path(__file__).parents[2] / ".cache" / "corpus"
 TEXTUAL = ("html", "rst", "asciidoc", "org", "latex", "code", "csv", "json", "yaml", "xml", "toml", "mail")
+# Pages whose headings Sphinx makes: of other files, of a content's caption, with the release's number.
+_MADE_OTHERWISE = ("changelog.rst.txt", "asyncio.rst.txt", "license.rst.txt")
 PARSERS: dict[str, Parser] = {
     kind: find("parsers", kind).build(find("parsers", kind).options())
     for kind in (*TEXTUAL, "notebook", "subtitles")
 }
-needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason="run: python -m benchmarks formats")
+needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason="run: python -m benchmarks._corpus")
 
 
 def titles(kind: str, path: Path) -> Counter[str]:
@@ -33,7 +35,7 @@ def pairs() -> Iterator[tuple[Path, Path]]:
     """A page of Python's manual, and the source it was made from."""
     for source in sorted(CORPUS.glob("python3.11-doc/**/_sources/**/*.rst.txt")):
         page = Path(str(source).replace("/_sources", "").replace(".rst.txt", ".html"))
-        if page.exists() and source.name != "changelog.rst.txt":  # which is made of other files
+        if page.exists() and source.name not in _MADE_OTHERWISE:
             yield source, page
 
 
