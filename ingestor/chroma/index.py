@@ -47,7 +47,7 @@ _TOO_LARGE = 413  # HTTP's status
 _QUOTA = re.compile(r"'(?P<what>[^']+)' exceeded quota limit")
 
 Row = TypeVar("Row")
-Patches = list[tuple[RecordId, Metadata]]
+Patches = Sequence[tuple[RecordId, Metadata]]
 
 
 class WritePace:
@@ -80,12 +80,13 @@ def rounds(rows: Sequence[tuple[RecordId, Metadata]], most: int | None) -> Itera
 
     The first round has every record. New values are sent before removals of keys.
     """
+    if most is None:
+        yield rows
+        return
     parts = [(id_, sorted(metadata.items(), key=lambda item: item[1] is None)) for id_, metadata in rows]
     longest = max((len(items) for _, items in parts), default=0) or 1
-    for at in range(0, longest, most or longest):
-        yield [
-            (id_, dict(items[at : at + (most or longest)])) for id_, items in parts if not at or items[at:]
-        ]
+    for at in range(0, longest, most):
+        yield [(id_, dict(items[at : at + most])) for id_, items in parts if not at or items[at:]]
 
 
 def send_in_halves(rows: Sequence[Row], send: Callable[[Sequence[Row]], None]) -> None:
