@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import NoReturn
@@ -166,7 +166,7 @@ class Parts:
             isolation = Isolation(Limits(limits.memory, limits.seconds, limits.processes))
             object.__setattr__(self, "isolation", isolation)
 
-    @cached_property
+    @property
     def embedder_choice(self) -> ChosenEmbedder:
         choice, made = self.config.embedding, self.made
         for known in self.loaded:

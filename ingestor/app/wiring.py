@@ -143,6 +143,8 @@ class Running:
         setups = self.swaps.arrange(now, config.rechunk, max_loss)
         for name in self.parts.roots.keys() - max_loss.keys():
             del self.parts.roots[name]
+        for edition in self.models.keys() - {setup.edition for setup in setups}:
+            del self.models[edition]  # its embedder is not needed any more
         made = [(setup, self.parts.by(setup.choices)) for setup in setups]
         sources = [source for setup, parts in made for source in self._sources(setup, parts)]
         used = [config.embedding, *(parts.config.embedding for _, parts in made if parts is not None)]

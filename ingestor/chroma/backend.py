@@ -225,7 +225,8 @@ class Collections:
             words = "collection %s: another program replaced its metadata; ingestor's mark in it is restored"
             log.warning(words, name, extra=_event_of_change(name))
             index.note({OWNER: self._owner.mark})
-        self._models[index.uuid] = model
+        # without ``dimensions``, which would keep the embedder in memory
+        self._models[index.uuid] = Model(model.recipe, model.reader, known=model.known)
         return index, index.uuid
 
     def _create(self, name: ChromaName, model: ReaderModel | None) -> DescribedCollection:

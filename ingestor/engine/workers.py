@@ -48,7 +48,7 @@ ANY = Lane()
 Hints = Callable[[Stop], Iterator[object]]  # yields hints until its argument is set
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class WorkItem:
     """A task for a thread. Its outcome carries ``tag``. ``number``: position in the order of submission."""
 
@@ -257,6 +257,7 @@ class Pool:
         while (task := self._queue.get(task)) is not None:
             CURRENT.set(task)
             self._run(task.tag, task.work)
+            task.work = NO_TASK.work  # it refers to a model, which an idle thread would keep in memory
 
     def _list(self, tag: object, work: Callable[[], object]) -> None:
         with self._listing_ended:

@@ -164,7 +164,7 @@ class Swaps:
         """Promote an edition that is being built, or delete some records of an edition that is no longer
         needed.
 
-        Return whether an edition was promoted.
+        Return whether an edition was promoted or is gone. The engine must then be configured again.
         """
         if edition.role == "staging":
             # an attempt is costly, since it reads whole tables: it is repeated once the journal has changed
@@ -186,7 +186,8 @@ class Swaps:
                 return False  # the next step deletes the next records: edits come in between
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
-        elif self._clock() >= edition.since + settings.grace:
+            return True  # its embedder may leave the memory
+        if self._clock() >= edition.since + settings.grace:
             _log(logging.INFO, "collection_dropped", edition.serves, "the previous version is deleted")
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False

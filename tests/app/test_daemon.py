@@ -1,10 +1,12 @@
 """The loop around the engine, changed configs, and freed memory."""
 
+import gc
 import gzip
 import platform
 import signal
 import sqlite3
 import time
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.app import daemon
+from ingestor.app import daemon, wiring
 from ingestor.app.daemon import SETTLE, Loop, Reloader, Signals, return_freed_memory
 from ingestor.app.wiring import open_state
 from ingestor.config.file import load
@@ -21,8 +23,11 @@ from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Counts
 from ingestor.model import CollectionName
 from ingestor.rechunk.policy import EditionSetup
+from ingestor.state.editions import Editions
+from ingestor.state.reports import count_records_of
 from ingestor.state.run_status import Live
 from tests.version_table import VersionTable
+from tests.waiting import wait
 
 
 @dataclass
@@ -319,6 +324,31 @@ def test_outdated_edition_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptu
         for _ in range(2):
             running._sources(setup, None)
     assert caplog.text.count("collection docs: the program or its model changed") == 1
+
+
+@pytest.mark.usefixtures("forked_chroma")
+def test_replaced_embedder_leaves_memory(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# A\n\nSome words.\n")
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{CONFIG}\nrechunk: {{grace: 0s}}\n")
+
+    def work(running: wiring.Running) -> bool:
+        running.engine.step(0.01)
+        settings, engine = running.parts.config.rechunk, running.engine
+        if running.swaps.advance(settings, engine.scanner.has_listed, engine.flight.editions()):
+            running.configure(watch=False)
+        return [each.name for each in Editions(running.journal).all()] == ["docs--2"]
+
+    with open_state(load(file, {}), serve=False) as running:
+        running.configure(watch=False)
+        replaced = weakref.ref(running.parts.embedder)
+        wait(lambda: work(running) or count_records_of(running.journal, EditionName("docs")))
+        file.write_text(file.read_text().replace("dimensions: 64", "dimensions: 96"))
+        running = running.with_config(load(file, {}))
+        running.configure(watch=False)
+        # the thread of the old model ends a moment after the switch
+        wait(lambda: work(running) and gc.collect() >= 0 and replaced() is None)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
