@@ -281,7 +281,6 @@ class Loop:
         self._configure()
         while not self.signals.stop:
             stepped = self._step()
-            self.running.collections.connection.tick()
             if stepped and not rested and engine.is_resting() and not engine.health.is_retrying():
                 with suppress(sqlite3.OperationalError, OSError):  # a full disk: the next round tries again
                     self._remember_rate()
@@ -414,6 +413,7 @@ class Loop:
         engine, lexical, folder = running.engine, running.lexical, running.parts.config.state
         try:
             self._check_clock()
+            running.collections.connection.tick()
             if running.collections.connection.restarts != self._restarts:  # it may have lost writes
                 self._restarts = running.collections.connection.restarts
                 engine.check_collections()

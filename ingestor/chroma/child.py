@@ -81,6 +81,7 @@ _FAILED = 70  # exit status: the guard ended by a fault
 def main(path: str) -> NoReturn:
     """Run Chroma and the guard in front of it. ``path``: folder of Chroma's data."""
     os.umask(0o077)  # Chroma's files quote documents
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and Chroma would write on
     parent = socket.socket(fileno=os.dup(0))
     line = parent.makefile("rb").readline()
     if not line.endswith(b"\n"):

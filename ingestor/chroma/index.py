@@ -27,7 +27,7 @@ from ingestor.chroma.client import INVALID, Client, Refused, Verb
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import LISTS
 from ingestor.model import Hit, Metadata, Record, RecordId
-from ingestor.ports import BadDocument, Gone, NeedsHuman
+from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn
 from ingestor.units import quantity
 
 if TYPE_CHECKING:
@@ -334,6 +334,13 @@ class ChromaIndex:
 
 
 def _columns(answer: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Return the id and the given columns of each record of an answer.
+
+    Raises Torn if a vector has NaN, which Chroma's JSON writes as null: a damaged file was read.
+    """
+    vectors = zip(answer["ids"], answer.get("embeddings") or (), strict=False)
+    if damaged := next((id_ for id_, vector in vectors if None in vector), None):
+        raise Torn(f"Chroma: the vector of record {damaged} has NaN, so its files are damaged")
     return zip(answer["ids"], *map(answer.get, columns), strict=True)
 
 

@@ -9,6 +9,7 @@ import errno
 import json
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
-from ingestor.chroma.folder import REMEDY, ROOM, claim, is_damage
+from ingestor.chroma.folder import DATABASE, REMEDY, ROOM, claim, is_damage
 from ingestor.chroma.supervision import Observation, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
@@ -49,6 +50,7 @@ OBSERVE_EVERY = 5.0  # seconds between two observations of the server
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start; seconds after which no further attempt is made
 SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request timed out
 UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
+_SMALL_FILE, _GROWTH = 2**28, 4  # bytes; how many times larger a file may be that Chroma writes
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
@@ -109,6 +111,7 @@ class ChromaServer:
         Return why it needs a restart, or None.
         """
         self._truncate_log()
+        self._limit_file_sizes()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
                 "Chroma's port %d refused %s with a wrong token, the last from %s; restrict access to it",
@@ -143,6 +146,23 @@ class ChromaServer:
         with suppress(FileNotFoundError):
             if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
+
+    def _limit_file_sizes(self) -> None:
+        """Limit the size of each file that Chroma writes, in proportion to its largest sound file.
+
+        After Chroma 1.5.9 loaded a truncated ``link_lists.bin``, a write enlarges that file until the disk is
+        full. At the limit Chroma crashes, and its collection is rebuilt (decision 0201). Systems other than
+        Linux have no limit.
+        """
+        if self._process is None or self._process.poll() is not None:
+            return
+        with suppress(AttributeError, OSError):
+            sound = (self.path / DATABASE, *self.path.glob("*/data_level0.bin"))
+            sizes = (file.stat().st_size for file in sound if file.exists())
+            limit = _GROWTH * max([_SMALL_FILE, *sizes])
+            _, most = resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE)
+            soft = limit if most == resource.RLIM_INFINITY else min(limit, most)
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (soft, most))
 
     @property
     def has_crashed(self) -> bool:
@@ -224,6 +244,7 @@ class ChromaServer:
                 pass_fds=[listener.fileno()],
                 process_group=0,  # a Ctrl-C in the terminal is for the parent alone, which stops the child
             )
+        self._limit_file_sizes()
 
     def _await_ready(self) -> None:
         """Wait until the child reports that it is ready, and the server answers.

@@ -51,7 +51,9 @@ class Running:
     broken: dict[str, Exception] = field(default_factory=dict)
     configured: list[str] = field(default_factory=list)
     engine: Engine = field(default_factory=Engine)
-    collections: Any = field(default_factory=lambda: SimpleNamespace(connection=SimpleNamespace(restarts=0)))
+    collections: Any = field(
+        default_factory=lambda: SimpleNamespace(connection=SimpleNamespace(restarts=0, tick=lambda: None))
+    )
 
     def __post_init__(self) -> None:
         self.parts = SimpleNamespace(

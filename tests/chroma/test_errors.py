@@ -1,13 +1,19 @@
 """What Chroma's errors mean, and that a torn collection is noticed."""
 
+import os
 import re
+import resource
 import shutil
+from types import SimpleNamespace
+from uuid import uuid4
 
 import numpy as np
 import pytest
 
+from ingestor.chroma import server as chroma_server
 from ingestor.chroma.client import Client, Full, Refused, Unanswered, port_error
-from ingestor.chroma.index import probe
+from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.config.quotas import UNBOUNDED
 from ingestor.model import Record
 from ingestor.ports import NeedsHuman, Torn, Transient
 from tests.chroma.laws import DIMENSIONS, many
@@ -42,6 +48,16 @@ def test_answers_raise_the_error_that_they_mean(status, body, error):
         catalog(client).find("any")
     assert type(raised.value) is error
     assert "\n" not in str(raised.value)
+
+
+def test_vector_with_nan_means_a_damaged_file():
+    """Chroma writes NaN as null: it returned random memory after its file length.bin was cut in half."""
+    answer = {"ids": ["a", "b"], "documents": ["", ""], "embeddings": [[0.5, 0.5], [None, 1.0]]}
+    client = SimpleNamespace(foreign=False, quotas=UNBOUNDED, post=lambda *asked, **wanted: answer)
+    index = ChromaIndex(client, uuid4())
+    for read in (lambda: index.sample(0, 2), lambda: index.vectors(["a", "b"])):
+        with pytest.raises(Torn, match="record b"):
+            read()
 
 
 @pytest.mark.parametrize("records", [0, 1, 2, 30])
@@ -95,6 +111,22 @@ def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections
         assert anew.count() == 1200
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux bounds files of another process")
+def test_links_cut_in_half_crash_chroma_before_they_fill_the_disk(tmp_path, two_collections, monkeypatch):
+    shutil.copytree(two_collections, tmp_path / "db")
+    monkeypatch.setattr(chroma_server, "_SMALL_FILE", 2**22)
+    bound = 4 * 2**22
+    _tear(tmp_path / "db", "cut half of the links")
+    with server(tmp_path) as running, client_of(running) as client:
+        assert resource.prlimit(running.pid, resource.RLIMIT_FSIZE)[0] == bound
+        with pytest.raises(Transient):
+            opened(client, "torn").upsert(many(1200, start=1200))
+        assert running.poll() in ("it ended by SIGXFSZ", "it ended by SIGSEGV")  # it reads random memory
+        assert running.has_crashed
+    [*links] = (tmp_path / "db").glob("*/link_lists.bin")
+    assert max(file.stat().st_size for file in links) <= bound
+
+
 def _tear(path, damage):
     segment = max(path.glob("*/length.bin"), key=lambda file: file.stat().st_size).parent  # of most records
     if damage == "cut the map":
@@ -102,6 +134,8 @@ def _tear(path, damage):
         (segment / "index_metadata.pickle").write_bytes(data[: len(data) // 2])
     elif damage == "cut the links":
         (segment / "link_lists.bin").write_bytes(b"")
+    elif damage == "cut half of the links":
+        os.truncate(segment / "link_lists.bin", (segment / "link_lists.bin").stat().st_size // 2 + 7)
     elif damage == "lose the vectors":
         (segment / "data_level0.bin").unlink()
     else:

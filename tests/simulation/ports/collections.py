@@ -114,6 +114,9 @@ class Shelves:
     restored: bool = False  # somebody restored it or the journal, or replaced metadata
     models: dict[str, Model] = field(default_factory=dict)  # by UUID, of collections that the process opened
 
+    def tick(self) -> None:
+        """Do nothing: no server of ours runs."""
+
     def open(self, name: str, model: Model) -> tuple[Index, str]:
         self.chaos.request("open")
         if name not in self.collections:
