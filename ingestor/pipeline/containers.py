@@ -31,7 +31,9 @@ from ingestor.sandbox.pool import Defect
 # Marks the version of an opened container. Raise the number if containers give other members than before, or
 # other names: every container is then opened again.
 _OPENED = " opened 2"
-_REFUSED = " refused "  # marks a container that cannot be opened; a digest of the limits follows
+# Marks a container that cannot be opened; a digest of the limits follows. Change the text if containers can
+# be opened that could not be before: every refused container is then tried again.
+_REFUSED = " refused "
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept in memory
