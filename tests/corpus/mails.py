@@ -87,7 +87,7 @@ _MADE: dict[str, Make] = {
     "names.eml": lambda: mailed({"../../up.txt": "a", "/etc/passwd": "b", "a\u202eb.txt": "c", "!": "d"}),
     "!controls.eml": lambda: _mail(b"Subject: \x1b[31mred\x07\x00\xe2\x80\xae\nX-\x00: \x01"),
     "only-head.eml": lambda: b"From: a@b.c\nSubject: no body",
-    "!from-lines.mbox": lambda: b"From a@b Tue Jan  2 03:04:05 2024\n" * 200_000,
+    "from-lines.mbox": lambda: b"From a@b Tue Jan  2 03:04:05 2024\n" * 200_000,
     "escaped.mbox": lambda: (
         b"From a@b Tue Jan  2 03:04:05 2024\nSubject: s\n\n" + b">" * 5_000_000 + b"From x\n"
     ),

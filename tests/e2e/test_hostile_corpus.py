@@ -79,7 +79,7 @@ def survives(hostile: Project, cases: Sequence[Case], restarted: bool = True) ->
         raise
     finally:
         daemon.kill()
-    assert "Traceback" not in daemon.said()
+    assert "Traceback" not in daemon.said(), daemon.said()
 
 
 def has_seen_some(hostile: Project) -> bool:
