@@ -44,6 +44,7 @@ def test_documents_are_not_begun_while_full_batches_wait(
 ) -> None:
     """Else all the text of a first pass would gather in memory."""
     monkeypatch.setattr(flight, "BATCH", 40)
+    monkeypatch.setattr(writer, "SLICE", 40)  # a large document has several requests
     world, most = world_of(tmp_path, {f"{number}": lines(number, 45) for number in range(40)}), 0
     for _ in range(30):
         world.engine_step()
