@@ -45,6 +45,11 @@ def test_body_is_the_best_alternative() -> None:
         assert kinds(parse(message.as_bytes()))[1:] == expected
 
 
+def test_character_set_with_a_null_is_ignored() -> None:
+    head = b"Subject: S\nContent-Transfer-Encoding: 8bit\nContent-Type: text/plain; charset=none\0\n\n"
+    assert parse(head + "Gebühr".encode()).text == "S\n\nGebühr"
+
+
 @pytest.mark.parametrize(
     ("declared", "charset", "text"),
     [

@@ -108,7 +108,7 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
     A text that is neither plain nor HTML, such as an invitation, is a body unless it is an alternative of
     these. Attachments, and parts nested too deep, are left out. Raises BadDocument if a part is not text.
     """
-    payload = part.get_payload()
+    payload = part.get_payload() if part.is_multipart() else None  # of a text, it raises for some charsets
     kind = part.get_content_type()
     if kind != "message/rfc822" and isinstance(payload, list):
         parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
@@ -139,7 +139,7 @@ def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
     todo = [message]
     while todo:
         part = todo.pop()
-        payload = part.get_payload()
+        payload = part.get_payload() if part.is_multipart() else None
         if part.get_content_type() != "message/rfc822" and isinstance(payload, list):
             todo += [inner for inner in reversed(payload) if isinstance(inner, Message)]
         else:
@@ -158,7 +158,7 @@ def _name(part: "Message[str, str]") -> str:
 
 def _payload(part: "Message[str, str]") -> bytes:
     """Return the decoded bytes of a part, or the source of an attached message; b"" if it is malformed."""
-    parts = part.get_payload()
+    parts = part.get_payload() if part.is_multipart() else None
     inner = parts[0] if isinstance(parts, list) and parts else None
     if part.get_content_type() == "message/rfc822" and isinstance(inner, Message):
         return _attempt(inner.as_bytes, b"")
