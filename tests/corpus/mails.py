@@ -69,7 +69,7 @@ _MADE: dict[str, Make] = {
     "long-boundary.eml": lambda: _mail(
         b'Content-Type: multipart/mixed; boundary="' + b"x" * 1_000_000 + b'"', (b"--" + b"x" * 999) * 9999
     ),
-    "!charset.eml": lambda: _encoded(b"8bit", b"\xff\xfe\x80 text", b"text/plain; charset=unheard-of\x00"),
+    "charset.eml": lambda: _encoded(b"8bit", b"\xff\xfe\x80 text", b"text/plain; charset=unheard-of\x00"),
     "codec.eml": lambda: _encoded(b"8bit", b"text", b"text/plain; charset=zlib_codec"),
     "idna.eml": lambda: _encoded(b"8bit", b"a" * 2_000_000, b"text/plain; charset=idna"),
     "punycode.eml": lambda: _encoded(
