@@ -96,7 +96,7 @@ class Running:
     ``answers``: asks language models. ``embedding``: embeds texts. ``collections``: Chroma. ``lexical``:
     keeps the lexical indexes. ``models``: by edition, the properties of its embedder that the collection
     stores. ``fleet``: processes on other machines; None if there are none. ``outdated``: editions that cannot
-    be made here, as the log has said.
+    be reproduced here. Each is logged once.
     """
 
     ports: Ports

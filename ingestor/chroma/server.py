@@ -50,7 +50,8 @@ OBSERVE_EVERY = 5.0  # seconds between two observations of the server
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start; seconds after which no further attempt is made
 SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request timed out
 UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
-_SMALL_FILE, _GROWTH = 2**28, 4  # bytes; how many times larger a file may be that Chroma writes
+_SMALL_FILE = 2**28  # bytes; smaller sound files count as this large for the limit of file sizes
+_GROWTH = 4  # how many times as large as the largest sound file a file of Chroma may become
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 

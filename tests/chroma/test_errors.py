@@ -4,6 +4,9 @@ import os
 import re
 import resource
 import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -112,17 +115,17 @@ def test_torn_collection_is_noticed_and_can_be_rebuilt(tmp_path, two_collections
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux bounds files of another process")
-def test_links_cut_in_half_crash_chroma_before_they_fill_the_disk(tmp_path, two_collections, monkeypatch):
+def test_links_cut_in_half_do_not_fill_the_disk(tmp_path, two_collections, monkeypatch):
     shutil.copytree(two_collections, tmp_path / "db")
     monkeypatch.setattr(chroma_server, "_SMALL_FILE", 2**22)
     bound = 4 * 2**22
     _tear(tmp_path / "db", "cut half of the links")
     with server(tmp_path) as running, client_of(running) as client:
         assert resource.prlimit(running.pid, resource.RLIMIT_FSIZE)[0] == bound
-        with pytest.raises(Transient):
+        [ignored] = re.findall(r"SigIgn:\s*(\w+)", Path(f"/proc/{running.pid}/status").read_text())
+        assert not int(ignored, 16) & 1 << signal.SIGXFSZ - 1
+        with suppress(Transient, Torn):  # Chroma reads random memory, so it may crash before the limit
             opened(client, "torn").upsert(many(1200, start=1200))
-        assert running.poll() in ("it ended by SIGXFSZ", "it ended by SIGSEGV")  # it reads random memory
-        assert running.has_crashed
     [*links] = (tmp_path / "db").glob("*/link_lists.bin")
     assert max(file.stat().st_size for file in links) <= bound
 

@@ -108,7 +108,7 @@ def bodies(part: "Message[str, str]", depth: int = 0) -> Sequence[MailBody]:
     A text that is neither plain nor HTML, such as an invitation, is a body unless it is an alternative of
     these. Attachments, and parts nested too deep, are left out. Raises BadDocument if a part is not text.
     """
-    payload = part.get_payload() if part.is_multipart() else None  # of a text, it raises for some charsets
+    payload = _inner_parts(part)
     kind = part.get_content_type()
     if kind != "message/rfc822" and isinstance(payload, list):
         parts = [inner for inner in payload if isinstance(inner, Message)] if depth < _DEEPEST else []
@@ -134,12 +134,17 @@ def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
         yield Attachment(_name(part) or f"attachment-{number}{extension}", _payload(part), kind)
 
 
+def _inner_parts(part: "Message[str, str]") -> object:
+    """Return the nested parts of a part, or None. For a text, ``get_payload`` raises with some charsets."""
+    return part.get_payload() if part.is_multipart() else None
+
+
 def _leaves(message: "Message[str, str]") -> Iterator["Message[str, str]"]:
     """Yield the parts of a message that contain no parts, in order. Attached messages are not opened."""
     todo = [message]
     while todo:
         part = todo.pop()
-        payload = part.get_payload() if part.is_multipart() else None
+        payload = _inner_parts(part)
         if part.get_content_type() != "message/rfc822" and isinstance(payload, list):
             todo += [inner for inner in reversed(payload) if isinstance(inner, Message)]
         else:
@@ -158,7 +163,7 @@ def _name(part: "Message[str, str]") -> str:
 
 def _payload(part: "Message[str, str]") -> bytes:
     """Return the decoded bytes of a part, or the source of an attached message; b"" if it is malformed."""
-    parts = part.get_payload() if part.is_multipart() else None
+    parts = _inner_parts(part)
     inner = parts[0] if isinstance(parts, list) and parts else None
     if part.get_content_type() == "message/rfc822" and isinstance(inner, Message):
         return _attempt(inner.as_bytes, b"")
