@@ -381,14 +381,14 @@ class Project:
 
     def accept(self, source: str) -> None:
         """Accept the loss of documents for which a source is held. The next listing then removes them."""
-        from ingestor.queries.changes import accept_loss
+        from ingestor.queries.sources import accept_loss
 
         with _explain_errors():
             accept_loss(self._in_force().config, source)
 
     def pause(self, source: str | None = None) -> list[str]:
         """Pause a source, or all sources if ``source`` is None, until it is resumed. Return the names."""
-        from ingestor.queries.changes import pause_sources
+        from ingestor.queries.sources import pause_sources
 
         with _explain_errors():
             return pause_sources(self._in_force().config, source)
@@ -398,7 +398,7 @@ class Project:
 
         Return the names of the sources that were paused.
         """
-        from ingestor.queries.changes import resume_sources
+        from ingestor.queries.sources import resume_sources
 
         with _explain_errors():
             return resume_sources(self._in_force().config, source)

@@ -4,13 +4,9 @@ Processes on other machines (nodes) build the same tools from a ``Setup``. Conne
 secrets stay in the daemon.
 """
 
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from hashlib import blake2b
-from pathlib import Path
 from typing import NoReturn
 
 from ingestor.app.handover import origin
@@ -19,7 +15,7 @@ from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.config.servers import RemoteChroma, Rerank
-from ingestor.core.backend import Home, Model
+from ingestor.core.backend import Model
 from ingestor.core.entries import Choices, EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.engine.vectors import check_vectors
@@ -62,7 +58,6 @@ from ingestor.state.journal import Journal
 from ingestor.text.tokens import Tokens
 
 READERS_VARIABLE = "INGESTOR_TOKEN"  # environment variable from which Chroma's clients read the token
-_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
@@ -90,19 +85,6 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
         built: Parser = build(choice)
         return built
     return IsolatedIfLarge(build(choice), elsewhere) if isolated == "large" else elsewhere
-
-
-def here(config: Config) -> Home:
-    """Return the home of a config's state: its folder, and a digest of this machine's confidential id."""
-    machine = ""
-    for file in _MACHINE_IDS:
-        with suppress(OSError):
-            if text := file.read_text(errors="replace").strip():
-                machine = blake2b(text.encode(), digest_size=8, person=b"ingestor").hexdigest()
-                break
-    chroma: Path | None = getattr(config.chroma, "path", None)
-    place = "" if chroma is None else str(chroma.resolve())
-    return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
 
 
 @dataclass(frozen=True)

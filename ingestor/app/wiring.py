@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ingestor.app.handover import settle_names, sources_to_remove
-from ingestor.app.parts import Parts, embedder_recipes_of, here, refuse_call
+from ingestor.app.parts import Parts, embedder_recipes_of, refuse_call
 from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
@@ -48,6 +48,7 @@ from ingestor.state.files import (
     EVALUATION,
     cache_path,
     chroma_log_path,
+    here,
     hold,
     journal_path,
     lexical_path,

@@ -23,8 +23,9 @@ from ingestor.http_server.requests import RequestProblem
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.site import Action, Form
 from ingestor.queries.access import BadRequest, journal_of
-from ingestor.queries.changes import accept_loss, approve, pause_sources, resume_sources, roll_back
+from ingestor.queries.changes import approve, roll_back
 from ingestor.queries.reading import history
+from ingestor.queries.sources import accept_loss, pause_sources, resume_sources
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.reports import FEW, find_named, rows_of_failed

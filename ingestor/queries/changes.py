@@ -1,4 +1,4 @@
-"""Decisions of people: apply or roll back a changed config, accept a loss, pause or resume a source.
+"""Decisions of people about a changed config: apply it, or roll it back.
 
 Decisions are written to the journal, where a running daemon reads them. If no daemon runs, a rollback is
 carried out here, and the next sync carries out the other decisions.
@@ -11,7 +11,7 @@ from ingestor.app.handover import rehearse, sources_not_in_config
 from ingestor.app.parts import Parts, embedder_recipes_of
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
-from ingestor.model import CollectionName, SourceName
+from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.queries.access import (
     BadRequest,
@@ -25,9 +25,8 @@ from ingestor.queries.status import undone
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Change, metadata_change
 from ingestor.state.editions import Editions, Notices, Requests
-from ingestor.state.journal import Journal, sources_of
+from ingestor.state.journal import Journal
 from ingestor.state.reports import count_records_of
-from ingestor.state.sources import SourceRows, Withdrawals
 from ingestor.units import in_words, quantity
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a rollback
@@ -135,47 +134,3 @@ def _await_daemon(config: Config, journal: Journal, serves: CollectionName) -> b
             raise Transient("the daemon has not run the rollback yet; see: ingestor status")
         time.sleep(0.1)
     return True
-
-
-def accept_loss(config: Config, source: str) -> None:
-    """Accept that documents which vanished from a held source are removed.
-
-    Raises BadRequest if the source is not held for a loss.
-    """
-    name = SourceName(source)
-    with journal_of(config) as journal:
-        require_known("source", name, {*sources_of(journal), *(each.name for each in config.sources)})
-        if not SourceRows(journal).accept(name) | Withdrawals(journal).accept(name):
-            raise BadRequest(f"source {source!r} is not held for a loss of documents; see: ingestor status")
-
-
-def pause_sources(config: Config, source: str | None) -> list[str]:
-    """Pause the named source, or all sources of the config if ``source`` is None. Return their names.
-
-    Raises BadRequest for an unknown source.
-    """
-    names = _names(config, source)
-    with journal_of(config) as journal:
-        for name in names:
-            SourceRows(journal).pause(name, time.time())
-    return [*names]
-
-
-def resume_sources(config: Config, source: str | None) -> list[str]:
-    """Resume the named source, or all sources if ``source`` is None. Return the names of those that were
-    paused.
-
-    Raises BadRequest for an unknown source.
-    """
-    names = _names(config, source)
-    with journal_of(config) as journal:
-        return [name for name in names if SourceRows(journal).resume(name)]
-
-
-def _names(config: Config, wanted: str | None) -> list[SourceName]:
-    """Return the named source, or all sources of the config if None. Raises BadRequest if it is unknown."""
-    names = [source.name for source in config.sources]
-    if wanted is None:
-        return names
-    require_known("source", wanted, names)
-    return [SourceName(wanted)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ingestor.app.parts import here
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.settings import model_of
 from ingestor.config.models import Config
@@ -17,6 +16,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, require_known
 from ingestor.rechunk.policy import strategies_and_model
 from ingestor.state.editions import Editions, Requests
+from ingestor.state.files import here
 from ingestor.state.journal import Journal
 from ingestor.state.reports import count_records_of
 from ingestor.units import in_words, quantity

@@ -18,13 +18,16 @@ import logging
 import os
 import pwd
 import shutil
+import socket
 import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ingestor.core.backend import Home
 from ingestor.core.events import event
 from ingestor.ports import NeedsHuman
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ingestor")
 
+_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 EVALUATION = "evaluation-"  # begins the names of files with evaluations
 
 
@@ -54,6 +58,19 @@ def cache_path(config: Config) -> Path:
 
 def chroma_log_path(config: Config) -> Path:
     return config.state / "chroma.log"
+
+
+def here(config: Config) -> Home:
+    """Return the home of a config's state: its folder, and a digest of this machine's confidential id."""
+    machine = ""
+    for file in _MACHINE_IDS:
+        with suppress(OSError):
+            if text := file.read_text(errors="replace").strip():
+                machine = blake2b(text.encode(), digest_size=8, person=b"ingestor").hexdigest()
+                break
+    chroma: Path | None = getattr(config.chroma, "path", None)
+    place = "" if chroma is None else str(chroma.resolve())
+    return Home(machine, socket.gethostname(), str(config.state.resolve()), place)
 
 
 UMASK = 0o077

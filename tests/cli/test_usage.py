@@ -120,6 +120,8 @@ def imported_by(module: str) -> set[str]:
             "ingestor.queries.reading",
             {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
         ),
+        ("ingestor.queries.sources", {"httpx", "numpy", "ingestor.app.parts"}),
+        ("ingestor.queries.inventory", {"httpx", "numpy", "ingestor.app.parts"}),
         ("ingestor.queries.plan", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
         ("ingestor.app.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
         (
