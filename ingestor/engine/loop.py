@@ -242,11 +242,10 @@ class Engine:
             self._cancelled_at = now
             wanted = still_wanted(self.journal, [each.entry.row for each in at_work])
             for each in at_work:
-                entry, version = each.entry, wanted.get(each.entry.row)
-                changed = entry.item is None or version != entry.item.version
+                item, (_, version) = each.entry.item, wanted.get(each.entry.row, (None, None))
                 if version is None:
                     each.cancelled = True
-                elif changed and not each.attempts.cancelled:
+                elif (item is None or version != item.version) and not each.attempts.cancelled:
                     each.attempts.cancelled = each.cancelled = True
 
     def _start(self, entry: Entry, *, drifted: bool = False) -> None:

@@ -270,16 +270,13 @@ class DocumentFlow:
         self._put_off(document, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
-    def current_recipe(self, prepared: Prepared) -> str:
-        """Return the recipe by which today's config would prepare a document.
+    def is_current(self, prepared: Prepared) -> bool:
+        """Return whether a document was prepared by the recipe of today's config.
 
-        Return "" if its source was renamed. No document has the recipe "", so it is prepared again under the
-        new name.
+        Return True if today's config has no recipe for it.
         """
-        if self._has_new_source(prepared.entry):
-            return ""
-        source = self._sources.get(prepared.entry.feed)
-        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+        receipt, source = prepared.receipt, self._sources.get(prepared.entry.feed)
+        return source is None or source.tools.recipe(receipt.parser) == receipt.recipe
 
 
 # A format with places for key, source and reason; how many failures of a reason are logged; their level.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -178,8 +178,7 @@ class Writer:
         ``left``: the other slices of a large document. If slices are left afterwards, its phase is WRITING.
         """
         writes, home = [each.prepared for each in batch if each.prepared], self._collections.home
-        recipe = self._flow.current_recipe
-        left = left or write(self._journal, index, writes, recipe, home)
+        left = left or write(self._journal, index, writes, home)
         try:
             for _ in left:
                 if batch[0].large:
@@ -200,8 +199,8 @@ class Writer:
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents of a batch that may be written now. The others will be prepared again.
 
-        A document may be written if it was prepared by the recipe of today's config, and its records in the
-        journal did not change since. Each row of the journal may occur once in the batch. No document may
+        A document may be written if ``_of_today`` returns it, and its records in the journal did not change
+        since it was prepared. Each row of the journal may occur once in the batch. No document may
         adopt the records of one that is only partly written.
         """
         partly = {row for row, each in queue.documents.items() if each.phase is Phase.WRITING}
@@ -211,13 +210,11 @@ class Writer:
         return [prepared[each] for each in fitting]
 
     def _of_today(self, documents: Sequence[Prepared]) -> list[Prepared]:
-        """Return the documents that are still listed, and were prepared by the recipe of today's config."""
+        """Return the documents that the same source still lists, and that were prepared by the recipe of
+        today's config."""
         listed = still_wanted(self._journal, [each.entry.row for each in documents])
-        return [
-            each
-            for each in documents
-            if each.entry.row in listed and self._flow.current_recipe(each) == each.receipt.recipe
-        ]
+        own = (each for each in documents if listed.get(each.entry.row, ("",))[0] == each.entry.source)
+        return [*filter(self._flow.is_current, own)]
 
     def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Count and log written documents. If many records were replaced, have the collection examined."""
@@ -286,13 +283,11 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
     return chosen
 
 
-def write(
-    journal: Journal, index: Index, batch: Sequence[Prepared], wanted: Callable[[Prepared], str], home: Home
-) -> Iterator[None]:
+def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home) -> Iterator[None]:
     """Write documents to the index, and store in the journal that they are written. Yield after each request.
 
-    ``batch``: documents of one collection, compatible with each other. ``wanted``: returns the recipe by
-    which today's config prepares a document. ``home``: the machine and folder of this state.
+    ``batch``: documents of one collection, compatible with each other, prepared by the recipes of today's
+    config. ``home``: the machine and folder of this state.
 
     Raises the errors of the index (Transient, Torn, Gone, NeedsHuman, or a refusal) and sqlite3.Error. After
     an error, or if the generator is closed early, the records are in doubt and will be written again.
@@ -323,7 +318,7 @@ def write(
         yield
     if renewal is not None and len(requests) > 1:  # others may have been written between the requests
         renewal = _begin(journal, index, collection, home, ())
-    journal.settle([each.receipt for each in batch], [wanted(each) for each in batch], renewal)
+    journal.settle([each.receipt for each in batch], renewal)
 
 
 def _upsert(index: Index, records: Sequence[Record], *, replaces: bool) -> None:

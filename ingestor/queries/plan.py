@@ -343,7 +343,7 @@ class Rehearsal:
                 continue
             if prepared.intent.predecessor is not None:  # so that no other document reuses these records, too
                 self.journal.intend([prepared.intent])
-                self.journal.settle([prepared.receipt], [prepared.receipt.recipe])
+                self.journal.settle([prepared.receipt])
             read.documents[action_of(prepared, building=source.collection in self.replaced)] += 1
             read.records.update(count_records(prepared))
             share = prepared.added / max(1, len(prepared.records))

@@ -48,15 +48,15 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"
 
 
-def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, str]:
-    """Return the listed version of each of these documents, by row.
+def still_wanted(journal: Journal, rows: Collection[int]) -> dict[int, tuple[SourceName, str]]:
+    """Return the source and the listed version of each of these documents, by row.
 
     Vanished documents and documents of paused sources are left out.
     """
-    query = f"""SELECT documents.id, wanted_version FROM documents
+    query = f"""SELECT documents.id, source, wanted_version FROM documents
                 LEFT JOIN sources ON sources.name = documents.source
                 WHERE documents.id IN ({marks([*rows])}) AND wanted_version IS NOT NULL AND paused IS NULL"""
-    return dict(journal.select(query, list(rows)))
+    return {row: (source, version) for row, source, version in journal.select(query, list(rows))}
 
 
 class Queued(NamedTuple):

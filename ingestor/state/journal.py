@@ -216,17 +216,15 @@ class Journal:
                            VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1"""
                 db.executemany(query, [(row, slot) for slot in intent.slots])
 
-    def settle(
-        self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str], renewal: Renewal | None = None
-    ) -> None:
+    def settle(self, receipts: Sequence[Receipt], renewal: Renewal | None = None) -> None:
         """Store the applied state of documents. Call this after the index was written.
 
-        ``wanted_recipes``: the recipe of each document by the present config, which may have changed while
-        the document was prepared. ``renewal``: the generation that the collection has now.
+        Each must be prepared by the recipe of the present config. ``renewal``: the generation that the
+        collection has now.
         """
         with self.transaction() as db:
             tables.write_renewal(db, renewal)
-            tables.write_receipts(db, receipts, wanted_recipes)
+            tables.write_receipts(db, receipts)
 
     def remove(
         self, rows: Sequence[int], deleted: Sequence[Intent] = (), renewal: Renewal | None = None

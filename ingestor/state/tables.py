@@ -345,16 +345,11 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     db.execute(f"UPDATE documents SET ({names}) = ({marks(desired)}) WHERE id = ?", values)
 
 
-def write_receipts(
-    db: sqlite3.Connection, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]
-) -> None:
-    """Store the applied state of documents, and update the statistics of their collections.
-
-    ``wanted_recipes``: the recipe that each document should have by the present config.
-    """
+def write_receipts(db: sqlite3.Connection, receipts: Sequence[Receipt]) -> None:
+    """Store the applied state of documents, and update the statistics of their collections."""
     change_sums(db, {receipt.row: (receipt.statistic, receipt.sums) for receipt in receipts})
-    for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
-        _write_receipt(db, receipt, wanted)
+    for receipt in receipts:
+        _write_receipt(db, receipt)
 
 
 def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
@@ -364,12 +359,12 @@ def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
         db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 
-def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
+def _write_receipt(db: sqlite3.Connection, receipt: Receipt) -> None:
     query = """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?,
             digest = ?, parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, shortfall = ?,
             shortfall_reason = ?, attempts = 0, retry_at = iif(wanted_version IS NULL, retry_at, 0),
             reason = NULL, quarantined = 0 WHERE id = ?"""
-    read = receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser
+    read = receipt.version, receipt.recipe, receipt.recipe, receipt.facts, receipt.digest, receipt.parser
     sums, short = None if receipt.sums is None else pack(receipt.sums), receipt.shortfall
     cuts = receipt.statistic, sums, *(receipt.interval or (None, None))
     lacks = (None, None) if short is None else (short.state, short.reason)

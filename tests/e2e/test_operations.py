@@ -231,7 +231,7 @@ def test_sync_that_ends_during_a_rebuild_counts_a_document_once_a_state(synced: 
                     parser, refusal = NO_PARSER, Failure("no text", 1, NEVER, quarantined=True)
                 version, recipe = entry.item.version, entry.wanted_recipe
                 done = Receipt(entry.row, version, recipe, "f", "d", parser, failure=refusal)
-                running.journal.settle([done], [recipe])
+                running.journal.settle([done])
         found = report_sync(running, 0.0).documents
         (old,) = (edition for edition in Editions(running.journal).all() if edition.role == "live")
         for entry in of_collection(running.journal, old.name):

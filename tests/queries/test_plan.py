@@ -48,7 +48,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
         if entry.key in SETTLED:
             recipe = "old" if entry.key.startswith("old") else "new"
             journal.intend([Intent(entry.row, ())])
-            journal.settle([Receipt(entry.row, "1", recipe, "", "", "text")], [recipe])
+            journal.settle([Receipt(entry.row, "1", recipe, "", "", "text")])
     yield journal
     journal.close()
 

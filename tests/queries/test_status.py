@@ -111,7 +111,7 @@ def test_new_collection_is_done_when_all_documents_are_read(tmp_path: Path) -> N
     unread = Failure("no text", 1, NEVER, quarantined=True)
     endings = (("text", None), ("", unread), (NO_PARSER, unread))
     for entry, (parser, failure) in zip(of_collection(journal, new.name), endings, strict=False):
-        journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)], ["r"])
+        journal.settle([Receipt(entry.row, "1", "r", "f", "d", parser, failure=failure)])
     assert progress(count_documents(journal), new.name) == (3, 4)
     journal.close()
 

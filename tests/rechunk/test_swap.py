@@ -75,7 +75,7 @@ class Program:
             failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
             known = KNOWN if edition == C and not bad else ()
             done = Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)
-            self.journal.settle([done], ["r"])
+            self.journal.settle([done])
 
     def advance(self, *, complete: bool = True) -> bool:
         return self.swaps.advance(Rechunk(), lambda name: complete, ())
@@ -229,7 +229,7 @@ def test_rebuild_requested_during_a_build_follows_the_build(program: Program, wh
     assert program.live == first.edition
     assert program.requests.get("rebuild", C) == why
     [entry] = of_collection(program.journal, first.edition)
-    program.journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", KNOWN)], ["r"])
+    program.journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", KNOWN)])
     [live, second] = program.arrange(OLD)
     assert (live.edition, second.edition not in (C, first.edition)) == (first.edition, True)
 

@@ -61,15 +61,15 @@ _REFUSE = DocumentFlow.refuse
 _WAKE_AT, _WRITE, _WRITE_FAILURE = Writer.wake_at, writer.write, tables.write_failure
 
 
-def _settle_before_writing(journal, index, batch, wanted, home):
-    journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
+def _settle_before_writing(journal, index, batch, home):
+    journal.settle([p.receipt for p in batch])
     _write_only(index, batch)
     return iter(())
 
 
-def _no_intent(journal, index, batch, wanted, home):
+def _no_intent(journal, index, batch, home):
     _write_only(index, batch)
-    journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
+    journal.settle([p.receipt for p in batch])
     return iter(())
 
 
@@ -122,9 +122,9 @@ def _only_first(*given):
     return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.edition)
 
 
-def _words_first(journal, index, batch, wanted, home):
+def _words_first(journal, index, batch, home):
     index.words.upsert([record for p in batch for record in p.records])
-    return _WRITE(journal, index, batch, wanted, home)
+    return _WRITE(journal, index, batch, home)
 
 
 def _believe_the_file(self):
@@ -243,7 +243,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str], str]] = {  # the last: a histor
         scanner, "reconcile", _only_first, {REST, CLEAN, COMPLETE}, "die before rename",
     ),
     "what was removed meanwhile is written": (
-        writer, "still_wanted", lambda journal, rows: dict.fromkeys(rows, ""),
+        writer, "still_wanted", lambda journal, rows: {e.row: (e.source, "") for e in journal.of_rows(rows)},
         {UNWANTED}, "delete what waits",
     ),
     "words are written before the intent": (

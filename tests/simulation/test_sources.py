@@ -1,10 +1,12 @@
 """Two sources in one collection are renamed, exchange their names, and leave the config."""
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
 from ingestor.app import handover, wiring
+from ingestor.engine import writer
 from ingestor.engine.flight import Phase
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import SourceName
@@ -98,9 +100,8 @@ def trade_after_a_refusal(folder: Path) -> None:
     end(world)
 
 
-def _whoever_has_the_name(self, prepared):
-    source = self._sources.get(prepared.entry.feed)
-    return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+def _whoever_has_the_name(journal, rows):
+    return {row: (ANY, version) for row, (_, version) in _STILL_WANTED(journal, rows).items()}
 
 
 def _never_forgotten(self, kind, subject, value):
@@ -108,7 +109,7 @@ def _never_forgotten(self, kind, subject, value):
         _PUT(self, kind, subject, value)
 
 
-_PUT = Requests.put
+_PUT, _STILL_WANTED = Requests.put, writer.still_wanted
 renamed, traded = rename_half_written({MORE: ELSE}), rename_half_written(TRADED)
 BROKEN: Variants = {
     "documents of a source that left stay": (
@@ -124,7 +125,7 @@ BROKEN: Variants = {
         DocumentFlow, "_has_new_source", lambda self, entry: False, {HELD}, trade_after_a_refusal,
     ),
     "a slice is written under an old name": (
-        DocumentFlow, "current_recipe", _whoever_has_the_name, {EXACT}, renamed,
+        writer, "still_wanted", _whoever_has_the_name, {EXACT}, renamed,
     ),
 }  # fmt: skip
 

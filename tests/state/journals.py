@@ -49,7 +49,7 @@ def settle(
     done = (entry.item.version, "r", "f", digest, "text")
     receipt = Receipt(entry.row, *done, known, statistic, packed, interval)
     journal.intend([Intent(entry.row, (0, 1))])
-    journal.settle([receipt], ["r"])
+    journal.settle([receipt])
 
 
 def untold(version: str, other: str) -> bool:

@@ -71,7 +71,7 @@ def settle(journal: Journal, parser: str = "text", failure: Failure | None = Non
     assert entry.item is not None
     records = () if failure else (Known(0, "t", "v", "m"),)
     done = Receipt(entry.row, entry.item.version, "r", "f", "d", parser, records, failure=failure)
-    journal.settle([done], ["r"])
+    journal.settle([done])
 
 
 def fail(journal: Journal) -> None:

@@ -71,7 +71,7 @@ def test_late_refusal_of_an_older_version_holds_for_that_version(journal: Journa
     row = one(journal, "a").row
     refused = Failure("broken off", 1, NEVER, quarantined=True)
     observe(journal, "a", version="whole")
-    journal.settle([Receipt(row, "half", "r", "", "", "text", failure=refused)], ["r"])
+    journal.settle([Receipt(row, "half", "r", "", "", "text", failure=refused)])
     assert due(journal) == ["a"]
     assert failures(journal) == []
 
@@ -80,7 +80,7 @@ def test_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal:
     observe(journal, "a")
     row = one(journal, "a").row
     observe(journal, gone=("a",))
-    journal.settle([Receipt(row, "1", "r", "f", "same", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    journal.settle([Receipt(row, "1", "r", "f", "same", "text", (Known(0, "t", "v", "m"),))])
     assert Backlog(journal).documents_gone([S], now=99.0, limit=5) == []
     observe(journal, "b")
     assert predecessor(journal, untold, one(journal, "b"), "same") is not None
@@ -113,7 +113,7 @@ def test_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journa
         for key in keys
     ]
     with traced(journal) as statements:
-        journal.settle(receipts, ["r"] * 5)
+        journal.settle(receipts)
     assert total(journal) == [5, 10]
     assert journal.select("SELECT documents FROM statistics") == [(5,)]
     assert sum("INTO statistics" in statement for statement in statements) == 1

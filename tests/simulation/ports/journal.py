@@ -118,7 +118,7 @@ class CrashingJournal(Journal):
         for key in changes.vanished:
             wanted.pop(key, None)
 
-    def settle(self, receipts, wanted_recipes, renewal=None):  # type: ignore[no-untyped-def]
+    def settle(self, receipts, renewal=None):  # type: ignore[no-untyped-def]
         hold(UNWANTED, [receipt.row for receipt in receipts if not self._wanted(receipt.row)])
         refused = [receipt for receipt in receipts if receipt.failure is not None]
         for receipt in refused:
@@ -126,7 +126,7 @@ class CrashingJournal(Journal):
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
         entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.records]
         withdrawn = [entry for entry in entries if (entry.collection,) in seen]
-        self._settle(receipts, wanted_recipes, renewal)
+        self._settle(receipts, renewal)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
         hold(BLAMED, self.select(query))
         for source in {entry.source for entry in withdrawn} & self.places.keys():
