@@ -18,7 +18,7 @@ from secrets import token_hex
 
 from ingestor.chroma.shards import Shards, blame
 from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge, stamp
-from ingestor.core.entries import ChromaName, Edition, EditionName, Renewal, shard_of
+from ingestor.core.entries import ChromaName, Edition, EditionName, Intent, Renewal, shard_of
 from ingestor.core.events import event
 from ingestor.engine.comparison import compare, repair_differences
 from ingestor.lexical.file import Unusable, Uuids
@@ -89,14 +89,17 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
     return findings.too_many(wrong + len(findings.orphaned))
 
 
-def renew(journal: Journal, index: Index, now: Renewal, home: Home) -> Renewal:
+def renew(
+    journal: Journal, index: Index, now: Renewal, home: Home, intents: Sequence[Intent] = ()
+) -> Renewal:
     """Give a collection a new generation. Return a ``Renewal`` that accepts only the new generation.
 
     ``now``: the generations that the collection may have at present. The journal accepts these and the new
-    one until the caller stores the returned value, so that a crash in between does no harm.
+    one until the caller stores the returned value, so that a crash in between does no harm. ``intents``:
+    stored in the journal in the same transaction.
     """
     fresh = token_hex(8)
-    Editions(journal).renew(replace(now, generations=(*now.generations, fresh)))
+    journal.intend(intents, replace(now, generations=(*now.generations, fresh)))
     index.note(stamp(fresh, home))
     return replace(now, generations=(fresh,))
 
@@ -301,7 +304,7 @@ class EditionStore:
         # A comparison deletes records: a backup with the old generation may still have them.
         expected = () if compared else tuple(filter(None, (generation_of(index.facts()),)))
         self._editions.note(replace(now, generations=expected))
-        self._editions.renew(renew(self._journal, index, Renewal(name, expected), self.home))
+        self._journal.settle((), renew(self._journal, index, Renewal(name, expected), self.home))
         return index
 
     def _delete_unnoted(self, edition: Edition) -> None:

@@ -20,17 +20,17 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from ingestor.chroma.index import unreachable
-from ingestor.core.backend import Home, generation_of, judge, stamp
+from ingestor.core.backend import Home, generation_of, judge
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.events import event, name_all
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
+from ingestor.engine.edition_store import renew
 from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
@@ -356,19 +356,16 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 def _begin(
     journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
-    """Store intents in the journal, then give the collection a new generation.
+    """Store intents in the journal and give the collection a new generation, as ``renew`` does.
 
-    Return the value by which the journal accepts only the new generation, for the end of the write. Raises
-    Transient if the collection does not have the generation of our last write: another program changed it.
+    Raises Transient if the collection does not have the generation of our last write: another program changed
+    it.
     """
     facts = index.facts()
     if judge(facts, Editions(journal).of_name(collection).generations, home) != "same":
         raise Transient("another program changed the collection; its records are compared with the journal")
-    present, fresh = generation_of(facts), token_hex(8)
-    expected = (fresh,) if present is None else (present, fresh)
-    journal.intend(intents, Renewal(collection, expected))
-    index.note(stamp(fresh, home))
-    return Renewal(collection, (fresh,))
+    present = tuple(filter(None, (generation_of(facts),)))
+    return renew(journal, index, Renewal(collection, present), home, intents)
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:

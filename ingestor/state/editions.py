@@ -15,10 +15,10 @@ from itertools import count
 from sqlite3 import Connection
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from ingestor.core.entries import Choices, Edition, EditionName, Renewal, Role, join, separate
+from ingestor.core.entries import Choices, Edition, EditionName, Role, join, separate
 from ingestor.model import CollectionName, DocumentId, SourceName
 from ingestor.state.journal import Journal, Selecting
-from ingestor.state.tables import PENDING, write_renewal
+from ingestor.state.tables import PENDING
 
 Request = Literal[
     # By kind: the subject, and the meaning of the value.
@@ -248,11 +248,6 @@ class Editions:
         uuids = join(edition.uuids) or None
         values = edition.name, edition.serves, uuids, edition.embedder, keys, generations
         self._journal.write(query, values)
-
-    def renew(self, renewal: Renewal) -> None:
-        """Store the generations that a collection may have from now on."""
-        with self._journal.transaction() as db:
-            write_renewal(db, renewal)
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
         """Return why a staging edition cannot replace the live one yet; None if it can.

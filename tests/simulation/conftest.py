@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ingestor.core import decisions
-from ingestor.engine import edition_store, writer
+from ingestor.engine import edition_store
 from ingestor.rechunk import policy
 from ingestor.state import journal
 from tests.simulation.ports import plugins
@@ -22,7 +22,7 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss is asked about from two documents on, and files are closed to others as the program does it."""
     os.umask(0o077)
     monkeypatch.setattr(decisions, "SMALL_LOSS", SMALL)
-    for module in (journal, writer, edition_store):
+    for module in (journal, edition_store):
         monkeypatch.setattr(module, "token_hex", plugins.token_hex)
     monkeypatch.setattr(policy, "find", plugins.find)
     monkeypatch.setattr(policy, "kinds", plugins.kinds)

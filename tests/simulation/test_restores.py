@@ -9,7 +9,6 @@ import pytest
 from ingestor.core.entries import Renewal
 from ingestor.engine import edition_store, writer
 from ingestor.engine.edition_store import EditionStore, renew
-from ingestor.state.editions import Editions
 from tests.simulation.directed import begin, die_at, end, run
 from tests.simulation.histories import SLICES, History, Variants, detect, within
 from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
@@ -23,7 +22,7 @@ def _ended_without_the_present(journal, index, collection, home, intents):
     """End a write of several requests as if nothing else had been written since it began."""
     if intents:
         return _BEGIN(journal, index, collection, home, intents)
-    Editions(journal).renew(Renewal(collection, ()))
+    journal.settle((), Renewal(collection, ()))
     return renew(journal, index, Renewal(collection, ()), home)
 
 
