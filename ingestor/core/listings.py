@@ -281,9 +281,6 @@ class Observe:
     changes: ListingChanges
     part: int
 
-    def all(self) -> Changes:
-        return self.changes.part(self.part)
-
 
 @dataclass(frozen=True, slots=True)
 class Conclude:

@@ -56,6 +56,7 @@ class Watch:
     """The state of one source for the scanner. The object is also the tag by which its listings are
     recognised.
 
+    ``editions``: the source, once for each edition that it feeds; the edition that readers see is first.
     ``dirty``: keys to list again, together with all keys below them; "" is the whole source. ``is_listed``:
     whether a complete listing under this config is in the journal. ``next_scan``: POSIX seconds of the next
     complete listing. ``failures``: how many listings in a row failed or lacked keys. ``problem``: the problem
@@ -69,7 +70,7 @@ class Watch:
     positions in the queue for its new documents.
     """
 
-    source: SourceName
+    editions: Sequence[Source]
     phase: WatchPhase = WatchPhase.IDLE
     dirty: set[str] = field(default_factory=lambda: {""})
     is_listed: bool = False
@@ -85,6 +86,11 @@ class Watch:
     result: Listing | None = None
     left: deque[Action] = field(default_factory=deque)
     positions: defaultdict[int, QueuePositions] = field(default_factory=lambda: defaultdict(QueuePositions))
+
+    @property
+    def source(self) -> Source:
+        """Return the source with the tools of its first edition."""
+        return self.editions[0]
 
     def move(self, to: WatchPhase) -> None:
         assert to in MOVES[self.phase], f"a watch cannot move from {self.phase} to {to}"
@@ -102,7 +108,6 @@ class Scanner:
     ) -> None:
         self.journal, self.pool, self.source_rows = journal, pool, SourceRows(journal)
         self.clock, self.random, self._on_listed = clock, random, on_listed
-        self._sources: dict[SourceName, list[Source]] = {}  # by name: one for each edition
         self._watches: dict[SourceName, Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
@@ -112,53 +117,52 @@ class Scanner:
         whether connectors report changes. A source with the same connector keeps its state. It is listed anew
         if it is held, if its last listing had a problem, or if it now feeds a further edition.
         """
-        before, self._sources = self._sources, {}
+        by_name: dict[SourceName, list[Source]] = {}
         for source in sources:
-            self._sources.setdefault(source.name, []).append(source)
+            by_name.setdefault(source.name, []).append(source)
         old, self._watches = self._watches, {}
-        for name, (first, *_) in self._sources.items():
-            if isinstance(first.connector, Dispatching):
-                first.connector.sources = tuple(self._sources)
-            known = old.get(name)
-            if known is None or known.watched != watch or before[name][0].connector is not first.connector:
-                self._watches[name] = fresh = Watch(name, watched=watch)
-                if watch and isinstance(first.connector, Watchable):
-                    fresh.end = self.pool.listen(name, first.connector.watch)
+        for name, editions in by_name.items():
+            connector, known = editions[0].connector, old.get(name)
+            if isinstance(connector, Dispatching):
+                connector.sources = tuple(by_name)
+            if known is None or known.watched != watch or known.source.connector is not connector:
+                self._watches[name] = fresh = Watch(editions, watched=watch)
+                if watch and isinstance(connector, Watchable):
+                    fresh.end = self.pool.listen(name, connector.watch)
             else:
-                kept = self._continues(name, known, before[name])
-                fresh = Watch(name, watched=watch, problem=known.problem, end=known.end)
-                self._watches[name] = known if kept else fresh
+                kept = self._continues(known, editions)
+                fresh = Watch(editions, watched=watch, problem=known.problem, end=known.end)
+                self._watches[name], known.editions = known if kept else fresh, editions
                 del old[name]
         for known in old.values():
             known.end()
 
-    def _continues(self, name: SourceName, watch: Watch, before: Sequence[Source]) -> bool:
+    def _continues(self, watch: Watch, editions: Sequence[Source]) -> bool:
         """Return whether a source with the same connector keeps its state, and a listing that is running."""
         failed = watch.failures or watch.problem is not None
-        if failed or self.source_rows.of(name).held is not None:
+        if failed or self.source_rows.of(watch.source.name).held is not None:
             return False  # the changed config may help
-        now = self._sources[name]
-        fed, feeds = ({(one.collection, one.only_loses) for one in each} for each in (before, now))
+        both = watch.editions, editions
+        fed, feeds = ({(one.collection, one.only_loses) for one in each} for each in both)
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def start(self) -> None:
         """Begin the listing of each source that is due to be listed."""
-        for name, watch in self._watches.items():
+        for watch in self._watches.values():
             if watch.phase in UNDER_WAY:  # the time of the next one is set when it ends
                 continue
-            watch.row = row = self.source_rows.of(name)
+            watch.row = row = self.source_rows.of(watch.source.name)
             if self.clock() >= watch.next_scan or row.accepted or (row.loss and watch.dirty):
                 watch.dirty.add("")  # only a complete listing shows whether vanished documents are back
-            if not self._may_list(name, watch):
+            if not self._may_list(watch):
                 continue
             watch.move(WatchPhase.LISTING)
-            editions = self._sources[name]
-            watch.scope = listing.scope_of(editions[0], watch.dirty)
+            watch.scope = listing.scope_of(watch.source, watch.dirty)
             watch.dirty, watch.progress = set(), RunningListing(self.clock())
             if watch.stale:
                 self._log_stale(watch)
-            known = [LastListing(self.journal, one.feed) for one in editions]
-            work = partial(listing.take, editions[0], watch.scope, known, watch.progress.note)
+            known = [LastListing(self.journal, one.feed) for one in watch.editions]
+            work = partial(listing.take, watch.source, watch.scope, known, watch.progress.note)
             self.pool.submit(watch, work, scan=True)
 
     def request_listing(self, source: SourceName | None = None, under: str = "") -> None:
@@ -180,20 +184,20 @@ class Scanner:
 
     def is_busy(self) -> bool:
         """Return whether a listing is running, or could start now."""
-        watches = self._watches.items()
-        return any(watch.phase in UNDER_WAY or self._may_list(name, watch) for name, watch in watches)
+        watches = self._watches.values()
+        return any(watch.phase in UNDER_WAY or self._may_list(watch) for watch in watches)
 
     def is_quiet(self) -> bool:
         """Return whether no listing is running or requested. Requests for paused sources do not count."""
         return not any(
-            watch.phase in UNDER_WAY or (watch.dirty and not self._is_paused(name))
-            for name, watch in self._watches.items()
+            watch.phase in UNDER_WAY or (watch.dirty and not self._is_paused(watch))
+            for watch in self._watches.values()
         )
 
-    def has_listed(self, collection: EditionName) -> bool:
+    def has_listed(self, edition: EditionName) -> bool:
         """Return whether every source of this edition had a complete listing under this config."""
-        fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
-        return all(self._watches[name].is_listed for name in fed)
+        watches = self._watches.values()
+        return all(each.is_listed for each in watches if edition in [one.collection for one in each.editions])
 
     def under_way(self) -> dict[SourceName, RunningListing]:
         """Return the progress of the listings that run, by source."""
@@ -206,7 +210,7 @@ class Scanner:
     def sources_not_listed(self) -> set[SourceName]:
         """Return the sources that were not listed completely under this config, without paused sources."""
         watches = self._watches.items()
-        return {name for name, watch in watches if not (watch.is_listed or self._is_paused(name))}
+        return {name for name, watch in watches if not (watch.is_listed or self._is_paused(watch))}
 
     def wake_at(self, *, routine: bool) -> float:
         """Return the POSIX seconds at which the next listing is due.
@@ -217,17 +221,17 @@ class Scanner:
         times = [
             watch.next_scan
             for name, watch in self._watches.items()
-            if not (watch.phase in UNDER_WAY or self._is_paused(name))
+            if not (watch.phase in UNDER_WAY or self._is_paused(watch))
             and (routine or (watch.failures and self.source_rows.of(name).held is None))
         ]
         return min(times, default=NEVER)
 
-    def _may_list(self, name: SourceName, watch: Watch) -> bool:
+    def _may_list(self, watch: Watch) -> bool:
         due = bool(watch.dirty) and (watch.phase is not WatchPhase.FAILED or self.clock() >= watch.next_scan)
-        return due and not self._is_paused(name)
+        return due and not self._is_paused(watch)
 
-    def _is_paused(self, name: SourceName) -> bool:
-        return self.source_rows.of(name).paused is not None
+    def _is_paused(self, watch: Watch) -> bool:
+        return self.source_rows.of(watch.source.name).paused is not None
 
     # --- outcomes ------------------------------------------------------------------------------------
 
@@ -259,30 +263,30 @@ class Scanner:
         ``outcome.value``: the listing; None if an earlier call posted this outcome to continue its work. If
         the journal raises an error, the engine calls again with the same outcome.
         """
-        if watch is not self._watches.get(watch.source):
+        source = watch.source
+        if watch is not self._watches.get(source.name):
             return  # another config is in force since
-        source, *_ = editions = self._sources[watch.source]
         if isinstance(outcome.error, Stopped):
             watch.dirty.update(watch.scope.under)
             watch.move(WatchPhase.IDLE)
         elif outcome.error is not None:
-            self._fail(source, watch, outcome.error, outcome.trace)
+            self._fail(watch, outcome.error, outcome.trace)
         else:
             if isinstance(outcome.value, Listing):
                 watch.result, watch.positions = outcome.value, defaultdict(QueuePositions)
-                row, losing = self.source_rows.of(source.name), [one.only_loses for one in editions]
+                row, losing = self.source_rows.of(source.name), [one.only_loses for one in watch.editions]
                 watch.left = deque(reconcile(watch.result, watch.row, row, source.max_loss, losing))
             assert watch.result is not None
-            self._carry_out(editions, watch, watch.result)
+            self._carry_out(watch, watch.result)
 
-    def _carry_out(self, editions: Sequence[Source], watch: Watch, result: Listing) -> None:
+    def _carry_out(self, watch: Watch, result: Listing) -> None:
         """Carry out the actions of a listing, up to and including one part of its changes.
 
         The other actions follow in a later step. So edits of other sources are handled between the parts of a
         large listing. An action is removed from ``left`` only after it is carried out, since the journal may
         raise an error.
         """
-        source, observed = editions[0], False
+        source, observed = watch.source, False
         while watch.left:
             now = self.clock()
             match watch.left[0]:
@@ -292,16 +296,16 @@ class Scanner:
                     return
                 case Observe(edition) as action:
                     positions, observed = watch.positions[edition], True
-                    listing.observe(self.journal, editions[edition], [action], now + GRACE, positions)
+                    listing.observe(self.journal, watch.editions[edition], [action], now + GRACE, positions)
                 case Identify(identity):
                     self.source_rows.identify(source.name, identity)
                 case ListAgain(under):
                     watch.dirty.update(under)
                 case Conclude(documents):
-                    self._conclude(editions, watch, result, documents)
+                    self._conclude(watch, result, documents)
                 case Hold(loss, root):
                     reason = f"{loss}; nothing is removed until `ingestor accept {source.name}`"
-                    self._log(source, watch, reason, "source_held")
+                    self._log(watch, reason, "source_held")
                     self.source_rows.hold(source.name, reason, loss=True, root=root)
                     watch.next_scan = now + source.scan_every
             watch.left.popleft()
@@ -309,33 +313,34 @@ class Scanner:
         if result.trouble is None:
             watch.failures = 0 if whole else watch.failures
         elif not result.more and (whole or not watch.failures):
-            self._retry_later(source, watch)
+            self._retry_later(watch)
         watch.move(WatchPhase.IDLE)
 
-    def _conclude(self, editions: Sequence[Source], watch: Watch, result: Listing, documents: int) -> None:
+    def _conclude(self, watch: Watch, result: Listing, documents: int) -> None:
         """Record that a complete listing is in the journal, and set the time of the next one."""
-        source, now, trouble = editions[0], self.clock(), result.trouble
+        source, now, trouble = watch.source, self.clock(), result.trouble
         self.source_rows.note_listing(source.name, now, result.identity, documents, trouble)
-        for each in editions:
+        for each in watch.editions:
             if not each.only_loses:
                 self._on_listed(each.collection)
         watch.next_scan, watch.is_listed = now + source.scan_every, True
-        self._log(source, watch, trouble, "source_failed")
+        self._log(watch, trouble, "source_failed")
 
-    def _fail(self, source: Source, watch: Watch, error: Exception, trace: str) -> None:
+    def _fail(self, watch: Watch, error: Exception, trace: str) -> None:
         """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
         reason, trace = describe(error), "" if isinstance(error, Transient) else trace
         if isinstance(error, NeedsHuman):
-            self._log(source, watch, reason, "source_held")
-            self.source_rows.hold(source.name, reason)
+            self._log(watch, reason, "source_held")
+            self.source_rows.hold(watch.source.name, reason)
         else:
-            self._log(source, watch, reason, "source_failed", trace)
-            self.source_rows.note_trouble(source.name, reason)
-        self._retry_later(source, watch)
+            self._log(watch, reason, "source_failed", trace)
+            self.source_rows.note_trouble(watch.source.name, reason)
+        self._retry_later(watch)
         watch.move(WatchPhase.FAILED)
 
-    def _log(self, source: Source, watch: Watch, problem: str | None, name: Event, trace: str = "") -> None:
+    def _log(self, watch: Watch, problem: str | None, name: Event, trace: str = "") -> None:
         """Log the problem of a source when it appears, and log that it is over when it is gone."""
+        source = watch.source
         if problem is None and watch.problem is not None:
             about = event("source_listed", source=str(source.name))
             log.info("source %s: listing complete again", source.name, extra=about)
@@ -346,16 +351,16 @@ class Scanner:
 
     def _log_stale(self, watch: Watch) -> None:
         """Log why a source is listed again, in one line for all its documents that changed meanwhile."""
-        stale = watch.stale
-        about = event("document_retried", source=watch.source, document=stale[0], documents=len(stale))
+        name, stale = watch.source.name, watch.stale
+        about = event("document_retried", source=name, document=stale[0], documents=len(stale))
         words = "source %s: %s changed or vanished after the listing; listing it again"
-        log.info(words, watch.source, name_all(stale), extra=about)
+        log.info(words, name, name_all(stale), extra=about)
         watch.stale = []
 
-    def _retry_later(self, source: Source, watch: Watch) -> None:
+    def _retry_later(self, watch: Watch) -> None:
         """Set the time at which a failed listing is repeated.
 
         The wait grows exponentially with the number of failures, and is at most ``scan_every``.
         """
-        watch.next_scan = self.clock() + min(delay(watch.failures, self.random()), source.scan_every)
+        watch.next_scan = self.clock() + min(delay(watch.failures, self.random()), watch.source.scan_every)
         watch.failures += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ingestor.connectors.shared.keys import cover
 from ingestor.core.decisions import Changes, QueuePositions, Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings import Action, KnownVersions, Listing, ListingComparison, Observe, Versions, pages
+from ingestor.core.listings import KnownVersions, Listing, ListingComparison, Observe, Versions, pages
 from ingestor.model import Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
@@ -78,21 +78,19 @@ def store_feeds(journal: Journal, sources: Sequence[Source], leaving: Sequence[S
 def observe(
     journal: Journal,
     source: Source,
-    actions: Iterable[Action],
+    actions: Iterable[Observe],
     remove_at: float = 0.0,
     positions: QueuePositions | None = None,
 ) -> None:
     """Store the changes that a listing found in the journal, for one edition of the source.
 
-    ``actions``: only actions of the class Observe are carried out. For ``remove_at`` and ``positions`` see
-    Journal.observe.
+    For ``remove_at`` and ``positions`` see Journal.observe.
     """
     for action in actions:
-        if isinstance(action, Observe):
-            changes = action.all()
-            if source.only_loses:
-                changes = Changes(vanished=changes.vanished)
-            journal.observe(source.name, source.collection, changes, remove_at, positions)
+        changes = action.changes.part(action.part)
+        if source.only_loses:
+            changes = Changes(vanished=changes.vanished)
+        journal.observe(source.name, source.collection, changes, remove_at, positions)
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:

@@ -44,7 +44,7 @@ def _awaited(world: "World", source: SourceName, edition: EditionName) -> set[st
     )
     watch = world.engine.scanner._watches.get(source)
     left = () if watch is None else watch.left
-    parts = [each.all() for each in left if isinstance(each, Observe) and not each.edition]
+    parts = [each.changes.part(each.part) for each in left if isinstance(each, Observe) and not each.edition]
     versions = due + [(source, item.version) for one in parts for item in one.changed]
     at_work = {name for name in world.places if SourceRows(world.journal).of(name).ready}
     return {world.places[name].written[int(version)] for name, version in versions if name in at_work}

@@ -61,7 +61,7 @@ class AtOnce(Inline):
 
     def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         if isinstance(tag, Watch):
-            files = self._places[tag.source]
+            files = self._places[tag.source.name]
             self._begun[tag] = files, files.moment
         super().submit(tag, work)
 
@@ -69,7 +69,7 @@ class AtOnce(Inline):
         outcome = super().next(timeout)
         if outcome is not None and outcome.tag in self._begun:
             files, moment = self._begun.pop(outcome.tag)
-            if self._places.get(outcome.tag.source) is files:  # under that name still
+            if self._places.get(outcome.tag.source.name) is files:  # under that name still
                 files.listed_at = moment
         return outcome
 
