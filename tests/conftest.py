@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import re
+import signal
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,17 @@ def _umask_as_before() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    """Children inherit ignored signals: an ignored SIGTERM makes ending each of them last seconds."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    after = {number: signal.getsignal(number) for number in before}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == before
 
 
 @pytest.fixture(scope="module")

@@ -286,11 +286,13 @@ def _temporary_folder() -> Iterator[Path]:
     os.environ["TMPDIR"] = str(place)  # where libraries keep files that outlive the process
     # both end the trial as Ctrl-C does, so that the folder is removed
     ends = (signal.SIGTERM, signal.SIGHUP)
-    handlers = {number: signal.signal(number, signal.default_int_handler) for number in ends}
+    handlers = {number: signal.getsignal(number) for number in (*ends, signal.SIGINT)}
+    for number in ends:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield place
     finally:
-        for number in (*handlers, signal.SIGINT):
+        for number in handlers:
             signal.signal(number, signal.SIG_IGN)
         tempfile.tempdir, outside = before
         os.environ.pop("TMPDIR") if outside is None else os.environ.update(TMPDIR=outside)
@@ -298,3 +300,5 @@ def _temporary_folder() -> Iterator[Path]:
         assert sweeper.stdin is not None
         sweeper.stdin.close()
         sweeper.wait()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
