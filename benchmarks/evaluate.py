@@ -20,7 +20,7 @@ from ingestor.evaluate.sample import Sample, SampledDocument
 from ingestor.evaluate.scores import EvalQuestion, Excerpt, Scores, enough, scores
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
-from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
+from ingestor.model import Blob, Fingerprint, Item, SourceName
 from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Reader, Tools
 from tests.minilm import CachedModel
@@ -102,7 +102,6 @@ def cut_by(name: str, sample: Sample, embedder: CachedModel | None = None) -> Sa
     strategy = Strategy(choice(kind, options, name))
     tools = Tools(
         reader=Reader(SOURCE, _nothing, {}, {}),
-        collection=CollectionName("report"),
         chunker=strategy.choice.plugin.build(strategy.choice.options, tokens()),
         chunker_recipe=Fingerprint(""),
         describing=Describing(SOURCE, kind),

@@ -244,7 +244,7 @@ class Parts:
                 continue
             containers = self._containers_of(source)
             near, place, fetch = containers.near, origin(source), containers.fetch
-            tools = self.tools(source, edition, fetch, embed, answers, memory, origin=place, near=near)
+            tools = self.tools(source, fetch, embed, answers, memory, origin=place, near=near)
             result.append(
                 Source(
                     name=source.name,
@@ -273,7 +273,6 @@ class Parts:
     def tools(
         self,
         source: SourceConfig,
-        edition: EditionName,
         fetch: Fetch,
         embed: Embed,
         answers: Answers | None = None,
@@ -282,7 +281,7 @@ class Parts:
         origin: str = "",
         near: bool = False,
     ) -> Tools:
-        """Build the tools that make an edition's records from the documents of a source.
+        """Build the tools that make records from the documents of a source.
 
         ``fetch``: fetches an item. ``embed``: returns vectors of texts. ``answers``: asks language models; if
         None, none is asked. ``memory``: cache of parsed documents; if None, every document is read again.
@@ -306,7 +305,6 @@ class Parts:
         chunker: Chunker = build_chunker(chunking.plugin, options, self.tokens)
         return Tools(
             reader=reader,
-            collection=edition,
             chunker=chunker.through(answers or DryRunAnswers(None, self.tokens.counts))
             if isinstance(chunker, Asking)
             else chunker,

@@ -319,7 +319,7 @@ def tools_setup(parts: Parts, feed: Feed, tools: Tools) -> Setup | None:
     if isinstance(tools.chunker, Asking):
         return None
     source = next(each for each in parts.config.sources if each.name == feed.source)
-    packed = pack((_for_nodes(parts.config, source), parts.embedder_recipe, feed.edition))
+    packed = pack((_for_nodes(parts.config, source), parts.embedder_recipe))
     return Setup(combine(feed, tools.recipe(""), parts.config.max_records), packed, recipes_of(tools))
 
 
@@ -355,9 +355,9 @@ def tools_of(packed_setup: bytes) -> Tools:
 
     ``packed_setup``: what ``tools_setup`` packed.
     """
-    config, recipe, edition = unpack(packed_setup)
+    config, recipe = unpack(packed_setup)
     parts = Parts(config, frozenset({recipe}))
-    return parts.tools(config.sources[0], edition, refuse_call, refuse_call)
+    return parts.tools(config.sources[0], refuse_call, refuse_call)
 
 
 def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:

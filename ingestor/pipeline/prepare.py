@@ -19,7 +19,7 @@ import numpy as np
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.document_json import Parsed
-from ingestor.core.entries import EditionName, Entry, Intent, Receipt
+from ingestor.core.entries import Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.core.slots import Keys
 from ingestor.model import (
@@ -150,7 +150,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Tools:
-    """Everything that turns the items of one source into records of one edition.
+    """Everything that turns the items of one source into records.
 
     ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
     longer than the embedding model reads. ``max_records``: the most records that a document may have.
@@ -160,7 +160,6 @@ class Tools:
     """
 
     reader: Reader
-    collection: EditionName
     chunker: Chunker
     chunker_recipe: Fingerprint
     describing: metadata.Describing

@@ -116,7 +116,7 @@ def tools(strategy: str, texts: Texts, vectors: Callable[[Sequence[str]], Vector
         SOURCE, texts.fetch, {"text": Marked(parser.build(parser.options()))}, {"text": Fingerprint("text")}
     )
     return Tools(
-        reader, EDITION, chunker.build(chunker.options(), TOKENS), Fingerprint(strategy),
+        reader, chunker.build(chunker.options(), TOKENS), Fingerprint(strategy),
         Describing(SOURCE, strategy),
         vectors, Fingerprint("hashing"), TOKENS.counts,
     )  # fmt: skip

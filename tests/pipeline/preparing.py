@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ingestor.core.entries import Entry
+from ingestor.core.entries import EditionName, Entry
 from ingestor.core.metadata_keys import Profile
-from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName
+from ingestor.model import Blob, DocumentId, Fingerprint, Item, SourceName
 from ingestor.pipeline.metadata import Describing
 from ingestor.pipeline.prepare import Job, Prepared, Reader, Tools, prepare
 from ingestor.ports import Embed
@@ -29,7 +29,7 @@ def tools_of(
         {"text": Fingerprint("text")},
     )
     return Tools(
-        reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(strategy),
+        reader, plugin.build(chosen, TOKENS), Fingerprint(strategy),
         Describing(reader.source, strategy, profile), embed, Fingerprint("model"), TOKENS.counts,
         context=chosen.context, **more,
     )  # fmt: skip
@@ -38,7 +38,7 @@ def tools_of(
 def entry(tools: Tools, size: int | None = None) -> Entry:
     """Return the entry of a new document of this size."""
     item, empty = Item("a.txt", "1", "/a.txt", size), (None,) * 5
-    return Entry(1, DocumentId("d"), tools.reader.source, tools.collection, item.key, item, *empty, 0)
+    return Entry(1, DocumentId("d"), tools.reader.source, EditionName("docs"), item.key, item, *empty, 0)
 
 
 def made(tools: Tools, entry: Entry) -> Prepared:
