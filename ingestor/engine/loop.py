@@ -17,7 +17,7 @@ from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, BackgroundPace, Flight, InFlight
+from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, Flight, InFlight
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
@@ -71,18 +71,16 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
-        self._background = set[EditionName]()
         self.flight = Flight()
         self.health = CollectionHealth(parts.collections, parts.clock, parts.random, self.source_rows)
         self.scanner = Scanner(parts.journal, parts.pool, parts.clock, parts.random, self.health.mark)
         self.flow = DocumentFlow(parts, self.flight, self.health, self.scanner)
-        self.writer = Writer(parts, self.flight, self.health, self.flow)
+        self.writer = Writer(parts, self.flight, self.health, self.flow, self.scanner)
         self._one_source = 1.0  # of the workers, that a source may occupy
         # the journal's mark when due documents were queried last, the time, and how many may be left of the
         # documents begun then until the next query
         self._queried: tuple[object, float, float] = None, 0.0, 0.0
         self._cancelled_at = self._removed_at = -CANCEL_EVERY  # POSIX seconds
-        self._pace = BackgroundPace()
         # an outcome leaves the inbox only after it is processed: the journal may refuse a write meanwhile
         self._inbox: deque[Outcome] = deque()
 
@@ -105,8 +103,7 @@ class Engine:
         store_feeds(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
         editions = {feed.edition for feed in self.sources}
-        self._background = {*filter(self.parts.collections.is_building, editions)}
-        self.flow.configure(self.sources, self._background)
+        self.flow.configure(self.sources, {*filter(self.parts.collections.is_building, editions)})
         self.health.configure(self.sources)
         self.check_collections()
 
@@ -138,7 +135,7 @@ class Engine:
         self.scanner.start()
         self.health.examine({name for name, queue in self.flight.queues.items() if queue.documents})
         self._dispatch()
-        self._write()
+        self.writer.flush()
         self._tidy()
 
     def flush(self) -> None:
@@ -146,7 +143,7 @@ class Engine:
 
         The next run prepares the rest again.
         """
-        self._write(everything=True)
+        self.writer.flush(everything=True)
 
     def is_resting(self) -> bool:
         """Return whether the engine has nothing to do now: no work runs, waits to be written, or is due."""
@@ -164,9 +161,7 @@ class Engine:
 
         ``routine``: whether the regular listings of sources count as work.
         """
-        after = self._pace.written_at + self._pace.seconds
-        later = dict.fromkeys(self._background, after) if self._yields() else {}
-        times = [self.writer.wake_at(later), self.scanner.wake_at(routine=routine)]
+        times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
         if not self.flight.rows():
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
@@ -209,8 +204,8 @@ class Engine:
         idle = mark == self.journal.mark() and not has_passed(at, CANCEL_EVERY, self.clock())
         if idle and len(self._begun()) > few:
             return
-        ready, full = self._ready(), self.writer.full()
-        for without in (self._background, set[EditionName]()) if self._background else (self._background,):
+        ready, full, background = self._ready(), self.writer.full(), self.flow.background
+        for without in (background, frozenset[EditionName]()) if background else (background,):
             feeds = [feed for feed in ready if feed.edition not in without]
             begun = [each.entry for each in self._begun() if each.entry.collection not in without]
             waiting = [entry for entry in full if entry.collection not in without]
@@ -266,7 +261,7 @@ class Engine:
             others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)
         at_once = max(1, int(self.parts.workers * self._one_source))
-        lane = Lane(entry.source, at_once, background=drifted or entry.collection in self._background)
+        lane = Lane(entry.source, at_once, background=drifted or entry.collection in self.flow.background)
         find = partial(predecessor, self.journal, source.is_moved)
         self.flight.begin(document)
         self.pool.submit(document, lambda: self.preparing(job, tools, find), lane=lane)
@@ -351,37 +346,6 @@ class Engine:
                 at = chunker.value(total)
                 drifted += self.backlog.find_drifted(feeds, statistic, at, limit, without)
         return drifted[:limit]
-
-    # --- writing -------------------------------------------------------------------------------------
-
-    def _write(self, *, everything: bool = False) -> None:
-        """Write the batches that are full or have waited long enough, for editions that readers see first.
-
-        If no document of an edition is being prepared, its batch is written at once, since nothing can join
-        it.
-        """
-        with self.times.measure("write"):
-            for edition in sorted(self.flight.queues, key=self._background.__contains__):
-                background = edition in self._background
-                if background and not everything and self._yields():
-                    continue
-                others, begun = self.flight.documents(*BEING_PREPARED), self.clock()
-                alone = everything or all(each.entry.collection != edition for each in others)
-                size = self._pace.size if background else None
-                if self.writer.flush(edition, size, everything=alone) and background:
-                    self._pace.note(begun, self.clock())
-
-    def _yields(self) -> bool:
-        """Return whether a batch of a background edition waits for documents of editions that readers see.
-
-        The wait is at most as long as writing the last such batch took. So a rebuild gets at least half of
-        the writing time.
-        """
-        if has_passed(self._pace.written_at, self._pace.seconds, self.clock()):
-            return False
-        at_work = self.flight.documents(*BEING_PREPARED)
-        first = (each.entry.collection not in self._background for each in at_work)
-        return bool(self.scanner.under_way()) or any(first)
 
 
 Documents = Sequence[Queued]

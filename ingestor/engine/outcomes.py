@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -135,17 +135,17 @@ class DocumentFlow:
         self._journal, self._clock, self._random = parts.journal, parts.clock, parts.random
         self._flight, self._health, self._scanner = flight, health, scanner
         self._sources: Mapping[Feed, Source] = {}
-        self._background: Container[EditionName] = ()
+        self.background: Collection[EditionName] = ()
         self.counts, self.guard = WorkCounts(), Withdrawals(parts.journal)
         self._failures, self._languages = FailureLog(), LanguageWarnings(parts.journal)
 
-    def configure(self, sources: Mapping[Feed, Source], background: Container[EditionName]) -> None:
+    def configure(self, sources: Mapping[Feed, Source], background: Collection[EditionName]) -> None:
         """Apply a config.
 
         ``sources``: the sources by feed. ``background``: editions that are built to replace the ones readers
         see.
         """
-        self._sources, self._background = sources, background
+        self._sources, self.background = sources, background
         self._languages.configure(sources)
 
     def process(self, document: InFlight, outcome: Outcome) -> None:
@@ -230,9 +230,9 @@ class DocumentFlow:
         Neither is held if a background edition replaces this one: the model of the old edition need not exist
         any more.
         """
-        if entry.collection in self._background:
+        if entry.collection in self.background:
             self._health.hold(entry.collection, reason)
-        elif any(feed.source == entry.source and feed.edition in self._background for feed in self._sources):
+        elif any(feed.source == entry.source and feed.edition in self.background for feed in self._sources):
             words = "%s (%s): %s; waits for the new collection"
             log_document(logging.WARNING, "document_retried", words, entry, reason)
         else:
@@ -262,7 +262,7 @@ class DocumentFlow:
         """
         entry, source = document.entry, self._sources.get(document.entry.feed)
         # losses of other editions are judged before the switch
-        if source is None or entry.collection in self._background:
+        if source is None or entry.collection in self.background:
             return True
         if self.guard.passes(entry, failure, source.max_loss):
             return True

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,16 @@ from ingestor.chroma.index import unreachable
 from ingestor.core.backend import Home, generation_of, judge
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
+from ingestor.core.errors import has_passed
 from ingestor.core.events import event, name_all
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys
 from ingestor.engine.edition_store import renew
-from ingestor.engine.flight import LINGER, Flight, InFlight, Phase, Queue
+from ingestor.engine.flight import BEING_PREPARED, LINGER, BackgroundPace, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
+from ingestor.engine.scanner import Scanner
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Foreign, Index, NeedsHuman, Transient
@@ -53,14 +55,20 @@ MANY = 50  # records replaced or deleted in a batch, after which search may miss
 class Writer:
     """Writes the documents that wait in the queues of ``flight``, and counts the writes.
 
-    ``flow``: handles documents that Chroma refuses, and knows the recipes of today's config.
+    ``flow``: handles documents that Chroma refuses, and knows today's config.
     """
 
     def __init__(
-        self, parts: EngineParts, flight: Flight, health: CollectionHealth, flow: DocumentFlow
+        self,
+        parts: EngineParts,
+        flight: Flight,
+        health: CollectionHealth,
+        flow: DocumentFlow,
+        scanner: Scanner,
     ) -> None:
         self._journal, self._collections, self._clock = parts.journal, parts.collections, parts.clock
         self._flight, self.health, self._flow, self.counts = flight, health, flow, flow.counts
+        self._scanner, self._times, self._pace = scanner, parts.times, BackgroundPace()
 
     def full(self) -> list[Entry]:
         """Return the documents of full batches. They are to be written before more documents are begun.
@@ -71,29 +79,60 @@ class Writer:
         queues = [each for name, each in self._flight.queues.items() if name not in paused and each.is_full]
         return [document.entry for each in queues for document in each.documents.values()]
 
-    def wake_at(self, later: Mapping[EditionName, float]) -> float:
+    def wake_at(self) -> float:
         """Return the POSIX seconds at which the writer has work: a batch to write, or a collection to examine
-        or retry.
-
-        ``later``: by edition, the earliest time at which it may be written.
-        """
+        or retry."""
         now, known = self._clock(), self.health.of.values()
+        later = self._pace.written_at + self._pace.seconds if self._yields() else 0.0
         times = [
-            max(self.health.of[name].not_before, queue.since + LINGER, later.get(name, 0.0))
+            max(
+                self.health.of[name].not_before,
+                queue.since + LINGER,
+                later if name in self._flow.background else 0.0,
+            )
             for name, queue in self._flight.queues.items()
             if queue.documents
         ]
         times += [health.not_before for health in known if health.marked or now < health.not_before]
         return min(times, default=NEVER)
 
-    def flush(self, collection: EditionName, size: int | None = None, *, everything: bool = False) -> bool:
-        """Write a batch and a slice of a large document, if the batch is full or has waited long enough.
+    def flush(self, *, everything: bool = False) -> None:
+        """Write the batches that are full or have waited long enough, for editions that readers see first.
 
-        Return whether anything was to be written. ``size``: see ``Queue.batches``. ``everything``: write the
-        batch in any case.
+        ``everything``: write a batch of every edition in any case.
+        """
+        background = self._flow.background
+        with self._times.measure("write"):
+            for edition in sorted(self._flight.queues, key=background.__contains__):
+                if edition not in background:
+                    self._flush(edition, everything=everything)
+                elif everything or not self._yields():
+                    begun = self._clock()
+                    if self._flush(edition, self._pace.size, everything=everything):
+                        self._pace.note(begun, self._clock())
+
+    def _yields(self) -> bool:
+        """Return whether a batch of a background edition waits for documents of editions that readers see.
+
+        The wait is at most as long as writing the last such batch took. So a rebuild gets at least half of
+        the writing time.
+        """
+        if has_passed(self._pace.written_at, self._pace.seconds, self._clock()):
+            return False
+        at_work = self._flight.documents(*BEING_PREPARED)
+        first = (each.entry.collection not in self._flow.background for each in at_work)
+        return bool(self._scanner.under_way()) or any(first)
+
+    def _flush(self, collection: EditionName, size: int | None = None, *, everything: bool) -> bool:
+        """Write a batch and a slice of a large document. Return whether anything was to be written.
+
+        If no document of the edition is being prepared, the batch is written at once, since nothing can join
+        it. ``size``: see ``Queue.batches``.
         """
         queue, health = self._flight.queues[collection], self.health.of[collection]
-        if not (queue.is_ripe(self._clock()) or (everything and queue.documents)):
+        at_work = self._flight.documents(*BEING_PREPARED)
+        alone = everything or all(each.entry.collection != collection for each in at_work)
+        if not (queue.is_ripe(self._clock()) or (alone and queue.documents)):
             return False
         if self._clock() < health.not_before:
             return False

@@ -153,10 +153,10 @@ def _land_refused(self, document, error):
         self._flight.land(refused)
 
 
-def _sleep_while_paused(self, later):
+def _sleep_while_paused(self):
     waiting = [each for each in self._flight.queues.values() if each.documents]
     marked = any(each.marked for each in self.health.of.values())
-    return _WAKE_AT(self, later) if waiting or marked else NEVER
+    return _WAKE_AT(self) if waiting or marked else NEVER
 
 
 def _count_vanished_too(self, feed):

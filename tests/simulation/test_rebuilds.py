@@ -15,8 +15,8 @@ from ingestor.engine import flight, health, loop
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.flight import Phase
 from ingestor.engine.health import CollectionHealth
-from ingestor.engine.loop import Engine
 from ingestor.engine.workers import Lane
+from ingestor.engine.writer import Writer
 from ingestor.pipeline.prepare import Job, Prepared, Tools
 from ingestor.ports import NeedsHuman
 from ingestor.rechunk import swap
@@ -231,7 +231,7 @@ def _one_queue(source: Any, most: int, *, background: bool) -> Lane:
 
 
 BROKEN: Variants = {
-    "a rebuild does not yield": (Engine, "_yields", lambda self: False, {PROMPT}, edit_beside_slow_writes),
+    "a rebuild does not yield": (Writer, "_yields", lambda self: False, {PROMPT}, edit_beside_slow_writes),
     "a source is held for an unfinished edition": (
         CollectionHealth, "hold", _hold_the_source, {PROMPT}, ask_a_person_for_a_rebuild,
     ),
