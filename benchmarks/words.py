@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks._words import Words
 from ingestor.chroma.backend import Ownership, open_collections
 from ingestor.config.servers import Supervised
-from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName
+from ingestor.core.generations import Model
 from ingestor.lexical.file import LexicalFile, open_for_reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import rank_by_words

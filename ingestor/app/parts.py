@@ -15,9 +15,9 @@ from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.config.servers import RemoteChroma, Rerank
-from ingestor.core.backend import Model
 from ingestor.core.entries import Choices, EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.core.generations import Model
 from ingestor.engine.vectors import check_vectors
 from ingestor.llm.answers import DryRunAnswers
 from ingestor.llm.client import Answers, Asking

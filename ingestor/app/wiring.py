@@ -17,11 +17,11 @@ from ingestor.app.parts import Parts, embedder_recipes_of, refuse_call
 from ingestor.chroma.backend import Collections, Ownership, open_collections
 from ingestor.config.models import Config, Origin, SourceConfig
 from ingestor.config.servers import Embedded, RemoteChroma, Search
-from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.errors import Stopped
 from ingestor.core.events import event
 from ingestor.core.fingerprint import combine
+from ingestor.core.generations import Model
 from ingestor.engine.edition_store import EditionStore
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import AHEAD, Engine, EngineParts

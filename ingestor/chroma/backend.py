@@ -23,9 +23,9 @@ from ingestor.chroma.settings import describe_differences, new_configuration, ri
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import is_stuck
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
-from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
+from ingestor.core.generations import Model
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.units import quantity
@@ -175,7 +175,7 @@ def _client_of(chroma: Chroma, patience: float) -> Client:
 
 
 class Collections:
-    """The collections of one state in Chroma; implements ``core.backend.Backend``."""
+    """The collections of one state in Chroma. Names are the names in Chroma."""
 
     def __init__(self, connection: ChromaConnection, owner: Ownership) -> None:
         self.connection, self._client, self._owner = connection, connection.client, owner

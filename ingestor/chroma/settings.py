@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ingestor.chroma.client import DescribedCollection
-from ingestor.core.backend import Model
+from ingestor.core.generations import Model
 from ingestor.model import ReaderModel
 
 # Chroma's graph of vectors: links of each vector; neighbours that are compared to add one, and to find one.

@@ -169,7 +169,7 @@ class Edition:
     embedder: str | None = None  # recipe of its vectors
     uuids: tuple[str, ...] = ()  # of its shards in Chroma; empty before they are created
     extra_keys: frozenset[str] = frozenset()  # non-standard metadata keys that were ever written
-    generations: tuple[str, ...] = ()  # that the collection may have now: see core/backend.py
+    generations: tuple[str, ...] = ()  # that the collection may have now: see core/generations.py
 
     @property
     def shards(self) -> int:

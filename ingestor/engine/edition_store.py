@@ -16,10 +16,11 @@ from contextlib import suppress
 from dataclasses import replace
 from secrets import token_hex
 
+from ingestor.chroma.backend import Collections
 from ingestor.chroma.shards import Shards, blame
-from ingestor.core.backend import NOWHERE, Backend, Home, Model, generation_of, home_of, judge, stamp
 from ingestor.core.entries import ChromaName, Edition, EditionName, Intent, Renewal, shard_of
 from ingestor.core.events import event
+from ingestor.core.generations import NOWHERE, Home, Model, generation_of, home_of, judge, stamp
 from ingestor.engine.comparison import compare, repair_differences
 from ingestor.lexical.file import Unusable, Uuids
 from ingestor.lexical.filling import Upkeep
@@ -37,7 +38,7 @@ Models = Callable[[EditionName], Model]
 ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
-def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
+def rename_to_roles(chroma: Collections, editions: Sequence[Edition]) -> int:
     """Give every shard in Chroma the name that its edition's role demands. Return how many shards were
     renamed.
 
@@ -51,23 +52,23 @@ def rename_to_roles(backend: Backend, editions: Sequence[Edition]) -> int:
 
     Raises Transient if Chroma cannot be reached, or if a client keeps creating a collection of a needed name.
     """
-    here, renamed = backend.names(), 0
+    here, renamed = chroma.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # last, under freed names
         for uuid, name in edition.in_chroma:
             if here.get(uuid, name) != name:
-                _rename(backend, uuid, name)
+                _rename(chroma, uuid, name)
                 renamed += 1
     return renamed
 
 
-def _rename(backend: Backend, uuid: str, name: ChromaName) -> None:
+def _rename(chroma: Collections, uuid: str, name: ChromaName) -> None:
     """Rename a collection. A foreign collection that has the name is deleted if it is empty, else renamed."""
     for _ in range(ATTEMPTS):
-        if backend.rename(uuid, name):
+        if chroma.rename(uuid, name):
             return
         words = "name %s was taken by another program's collection, which was %s"
         about = event("collection_renamed", collection=str(name))
-        log.warning(words, name, backend.evict(name), extra=about)
+        log.warning(words, name, chroma.evict(name), extra=about)
     raise Transient(
         f"collection {name!r} can't be renamed, because a client keeps creating it again: stop that client"
     )
@@ -153,7 +154,7 @@ class EditionStore:
     """
 
     def __init__(
-        self, journal: Journal, chroma: Backend, words: Upkeep, model: Models, home: Home = NOWHERE
+        self, journal: Journal, chroma: Collections, words: Upkeep, model: Models, home: Home = NOWHERE
     ) -> None:
         self._journal, self._chroma, self._words, self._model = journal, chroma, words, model
         self.home, self._editions = home, Editions(journal)

@@ -8,7 +8,7 @@ written to the index, then the receipt is stored in the journal. From the intent
 in doubt (``unsure`` in the journal). So a crash at any point leaves no record that the journal does not know.
 Nor does it leave a document that wrongly counts as settled. Every step can be repeated.
 
-Each write also gives the collection a new generation (core/backend.py). The journal expects the new
+Each write also gives the collection a new generation (core/generations.py). The journal expects the new
 generation before the collection gets it, and forgets the old one once the records are written. A write of
 several requests changes the generation again at its end. So a backup taken during the write has another
 generation.
@@ -23,11 +23,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingestor.chroma.index import unreachable
-from ingestor.core.backend import Home, generation_of, judge
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Intent, Renewal
 from ingestor.core.errors import has_passed
 from ingestor.core.events import event, name_all
+from ingestor.core.generations import Home, generation_of, judge
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.comparison import note_keys

@@ -10,8 +10,8 @@ from typing import Literal
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.settings import model_of
 from ingestor.config.models import Config
-from ingestor.core.backend import HOME, home_of, pack
 from ingestor.core.entries import ChromaName, Edition, Role, shard_names, shard_of
+from ingestor.core.generations import HOME, home_of, pack
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, require_known
 from ingestor.rechunk.policy import strategies_and_model

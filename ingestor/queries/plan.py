@@ -49,7 +49,7 @@ from ingestor.state.cache import Parses, VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path
 from ingestor.state.journal import Journal, fact
-from ingestor.state.reports import count_records_of, list_due, list_without_records, measure_due, measure_gone
+from ingestor.state.reports import count_records_of, list_due, list_without_records, measure_gone
 from ingestor.state.sources import LastListing, SourceRows
 
 T = TypeVar("T")
@@ -316,12 +316,12 @@ class Rehearsal:
         chunker = WatchedChunker(source.tools.chunker, self.recorder)
         tools = replace(source.tools, chunker=chunker)
         read, size, asked, rows = Figures(), 0, self.dry_run, list_due(self.journal, source.feed)
-        due, due_bytes = measure_due(self.journal, source.feed)
+        due, due_bytes = len(rows), sum(listed_bytes for _, listed_bytes in rows)
         places = self.sample.places(due)
         begun, known = time.monotonic(), len(self.recorder.missing)
         before = asked.calls, asked.prompt_tokens, asked.cost
         for number, place in enumerate(places):
-            [entry] = self.journal.of_rows([rows[place]])
+            [entry] = self.journal.of_rows([rows[place][0]])
             self.note(f"{source.name}: {number:,} of {len(places):,} read")
             size += (entry.item.size or 0) if entry.item is not None else 0
             statistic = source.tools.statistic

@@ -17,10 +17,10 @@ from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
-from ingestor.core.backend import Model
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import Edition
 from ingestor.core.errors import describe
+from ingestor.core.generations import Model
 from ingestor.core.listings import observations
 from ingestor.engine.comparison import Findings, ThoroughCheck, compare, repair_differences
 from ingestor.lexical.check import words_of
@@ -34,7 +34,7 @@ from ingestor.state.cache import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, hold, lexical_path, lock_path
 from ingestor.state.journal import Journal
-from ingestor.state.reports import count_records_of, list_unsettled, measure_due, measure_gone
+from ingestor.state.reports import count_records_of, list_due, list_unsettled, measure_gone
 from ingestor.state.sources import LastListing
 from ingestor.units import quantity
 
@@ -140,7 +140,7 @@ def _verify(config: Config) -> Verification:
                     continue
                 listing.store_feeds(copy, [source])
                 listing.observe(copy, source, observations(scan))
-                counts["unsettled"] += measure_due(copy, source.feed)[0] + measure_gone(copy, source.name)[0]
+                counts["unsettled"] += len(list_due(copy, source.feed)) + measure_gone(copy, source.name)[0]
                 unsettled = list_unsettled(copy, source.feed, _EXAMPLES)
                 examples += [f"{serves}: unsettled: {key}" for key in unsettled]
                 if scan.trouble is not None:

@@ -27,8 +27,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ingestor.core.backend import Home
 from ingestor.core.events import event
+from ingestor.core.generations import Home
 from ingestor.ports import NeedsHuman
 
 if TYPE_CHECKING:

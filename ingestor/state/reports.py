@@ -349,17 +349,11 @@ def progress(counts: Iterable[Count], edition: str) -> tuple[int, int]:
 _OF = "source = ? AND collection = ?"
 
 
-def measure_due(journal: Selecting, feed: Feed) -> tuple[int, int]:
-    """Return how many documents of a feed must be indexed, and their listed bytes."""
-    query = f"SELECT COUNT(*), coalesce(SUM(size), 0) FROM documents WHERE {_OF} AND {PENDING}"
-    [(documents, size)] = journal.select(query, feed)
-    return documents, size
-
-
-def list_due(journal: Selecting, feed: Feed) -> list[int]:
-    """Return the rows of the documents of a feed that must be indexed, in the order of the queue."""
+def list_due(journal: Selecting, feed: Feed) -> list[tuple[int, int]]:
+    """Return row and listed bytes of the documents of a feed that must be indexed, in the order of the
+    queue."""
     where = f"{_OF} AND {PENDING} ORDER BY retry_at, id"
-    return [row for (row,) in journal.select(f"SELECT id FROM documents WHERE {where}", feed)]
+    return journal.select(f"SELECT id, coalesce(size, 0) FROM documents WHERE {where}", feed)
 
 
 def measure_gone(journal: Selecting, source: SourceName) -> tuple[int, int]:

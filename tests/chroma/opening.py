@@ -8,8 +8,8 @@ from pathlib import Path
 from ingestor.chroma.backend import ChromaConnection, Collections, Ownership
 from ingestor.chroma.client import Client
 from ingestor.chroma.index import ChromaIndex
-from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName
+from ingestor.core.generations import Model
 from ingestor.model import Fingerprint, ReaderModel
 from tests.chroma.laws import DIMENSIONS
 from tests.serving import HOST, ChromaServer, client_of, free_port

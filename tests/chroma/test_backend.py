@@ -21,7 +21,7 @@ from ingestor.chroma.backend import open_collections as opened_backend
 from ingestor.chroma.client import Client, Full, Refused, Unanswered
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.servers import Supervised
-from ingestor.core.backend import Model
+from ingestor.core.generations import Model
 from ingestor.model import Fingerprint, Record
 from ingestor.ports import NeedsHuman, Torn, Transient
 from tests.chroma.harm import mislead

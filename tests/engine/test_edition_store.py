@@ -12,8 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from ingestor.chroma.backend import DEATHS
-from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition, EditionName, Role
+from ingestor.core.generations import Model
 from ingestor.engine.edition_store import EditionIndex, EditionStore, rename_to_roles
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ingestor.config.models import Rechunk
-from ingestor.core.backend import Model
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
 from ingestor.core.entries import Choices, EditionName, Receipt
+from ingestor.core.generations import Model
 from ingestor.engine.edition_store import EditionStore
 from ingestor.model import CollectionName, Fingerprint, Item, Known, Record, SourceName
 from ingestor.ports import Transient

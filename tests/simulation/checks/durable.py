@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from ingestor.core.backend import NOWHERE, generation_of, home_of, judge
 from ingestor.core.entries import Edition
+from ingestor.core.generations import NOWHERE, generation_of, home_of, judge
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.simulation.laws import IN_PLACE, KNOWN_WORDS, STAMPED, SUPERSET, hold

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from ingestor.chroma.client import DescribedCollection
 from ingestor.chroma.settings import new_configuration, right_settings
-from ingestor.core.backend import Model
+from ingestor.core.generations import Model
 from ingestor.model import Hit, Record, Vector, Vectors
 from ingestor.ports import BadDocument, Index, Torn, Transient
 from tests.memory_index import MemoryIndex

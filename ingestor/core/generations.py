@@ -1,4 +1,4 @@
-"""The protocol of Chroma as a store of collections, and the properties that a collection stores. Pure.
+"""The properties that a collection in Chroma stores: its embedder, its generation and its home. Pure.
 
 Each collection stores a generation (a random token) in its own metadata, with the home of the state that
 wrote it. Each start of the program and each batch gives the collection a new generation. The journal stores
@@ -9,11 +9,9 @@ the journal was restored.
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from ingestor.core.entries import ChromaName
 from ingestor.model import Fingerprint, ReaderModel
-from ingestor.ports import Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,52 +27,6 @@ class Model:
     reader: ReaderModel | None = None
     dimensions: Callable[[], int] = lambda: 0
     known: bool = True
-
-
-class Backend(Protocol):
-    """A store of collections, as the engine uses Chroma. Names are the names in Chroma."""
-
-    def names(self) -> Mapping[str, str]:
-        """Return the name of every collection by its UUID, whoever owns the collection."""
-
-    def rename(self, uuid: str, name: str) -> bool:
-        """Rename a collection. Return False if another collection has the name."""
-
-    def evict(self, name: str) -> str:
-        """Free a name that another program's collection has: delete that collection if it is empty, else
-        rename it.
-
-        Return a phrase for the log: "deleted, since it was empty", or "kept, as" with its new name.
-        """
-
-    def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
-        """Return a collection and its UUID; create the collection if it does not exist.
-
-        Raises NeedsHuman if another program wrote it.
-        """
-
-    def empty(self, name: ChromaName, most: int) -> bool:
-        """Delete at most ``most`` records of a collection, if it exists.
-
-        Return whether more records are left.
-        """
-        ...
-
-    def delete(self, name: ChromaName) -> None:
-        """Delete the collection with its records, if it exists."""
-
-    def delete_empty(self, name: ChromaName) -> None:
-        """Delete our collection of this name if it has no records."""
-
-    def reach_problem(self, name: ChromaName) -> str | None:
-        """Return why search misses too many of a sample of a collection's records; None if it finds enough of
-        them.
-
-        Raises Torn or Gone if the collection cannot be counted, read and searched.
-        """
-
-    def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Examine the server after a request for a collection failed, and restart the server if it hangs."""
 
 
 GENERATION, HOME = "ingestor_generation", "ingestor_home"  # keys of a collection's metadata
