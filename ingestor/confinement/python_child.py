@@ -1,4 +1,4 @@
-"""Starts Python child processes. Every child of this program that runs Python is started here.
+"""Describes Python child processes. Every child of this program that runs Python is described here.
 
 The option ``-P`` keeps the working directory and a script's folder off the search path. Environment variables
 are passed by name, so that secrets do not reach children by accident. This module imports the standard
@@ -32,7 +32,10 @@ class PythonChild:
     environment: dict[str, str]
 
     def start(self, **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start the process. ``streams``: further arguments of ``Popen``, such as ``stdin``."""
+        """Start the process, which must end by itself when this process ends; see bound_child.py for others.
+
+        ``streams``: further arguments of ``Popen``, such as ``stdin``.
+        """
         return subprocess.Popen(self.command, env=self.environment, **streams)  # noqa: S603 - our own program
 
 

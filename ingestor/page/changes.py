@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT, Popen
+from subprocess import PIPE, STDOUT
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from ingestor.app.handover import sources_not_in_config
 from ingestor.config.models import Config
+from ingestor.confinement.bound_child import BoundChild
 from ingestor.confinement.python_child import PythonChild, python_child
 from ingestor.core.errors import kind_of
 from ingestor.http_server.requests import RequestProblem
@@ -35,7 +36,8 @@ LONGEST = 4_000_000  # bytes that are read of a plan's output
 PATIENCE = 1800.0  # seconds after which a plan is cancelled
 _NICE = 10
 _PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
-_RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
+# A line of input shows that the parent is alive, and that this process will end with it.
+_RUN = "import sys\nif sys.stdin.readline():\n from ingestor.cli.main import main\n sys.exit(main())"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Planner:
 
     def __init__(self, child: PythonChild) -> None:
         self._child = child
-        self._process: Popen[bytes] | None = None
+        self._process: BoundChild | None = None
         self._output: IO[bytes] | None = None
         self._plan: ShownPlan | None = None
 
@@ -79,9 +81,13 @@ class Planner:
             return
         self.close()
         self._output = TemporaryFile()  # noqa: SIM115 - closed by ``close``
-        self._process = self._child.start(stdin=DEVNULL, stdout=self._output, stderr=STDOUT)
+        command, environment = self._child.command, self._child.environment
+        self._process = BoundChild(command, environment, stdin=PIPE, stdout=self._output, stderr=STDOUT)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        assert self._process.stdin
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(b"\n")
         self._plan = ShownPlan(time.time())
 
     def latest(self) -> ShownPlan | None:

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from threading import Event
 from typing import IO, Any
 
+from ingestor.confinement.bound_child import BoundChild
 from ingestor.confinement.python_child import processor_seconds, python_child
 from ingestor.confinement.walls import hide
 from ingestor.core.document_json import pack
@@ -109,9 +110,9 @@ class Process:
             self._pipe, theirs = socket.socketpair()
             undo.enter_context(self._pipe)
             with theirs:
-                self._child = child.start(
+                self._child = BoundChild(
+                    child.command, child.environment,
                     stdin=theirs.fileno(), stdout=self._errors, stderr=self._errors,
-                    start_new_session=True,  # a terminal's Ctrl-C is for the daemon
                 )  # fmt: skip
             undo.pop_all()
 

@@ -19,6 +19,8 @@ from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for a command without network
 MOST = 10**9  # bytes that a command may print
+# A fetch can wait for its server for long, so git starts when the line arrives that BoundChild asks for.
+_FETCH = ("/bin/sh", "-c", 'read -r _ && exec git "$@"', "git")
 _STALLED = "60"  # seconds without a byte until a transfer is given up
 _HELPER = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$INGESTOR_GIT_USER" '
@@ -117,11 +119,11 @@ class Clone:
         _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
         try:  # a branch wins over a tag of the same name
             branch = ref if ref == "HEAD" or ref.startswith("refs/") else f"refs/heads/{ref}"
-            _git([*fetch, f"+{branch}:{local}"], self._remote(), self.seconds)
+            _git([*fetch, f"+{branch}:{local}"], self._remote(), self.seconds, program=_FETCH)
         except GitFailed as error:
             if branch == ref or "remote ref" not in str(error):
                 raise
-            _git([*fetch, f"+{ref}:{local}"], self._remote(), self.seconds)
+            _git([*fetch, f"+{ref}:{local}"], self._remote(), self.seconds, program=_FETCH)
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _remote(self) -> dict[str, str]:
@@ -170,16 +172,23 @@ class Clone:
             raise NeedsHuman(f"the clone {self.folder} can't be written: {reason}") from error
 
 
-def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
+def _git(
+    arguments: Sequence[str],
+    more: Mapping[str, str],
+    seconds: float,
+    most: int = MOST,
+    program: Sequence[str] = ("git",),
+) -> bytes:
     """Run a git command, and return its output.
 
     Values from the user's config must come after ``--`` in ``arguments``, or git may take them for options.
 
-    ``more``: environment variables. ``seconds``: time limit. ``most``: limit of the output in bytes. Raises
-    NeedsHuman, GitFailed or TreeTooLarge.
+    ``more``: environment variables. ``seconds``: time limit. ``most``: limit of the output in bytes.
+    ``program``: start of the command line. Raises NeedsHuman, GitFailed or TreeTooLarge.
     """
     try:
-        return Run(("git", *arguments), _environment(more), seconds, helpers_stay=True).output(most)
+        run = Run((*program, *arguments), _environment(more), seconds, helpers_stay=True)
+        return run.output(most, given=b"\n")
     except Missing as error:
         raise NeedsHuman("git is not installed: install it (apt-get install git)") from error
     except OutputTooLong:

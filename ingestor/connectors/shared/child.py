@@ -1,8 +1,8 @@
 """Runs a program, reads its output within limits, and ends the program with all its children.
 
 The program has a process group of its own. The group is killed when the caller stops reading, at the time
-limit, and when ingestor exits. Standard error is read too, so that the program never blocks; its last lines
-explain failures.
+limit, and when ingestor ends for any reason. Standard error is read too, so that the program never blocks;
+its last lines explain failures.
 """
 
 import os
@@ -10,13 +10,13 @@ import re
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
 from weakref import finalize
+
+from ingestor.confinement.bound_child import BoundChild
 
 _TICK = 0.5  # seconds between checks whether the program ended while a child holds its output open
 _GRACE = 3.0  # seconds between SIGTERM and SIGKILL
@@ -69,19 +69,21 @@ class Run:
         """
         return self._run(given, lambda reader: reader.lines(self.longest))
 
-    def output(self, most: int) -> bytes:
+    def output(self, most: int, given: bytes = b"") -> bytes:
         """Run the program, and return its output. Raises Missing or ProgramFailed.
 
-        ``most``: limit of the output in bytes, beyond which the program counts as failed.
+        ``most``: limit of the output in bytes, beyond which the program counts as failed. ``given``: standard
+        input of the program.
         """
-        return b"".join(self._run(b"", lambda reader: reader.parts(most)))
+        return b"".join(self._run(given, lambda reader: reader.parts(most)))
 
     def _run(self, given: bytes, read: Callable[["_Reader"], Iterator[bytes]]) -> Iterator[bytes]:
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(given)
-            stdin.seek(0)
-            process = self._start(stdin)
-        reader = _Reader(process, time.monotonic() + self.seconds)
+        try:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = BoundChild(self.command, self.environment, bufsize=0, **pipes)
+        except (OSError, ValueError) as error:
+            raise Missing(getattr(error, "strerror", None) or str(error)) from error
+        reader = _Reader(process, memoryview(given), time.monotonic() + self.seconds)
         ending = finalize(process, _end, process.pid)
         try:
             yield from read(reader)
@@ -90,6 +92,7 @@ class Run:
                 ended = os.waitid(os.P_PID, process.pid, _PEEK)
                 if ended is not None and ended.si_status == 0:
                     ending.detach()
+                    process.release()
         except ProgramFailed as failed:
             raise type(failed)(failed.reason, self._words(reader)) from None
         finally:
@@ -103,20 +106,6 @@ class Run:
                 else f"ended with exit status {status}"
             )
             raise ProgramFailed(f"the program {by}", self._words(reader))
-
-    def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
-        try:
-            return subprocess.Popen(  # noqa: S603 - no shell; the command is the config's
-                self.command,
-                env=self.environment,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise Missing(getattr(error, "strerror", None) or str(error)) from error
 
     def _words(self, reader: "_Reader") -> str:
         return self.without_secrets(reader.last_bytes.decode("utf-8", "replace"))
@@ -133,17 +122,19 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT  # the exit status can still be rea
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the output of a process until a deadline.
+    """Writes the input of a process and reads its output until a deadline.
 
-    ``until``: deadline in monotonic seconds. ``last_bytes``: last bytes of standard error.
+    ``given``: rest of the input. ``until``: deadline in monotonic seconds. ``last_bytes``: last bytes of
+    standard error.
     """
 
-    process: subprocess.Popen[bytes]
+    process: BoundChild
+    given: memoryview
     until: float
     last_bytes: bytes = b""
 
     def close(self) -> None:
-        for stream in (self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream
             stream.close()
 
@@ -178,9 +169,14 @@ class _Reader:
         ``most``: limit of the output in bytes. With a limit, the ends of both streams are awaited. Raises
         ProgramFailed.
         """
-        assert self.process.stdout and self.process.stderr
-        stdout, stderr, size = self.process.stdout.fileno(), self.process.stderr.fileno(), 0
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        stdin, stdout, stderr = (
+            stream.fileno() for stream in (self.process.stdin, self.process.stdout, self.process.stderr)
+        )
+        size = 0
         with selectors.DefaultSelector() as selector:
+            os.set_blocking(stdin, False)
+            selector.register(stdin, selectors.EVENT_WRITE)
             for stream in (stdout, stderr):
                 selector.register(stream, selectors.EVENT_READ)
             awaited = {stdout} if most is None else {stdout, stderr}
@@ -188,13 +184,13 @@ class _Reader:
                 over, left = not _runs(self.process.pid), self.until - time.monotonic()
                 ready = selector.select(0 if over else min(_TICK, max(left, 0)))
                 for key, _ in ready:
-                    part = os.read(key.fd, _PART)
+                    part = self._write(stdin) if key.fd == stdin else os.read(key.fd, _PART)
                     if not part:
                         selector.unregister(key.fd)
                     elif key.fd == stdout:
                         size += len(part)
                         yield part
-                    else:
+                    elif key.fd == stderr:
                         self.last_bytes = (self.last_bytes + part)[-_LAST_WORDS:]
                 if over and not ready:
                     return  # a child of the program holds its output open
@@ -202,6 +198,20 @@ class _Reader:
                     raise OutputTooLong(f"the program printed more than {most:,} bytes")
                 if time.monotonic() >= self.until:
                     raise RanTooLong("the program ran longer than `timeout` and was killed: raise `timeout`")
+
+    def _write(self, stdin: int) -> bytes:
+        """Write a part of the input, and return the first byte of the rest.
+
+        If nothing is left, close the program's input, and return b"".
+        """
+        try:
+            self.given = self.given[os.write(stdin, self.given[:_PART]) :]
+        except BrokenPipeError:  # the program does not read its input
+            self.given = memoryview(b"")
+        if not self.given:
+            assert self.process.stdin
+            self.process.stdin.close()
+        return bytes(self.given[:1])
 
 
 def _end(group: int) -> None:
