@@ -25,7 +25,7 @@ from ingestor.chroma.supervision import is_stuck
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.events import event
-from ingestor.core.generations import Model
+from ingestor.core.generations import Home, Model, judge
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.units import quantity
@@ -350,13 +350,6 @@ class Collections:
         if self.connection.server:
             self.connection.server.supervision.forget(name)
 
-    def delete_empty(self, name: ChromaName) -> None:
-        """Delete our collection of this name if it has no records."""
-        with suppress(Foreign, Torn, Gone):
-            collection = self._ours(name)
-            if collection is not None and not self._client.count(collection.id):
-                self._client.delete_collection(name)
-
     def delete_any(self, uuid: str) -> None:
         """Delete a collection, whoever owns it, because a person decided so."""
         if (name := self.names().get(uuid)) is not None:
@@ -365,6 +358,18 @@ class Collections:
     def names(self) -> Mapping[str, str]:
         """Return the name of every collection by its UUID, whoever owns the collection."""
         return self._client.names()
+
+    def own_names(self, home: Home) -> Mapping[str, str]:
+        """Return the name of every collection that this state created, by its UUID.
+
+        Collections that a copy of this state wrote last, at another home, are left out.
+        """
+        return {
+            str(each.id): each.name
+            for each in self._client.collections()
+            if self._owner.of(each) == self._owner.mark
+            and judge(each.metadata or {}, (), home) != "elsewhere"
+        }
 
     def rename(self, uuid: str, name: str) -> bool:
         """Rename a collection. Return False if another collection has the name.

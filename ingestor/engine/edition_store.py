@@ -269,12 +269,12 @@ class EditionStore:
         If a shard had to be created again, its records are marked as in doubt. If a backup was restored, all
         records are compared with the journal. Afterwards the collection has a new generation.
         """
+        if not self._editions.of_name(name).uuids:
+            self.forget_names()  # its collections may have been created for another number of shards
         self.match_names()
         model, edition = self._model(name), self._editions.of_name(name)
         if edition.embedder not in (None, model.recipe):
             self._start_over(edition, "the embedder changed")
-        if not edition.uuids:
-            self._delete_unnoted(edition)
         index = self._connect(edition, model)
         facts = index.facts()
         verdict = judge(facts, edition.generations, self.home)
@@ -308,20 +308,23 @@ class EditionStore:
         self._journal.settle((), renew(self._journal, index, Renewal(name, expected), self.home))
         return index
 
-    def _delete_unnoted(self, edition: Edition) -> None:
-        """Delete empty collections with names of an edition whose UUIDs are not in the journal.
+    def _note_leftovers(self) -> None:
+        """Note collections of ours that the journal does not know, as editions to be deleted.
 
-        They were created when the edition had another number of shards, or for the edition that had these
-        names before. After that the process ended or Chroma failed, so they were never written. Readers would
-        take them for the edition.
+        They were created when an edition had another number of shards, and the process ended before they were
+        noted. Or an older journal was restored, and they belong to later editions. Readers could take them
+        for the live edition. A collection that may be an edition's own is kept; see ``_open_anew``.
         """
-        of_edition = re.compile(rf"{re.escape(edition.chroma_name)}(-\d+-of-\d+)?")
-        noted = {uuid for each in self._editions.all() for uuid in each.uuids}
-        own = {name for _, name in edition.in_chroma}
-        for uuid, name in self._chroma.names().items():
-            if of_edition.fullmatch(name) and name not in own and uuid not in noted:
-                self._words.sweeping = True
-                self._chroma.delete_empty(ChromaName(name))
+        here, editions = self._chroma.own_names(self.home), self._editions.all()
+        awaited = {name for each in editions for uuid, name in each.in_chroma if uuid not in here}
+        noted = {uuid for each in editions for uuid in each.uuids}
+        for serves in {each.serves for each in editions}:
+            of_serves = re.compile(rf"{re.escape(serves)}(--\d+)?(-\d+-of-\d+)?")
+            for uuid, name in here.items():
+                if uuid not in noted and name not in awaited and of_serves.fullmatch(name):
+                    words = "collection %s: unknown to the journal, after a crash or a restore; deleting it"
+                    log.warning(words, name, extra=event("collection_dropped", collection=name))
+                    self._editions.leave(serves, uuid, self.names())
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
         """Open all shards of an edition and its lexical index. A shard that does not exist is created."""
@@ -348,17 +351,16 @@ class EditionStore:
             self._chroma.delete(shard)
 
     def match_names(self) -> None:
-        """Rename collections in Chroma to match the roles of their editions, and delete empty ones that
-        readers would confuse with them. If the names are known to match, do nothing.
+        """Rename collections in Chroma to match the roles of their editions, and collections that the journal
+        does not know. If the names are known to match, do nothing.
 
         Raises Transient if Chroma cannot be reached.
         """
-        editions = self._editions.all()
-        if not self._names_match and len(editions) > len({edition.serves for edition in editions}):
-            self._words.sweeping |= rename_to_roles(self._chroma, editions) > 0
-            for edition in editions:
-                if edition.role == "live":
-                    self._delete_unnoted(edition)
+        if not self._names_match:
+            self._note_leftovers()
+            editions = self._editions.all()
+            if len(editions) > len({edition.serves for edition in editions}):
+                self._words.sweeping |= rename_to_roles(self._chroma, editions) > 0
         self._names_match = True
 
     def names(self) -> set[str]:

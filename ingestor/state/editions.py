@@ -199,14 +199,24 @@ class Editions:
         ``now``: POSIX seconds. ``others``: names that collections in Chroma already have; the new edition
         gets another one.
         """
-        taken = {*others, *(edition.name for edition in self.all())}
-        names = (EditionName(f"{serves}--{number}") for number in count(2))
-        # also "docs--2-1-of-4" takes "docs--2": the other shards of that edition may be gone
-        free = next(name for name in names if not any(f"{each}-".startswith(f"{name}-") for each in taken))
-        made = Edition(free, serves, "staging", choices, now)
+        made = Edition(self._free_name(serves, others), serves, "staging", choices, now)
         query = "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)"
         self._journal.write(query, (made.name, serves, made.role, pack_choices(choices), now))
         return made
+
+    def leave(self, serves: CollectionName, uuid: str, others: Collection[str]) -> None:
+        """Add an edition that is to be deleted, for a collection in Chroma that was in no edition.
+
+        ``others``: as in ``build``.
+        """
+        query = "INSERT INTO collections (name, serves, role, uuid) VALUES (?, ?, 'deleted', ?)"
+        self._journal.write(query, (self._free_name(serves, others), serves, uuid))
+
+    def _free_name(self, serves: CollectionName, others: Collection[str]) -> EditionName:
+        taken = {*others, *(edition.name for edition in self.all())}
+        names = (EditionName(f"{serves}--{number}") for number in count(2))
+        # also "docs--2-1-of-4" takes "docs--2": the other shards of that edition may be gone
+        return next(name for name in names if not any(f"{each}-".startswith(f"{name}-") for each in taken))
 
     def choose(self, name: EditionName, serves: CollectionName, choices: Choices) -> None:
         """Store the choices by which an edition's documents are prepared."""

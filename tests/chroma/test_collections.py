@@ -12,6 +12,7 @@ from chromadb.utils.embedding_functions import known_embedding_functions
 from ingestor.chroma.backend import OWNER, Ownership
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.core.entries import ChromaName, Edition, EditionName
+from ingestor.core.generations import Home, stamp
 from ingestor.model import CollectionName, ReaderModel
 from ingestor.ports import Gone, NeedsHuman, Transient
 from ingestor.registry import find
@@ -245,14 +246,16 @@ def test_foreign_collection_is_deleted_if_empty_and_else_renamed(served):
     assert full.count() == 2
 
 
-def test_empty_collection_of_ours_is_deleted_and_others_are_kept(served):
-    opened(served, "left-empty")
-    opened(served, "left-full").upsert(many(2))
+def test_collections_of_this_state_and_home_are_listed(served):
+    here, elsewhere = Home(host="here", state="/a"), Home(host="there", state="/b")
+    for name, home in (("left-here", here), ("left-there", elsewhere), ("left-new", None)):
+        index = opened(served, name)
+        if home is not None:
+            index.note(stamp("generation", home))
     served.create_collection("left-foreign", {}, {OWNER: "another state"})
-    for name in ("empty", "full", "foreign", "missing"):
-        catalog(served).delete_empty(ChromaName(f"left-{name}"))
-    left = {name for name in served.names().values() if name.startswith("left-")}
-    assert left == {"left-full", "left-foreign"}
+    served.create_collection("left-unmarked")
+    listed = catalog(served).own_names(here).values()
+    assert {name for name in listed if name.startswith("left-")} == {"left-here", "left-new"}
 
 
 def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_deleted(served):

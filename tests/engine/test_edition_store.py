@@ -13,7 +13,7 @@ import pytest
 
 from ingestor.chroma.backend import DEATHS
 from ingestor.core.entries import ChromaName, Edition, EditionName, Role
-from ingestor.core.generations import Model
+from ingestor.core.generations import Home, Model
 from ingestor.engine.edition_store import EditionIndex, EditionStore, rename_to_roles
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import CollectionName, Fingerprint
@@ -81,7 +81,7 @@ class CrashingServer:
             raise Transient("no answer")
         return MemoryIndex(), name
 
-    def names(self) -> dict[str, str]:
+    def own_names(self, home: Home) -> dict[str, str]:
         return {}
 
     def trouble(self, name: ChromaName, error: Exception) -> None:

@@ -97,6 +97,10 @@ KINDS = {
     "losses of folders": Kind(lambda seed: {"dwindling": True}, (), 0, range(12), 4),
     "unreadable documents": Kind(lambda seed: {"spoiling": True}, (), 0, range(6), 18),
     "restores": Kind(lambda seed: {"restores": True}, (), 0, range(1012), 5000),
+    "restores of shards": Kind(
+        lambda seed: {"restores": True, "shards": 1 + seed % 3, "resharded": 4, "grace": seed % 5 * 50.0},
+        [0], 0, range(1, 512), 2000,
+    ),
     "shards": Kind(
         lambda seed: {"shards": 1 + seed % 3, "resharded": 4},
         [4], 2, [*range(4), *range(5, 20), *range(100, 400)], 600,

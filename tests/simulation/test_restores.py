@@ -11,7 +11,8 @@ from ingestor.engine import edition_store, writer
 from ingestor.engine.edition_store import EditionStore, renew
 from tests.simulation.directed import begin, die_at, end, run
 from tests.simulation.histories import SLICES, History, Variants, detect, within
-from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, REST, STAMPED, SUPERSET, hold
+from tests.simulation.laws import CLEAN, EXACT, KNOWN_WORDS, LEXICAL, ONE_SET, REST, STAMPED, SUPERSET, hold
+from tests.simulation.world import GRACE
 
 
 def _begun_without_renewal(journal, index, collection, home, intents):
@@ -51,6 +52,26 @@ def restore(folder: Path, deed: str) -> None:
     end(world)
 
 
+def restore_before_switches(folder: Path, shards: int, later: int, kept: bool, undone: bool) -> None:
+    """The journal is from before switches to another recipe and number of shards.
+
+    ``kept``: the edition that the journal knows is still in Chroma. ``undone``: the config is the old one.
+    """
+    world = begin(folder, restores=True, mode="swap", shards=shards)
+    world.backups.keep_journal()
+    changes = {"shards": later} if kept else {"shards": later, "per_chunk": 2}
+    for name, value in changes.items():
+        world.configure(**{name: value})
+        world.settle()
+    if not kept:
+        run(world, 20, GRACE)
+    if undone:
+        world.shards, world.per_chunk = shards, 1
+    world.backups.do("older journal", Random(1))
+    run(world, 20)
+    end(world)
+
+
 @within(SLICES)
 def write_two_large_documents(folder: Path) -> None:
     """A slice of each is written in turn, and the process dies when the first one is complete."""
@@ -74,6 +95,10 @@ BROKEN: Variants = {
         writer, "_begin", _ended_without_the_present, {STAMPED}, write_two_large_documents,
     ),
     "a batch keeps the generation": (writer, "_begin", _begun_without_renewal, FOUND, older_chroma),
+    "collections that the journal does not know stay": (
+        EditionStore, "_note_leftovers", lambda self: None, {ONE_SET, CLEAN},
+        partial(restore_before_switches, shards=1, later=2, kept=False, undone=True),
+    ),
     "a collection whose metadata was replaced stays open": (
         EditionStore, "note_failure", _failed_and_kept, {*FOUND, REST, STAMPED}, stranger,
     ),
@@ -87,6 +112,15 @@ BROKEN: Variants = {
 )
 def test_restored_store_equals_a_fresh_run(history: History, tmp_path: Path) -> None:
     history(tmp_path)
+
+
+@pytest.mark.parametrize("undone", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(("shards", "later"), [(1, 1), (1, 2), (2, 1), (2, 3)])
+def test_collections_of_later_editions_leave_after_an_older_journal_is_restored(
+    shards: int, later: int, kept: bool, undone: bool, tmp_path: Path
+) -> None:
+    restore_before_switches(tmp_path, shards, later, kept, undone)
 
 
 @pytest.mark.parametrize("name", BROKEN)

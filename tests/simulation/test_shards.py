@@ -54,7 +54,7 @@ def test_harmed_shard_rewrites_only_its_own_documents(
 
 
 _DECIDE, _DIVIDED, _SHARD_OF = policy.decide, sharding.Shards._divide, entries.shard_of
-_DELETE_UNNOTED = EditionStore._delete_unnoted
+_NOTE_LEFTOVERS = EditionStore._note_leftovers
 
 
 def _by_slot(id_: str, shards: int) -> int:
@@ -77,9 +77,9 @@ def _in_place(now: policy.CollectionSituation, rechunk: Any) -> policy.Decision:
     return policy.Decision("follow", now.wanted) if now.resharded else _DECIDE(now, rechunk)
 
 
-def _delete_before_the_first_write(self: EditionStore, edition: entries.Edition) -> None:
-    if not edition.uuids:
-        _DELETE_UNNOTED(self, edition)
+def _note_before_the_first_write(self: EditionStore) -> None:
+    if not all(edition.uuids for edition in self._editions.all()):
+        _NOTE_LEFTOVERS(self)
 
 
 def divide_again(folder: Path) -> None:
@@ -148,11 +148,10 @@ BROKEN: Variants = {
         policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET}, divide_again,
     ),
     "shards that the journal does not know stay": (
-        EditionStore, "_delete_unnoted", lambda self, edition: None,
-        {ONE_SET}, divide_before_they_are_known,
+        EditionStore, "_note_leftovers", lambda self: None, {ONE_SET}, divide_before_they_are_known,
     ),
     "shards that the journal does not know outlive their edition": (
-        EditionStore, "_delete_unnoted", _delete_before_the_first_write,
+        EditionStore, "_note_leftovers", _note_before_the_first_write,
         {ONE_SET}, divide_while_new_shards_cannot_be_opened,
     ),
 }  # fmt: skip

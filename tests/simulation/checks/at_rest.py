@@ -70,8 +70,7 @@ def _check_clean(world: World, *, full: bool) -> None:
         hold(CLEAN, count_records_of(world.journal, live) - len(readers.seen()))
         hold(CLEAN, [k for e in of_collection(world.journal, live) for k in e.records if k.unsure])
     ours = {name for edition in Editions(world.journal).all() for _, name in edition.in_chroma}
-    if not world.shelves.restored:  # an older journal knows nothing of later editions
-        hold(CLEAN, set(world.shelves.collections) - ours)
+    hold(CLEAN, set(world.shelves.collections) - ours)
 
 
 def _check_lexical(world: World) -> None:

@@ -107,7 +107,10 @@ class Readers:
         self._before = (uuids, keys)
         editions = {edition.uuids: edition for edition in Editions(world.journal).all()}
         there = self._shelves._names().keys() >= set(before[0])
-        if before[0] and uuids != before[0] and before[0] in editions and there:
+        known = (
+            before[0] in editions and editions[before[0]].choices is not None
+        )  # a restored journal may not
+        if before[0] and uuids != before[0] and known and there:
             # An edition whose plugin is missing stands at the version that it followed last.
             both = {edition.name for id_, edition in editions.items() if id_ in (before[0], uuids)}
             entries = [entry for name in both for entry in of_collection(world.journal, name)]

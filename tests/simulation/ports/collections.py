@@ -10,7 +10,7 @@ from uuid import UUID
 
 from ingestor.chroma.client import DescribedCollection
 from ingestor.chroma.settings import new_configuration, right_settings
-from ingestor.core.generations import Model
+from ingestor.core.generations import Home, Model
 from ingestor.model import Hit, Record, Vector, Vectors
 from ingestor.ports import BadDocument, Index, Torn, Transient
 from tests.memory_index import MemoryIndex
@@ -159,11 +159,6 @@ class Shelves:
         self.chaos.asked()
         self.chaos.point("after delete")
 
-    def delete_empty(self, name: str) -> None:
-        with suppress(Torn):
-            if name in self.collections and not self.collections[name][0].count():
-                self.delete(name)
-
     def reach_problem(self, name: str) -> None:
         if name in self.collections:
             index, uuid = self.collections[name]
@@ -182,6 +177,9 @@ class Shelves:
     def names(self) -> dict[str, str]:
         self.chaos.request("names")
         return self._names()
+
+    def own_names(self, home: Home) -> dict[str, str]:
+        return self.names()
 
     def heal(self) -> None:
         """All collections take writes again."""
